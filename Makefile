@@ -1,0 +1,66 @@
+# Two commands matter: `make demo` and `make test`. Both prepare what they need and are quick when it is there.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Empty means: python3.11, or else a python3 that is new enough.
+PYTHON ?=
+VENV := .venv
+BIN := $(VENV)/bin
+
+# What the tests need from the system, as command:package.
+SYSTEM_PACKAGES := redis-server:redis-server openssl:openssl
+
+# One worker per core, two at least, so that tests which disturb each other are found everywhere.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 2 ? 2 : n)))
+
+INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.sh
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+
+.PHONY: help demo test lint bench docs mutants clean system
+
+help:
+	@echo "make demo     a crawl on this machine, start to end, nothing to set up"
+	@echo "make test     every check: lint, types, import directions, all tests"
+	@echo "make lint     only the checks that need no server"
+	@echo "make docs     write the generated pages of docs/reference again"
+	@echo "make bench    measure the frontier beside scrapy-redis"
+	@echo "make mutants  break each guarantee on purpose and show that a test fails"
+	@echo "make clean    remove everything that make has made"
+
+demo: $(RUN_STAMP)
+	@$(BIN)/gossamer demo
+
+test: system lint
+	@$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+lint: $(DEV_STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+docs: $(DEV_STAMP)
+	@$(BIN)/python scripts/generate_docs.py
+
+bench: $(DEV_STAMP) system
+	@$(BIN)/python bench/frontier.py $(BENCH_ARGS)
+
+mutants: $(DEV_STAMP) system
+	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
+
+system:
+	@scripts/system-packages.sh $(SYSTEM_PACKAGES)
+
+$(RUN_STAMP): $(INSTALLED_FROM)
+	@PYTHON="$(PYTHON)" scripts/install.sh $(VENV) run
+
+$(DEV_STAMP): $(INSTALLED_FROM)
+	@PYTHON="$(PYTHON)" scripts/install.sh $(VENV) dev
+
+clean:
+	@rm -rf $(VENV) dist bench/results .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

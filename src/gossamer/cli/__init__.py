@@ -1,0 +1,5 @@
+"""The command line: `gossamer <noun> <verb>`."""
+
+from gossamer.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,23 @@
+"""What the exit code of a command says, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OK = 0
+FAILED = 1
+MISUSED = 2
+FRONTIER = 3
+BUG = 70
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+EXIT_CODES: Mapping[int, str] = {
+    OK: "The command did what it was asked.",
+    FAILED: "The command ran and found a failure, which it named; or it was refused at its own question.",
+    MISUSED: "The command line, a setting or a value given by the caller cannot be used. Nothing was changed.",
+    FRONTIER: "The frontier or its server could not be reached, or refused the call. Trying again may help.",
+    BUG: "An error that Gossamer did not foresee. Please report it with the output under GOSSAMER_TRACEBACK=1.",
+    INTERRUPTED: "Interrupted by Ctrl-C.",
+    PIPE_CLOSED: "Whoever read the output stopped reading.",
+}

@@ -1,0 +1,79 @@
+"""How commands speak: tables for people, lines for pipes, JSON for programs.
+
+On a terminal a table is drawn and fitted to its width. Elsewhere it is one line per row with tabs between
+the cells, nothing cut or wrapped, so that `cut`, `awk` and `grep` can rely on it. Text that came from outside
+(URLs, reasons, names) is shown with its control characters made visible: a crawled page cannot drive a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_BACKSLASH = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def visible(value: Any) -> str:
+    """`value` as one printable line; None is empty."""
+    text = "" if value is None else str(value)
+    if text.isprintable():
+        return text
+    return "".join(_visible_character(character) for character in text)
+
+
+def _visible_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character in _BACKSLASH:
+        return _BACKSLASH[character]
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def write_json(value: Any) -> None:
+    """Write `value` to standard output as one JSON document in plain ASCII, whatever the terminal's encoding."""
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def write_line(text: str) -> None:
+    """Write one line to standard output, control characters made visible."""
+    _write(sys.stdout, visible(text))
+
+
+def write_error(text: str) -> None:
+    """Write one line `error: …` to standard error."""
+    _write(sys.stderr, f"error: {visible(' '.join(text.split()))}")
+
+
+def write_notice(text: str) -> None:
+    """Write one line to standard error that is no error: progress, what was skipped, what to do next."""
+    _write(sys.stderr, visible(text))
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows under `columns` to standard output, drawn on a terminal and tab-separated elsewhere."""
+    cells = [[visible(cell) for cell in row] for row in rows]
+    if not sys.stdout.isatty():
+        for line in ([column.upper() for column in columns], *cells):
+            _write(sys.stdout, "\t".join(line))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for line in cells:
+        # Text, not str: square brackets in a URL are no markup.
+        table.add_row(*(Text(cell) for cell in line))
+    Console(file=sys.stdout).print(table)
+
+
+def _write(stream: Any, line: str) -> None:
+    try:
+        stream.write(line + "\n")
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")

