@@ -1,0 +1,32 @@
+"""What all tests share: the servers, and the rule that in CI nothing is skipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+pytest_plugins = ["gossamer.testing.plugin"]
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    # A skip in CI means that something was not tested and nobody noticed. An expected failure did run.
+    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was skipped, and CI=true allows no skip: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
