@@ -1,0 +1,152 @@
+"""What the codec carries and how it refuses the rest: the rules that the stored and the readable form share."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
+from datetime import UTC, timedelta, timezone, tzinfo
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from gossamer.errors import EncodingError
+
+MAX_DEPTH = 128
+"""How many containers may stand inside one another: few enough for Python's stack, in every form and under any caller."""
+
+PATHS: tuple[type, ...] = tuple({PurePosixPath, type(Path())})
+
+_SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
+_MICROSECOND = timedelta(microseconds=1)
+_ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+
+
+class Refused(Exception):
+    """A value that cannot be carried, on its way up: every container that it leaves adds a step to its path."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.steps: list[str] = []
+
+    def at(self, step: str) -> Refused:
+        self.steps.append(step)
+        return self
+
+    def error(self, root: str) -> EncodingError:
+        """The error for callers, with the path from `root` to the culprit."""
+        steps = self.steps[::-1]
+        if len(steps) > 16:
+            steps = [*steps[:12], "…"]
+        return EncodingError(f"{root}{''.join(steps)}: {self.reason}")
+
+
+def step(key: object) -> str:
+    """One step of a path. Keys get here only once they are known to be plain data."""
+    try:
+        text = repr(key)
+    except ValueError:  # Python does not write an int of thousands of digits
+        text = "…"
+    return f"[{text}]" if len(text) <= 80 else f"[{text[:79]}…]"
+
+
+KEY_STEP = " (a key)"
+MEMBER_STEP = " (a member)"
+
+
+def too_deep() -> Refused:
+    return Refused(f"nested deeper than {MAX_DEPTH} levels; it may contain itself. Send a flatter value")
+
+
+def unhashable() -> Refused:
+    return Refused("a list or dict cannot be stored inside a key or a set; use a tuple")
+
+
+def flat(value: Iterable[Any]) -> bool:
+    """Whether it holds scalars only. A tuple or set that does counts as a scalar itself and adds no depth."""
+    return all(type(item) in _SCALARS for item in value)
+
+
+def base(value: Any) -> Any:
+    """The builtin that stands for an instance of a subclass of str, bytes, int, float, list or dict.
+
+    The builtin's own storage is read, never an overridden method: Scrapy's Headers keep all their values. Whatever
+    else comes is refused with a hint.
+    """
+    kind = type(value)
+    if not issubclass(kind, Enum):
+        for builtin, plain in _BASES:
+            if issubclass(kind, builtin):
+                return plain(value)
+    raise Refused(f"{_name(kind)} cannot be stored; {_hint(value, kind)}")
+
+
+# An OrderedDict keeps its order beside the dict's own, hence before it.
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (bytes, lambda value: bytes(memoryview(value))),
+    (bytearray, lambda value: bytes(memoryview(value))),
+    (OrderedDict, lambda value: dict(OrderedDict.items(value))),
+    (dict, lambda value: dict(dict.items(value))),
+    (list, lambda value: list(list.__iter__(value))),
+)
+
+
+def _name(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _hint(value: Any, kind: type) -> str:
+    if issubclass(kind, Enum):
+        return "send its .value"
+    if issubclass(kind, tuple):
+        return "send tuple(value), or value._asdict() to keep the names"
+    if is_dataclass(kind):
+        return "send dataclasses.asdict(value)"
+    if issubclass(kind, tzinfo):
+        return "use zoneinfo.ZoneInfo with a key, or datetime.timezone"
+    if callable(value):
+        return "send the name of a spider's method, or plain data"
+    if hasattr(kind, "model_dump"):
+        return "send value.model_dump()"
+    if hasattr(kind, "__next__"):
+        return "send list(value)"
+    if hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
+        return "send dict(value)"
+    return "send plain data (text, numbers, bytes, dates, lists, tuples, sets, dicts) instead"
+
+
+def zone_parts(zone: tzinfo | None) -> Any:
+    """A time zone as plain data: None, the key of a ZoneInfo, or [microseconds east] with the name if it has one."""
+    if zone is None:
+        return None
+    if type(zone) is ZoneInfo and zone.key is not None and _ZONE_KEY.fullmatch(zone.key):
+        return zone.key
+    if type(zone) is timezone:
+        # The only place where a fixed offset tells a name that was given from one that it made up.
+        offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
+        return [offset // _MICROSECOND, *name]
+    raise Refused(f"tzinfo {_name(type(zone))} cannot be stored; {_hint(zone, tzinfo)}")
+
+
+def zone_from(parts: Any) -> tzinfo | None:
+    """The inverse of `zone_parts`; ValueError when the parts make no zone, or none that this machine knows."""
+    if parts is None:
+        return None
+    if isinstance(parts, str):
+        # Checked before the lookup, which touches files and the package tzdata by this name.
+        if not _ZONE_KEY.fullmatch(parts):
+            raise ValueError(f"{parts!r} is not the key of a time zone")
+        try:
+            return ZoneInfo(parts)
+        except (ZoneInfoNotFoundError, OSError):
+            raise ValueError(f"time zone {parts!r} is not known here; install the package tzdata") from None
+    offset, *name = parts
+    if not name and offset == 0:
+        return UTC
+    return timezone(offset * _MICROSECOND, *name)
