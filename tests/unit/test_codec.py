@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import io
 import json
 import math
 from collections import OrderedDict, defaultdict, namedtuple
@@ -228,6 +229,7 @@ Point = namedtuple("Point", "x y")
         (Point(1, 2), f"{__name__}.Point cannot be stored; send tuple(value)"),
         (Row(), f"{__name__}.Row cannot be stored; send dataclasses.asdict"),
         (lambda: 1, "function cannot be stored; send the name of a spider's method"),
+        (io.BytesIO(), "_io.BytesIO cannot be stored; send its path or its content"),
         (iter([]), "list_iterator cannot be stored; send list(value)"),
         (datetime(2020, 1, 1, tzinfo=Zone()), f"tzinfo {__name__}.Zone cannot be stored; use zoneinfo.ZoneInfo"),
         (PureWindowsPath("a"), "pathlib.PureWindowsPath cannot be stored"),

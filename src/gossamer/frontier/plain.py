@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from datetime import UTC, timedelta, timezone, tzinfo
 from enum import Enum
+from io import IOBase
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -112,6 +113,8 @@ def _hint(value: Any, kind: type) -> str:
         return "use zoneinfo.ZoneInfo with a key, or datetime.timezone"
     if callable(value):
         return "send the name of a spider's method, or plain data"
+    if issubclass(kind, IOBase):
+        return "send its path or its content"
     if hasattr(kind, "model_dump"):
         return "send value.model_dump()"
     if hasattr(kind, "__next__"):
