@@ -31,6 +31,13 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def write_through(server: Server, key: str, value: str) -> None:
+    """Write and wait for the replica: WAIT speaks of the writes of its own connection only."""
+    with Connection(("127.0.0.1", server.port), 30) as connection:
+        connection.call("SET", key, value)
+        assert connection.call("WAIT", 1, 20_000) == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_binary_is_found_and_runs(kind: Kind) -> None:
     answer = subprocess.run([binary(kind), "--version"], capture_output=True, text=True, check=True)
@@ -231,8 +238,7 @@ def test_cluster_serves_all_slots(cluster: Cluster) -> None:
 def test_cluster_fails_over_to_a_replica_and_takes_the_dead_node_back(kind: Kind) -> None:
     with Cluster(3, 1, kind) as cluster:
         master = cluster.master_of("key")
-        master.call("SET", "key", "value")
-        master.call("WAIT", 1, 5000, timeout=10)
+        write_through(master, "key", "value")
         heir = cluster.failover(master)
         assert cluster.master_of("key") is heir
         assert heir.call("GET", "key") == "value"
@@ -248,8 +254,7 @@ def test_cluster_fails_over_to_a_replica_and_takes_the_dead_node_back(kind: Kind
 def test_sentinels_promote_the_replica_of_a_dead_primary(kind: Kind, sentinels: int) -> None:
     with SentinelPair(sentinels, kind) as pair:
         old = pair.primary
-        old.call("SET", "key", "value")
-        old.call("WAIT", 1, 5000, timeout=10)
+        write_through(old, "key", "value")
         new = pair.failover()
         assert new is pair.primary
         assert new.call("GET", "key") == "value"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from gossamer.testing.faultproxy import FaultProxy
+from gossamer.testing.forum import Forum
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
 
@@ -54,3 +55,10 @@ def fault_proxy(valkey_server: Server) -> Iterator[FaultProxy]:
     """A fault proxy of the test's own before the shared Valkey server."""
     with FaultProxy(valkey_server.port) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def forum() -> Iterator[Forum]:
+    """A demo forum of the test's own, without trouble: 373 pages on one host."""
+    with Forum() as running:
+        yield running

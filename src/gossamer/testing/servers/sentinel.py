@@ -57,7 +57,7 @@ class SentinelPair:
         return "redis+sentinel://" + ",".join(sentinel.address for sentinel in self.sentinels) + f"/{SERVICE}"
 
     def wait_ok(self, seconds: float = 60.0) -> None:
-        """Return when the pair is in step and every sentinel is ready to fail over."""
+        """Return when the replica has all that was written until now and every sentinel is ready to fail over."""
         wait_until(self._in_step, "the replica to be in step", seconds)
         wait_until(self._watched, "the sentinels to know each other and the replica", seconds)
 
@@ -92,12 +92,14 @@ class SentinelPair:
         return heir.info("replication")["role"] == "master"
 
     def _in_step(self) -> bool:
-        seen = self.replica.info("replication")
+        # The primary first: what the replica has reached later includes all that was written until now.
+        primary, replica = self.primary.info("replication"), self.replica.info("replication")
         return (
-            seen["role"] == "slave"
-            and seen["master_port"] == str(self.primary.port)
-            and seen["master_link_status"] == "up"
-            and self.primary.info("replication").get("slave0", "").find("state=online") > 0
+            replica["role"] == "slave"
+            and replica["master_port"] == str(self.primary.port)
+            and replica["master_link_status"] == "up"
+            and "state=online" in primary.get("slave0", "")
+            and int(replica["slave_repl_offset"]) >= int(primary["master_repl_offset"])
         )
 
     def _watched(self) -> bool:
