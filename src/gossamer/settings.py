@@ -140,6 +140,12 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_LEASE_SECONDS", 60.0, _seconds, "How long a worker may hold a request without renewing its lease."
     ),
     Setting(
+        "GOSSAMER_SEND_SECONDS",
+        5.0,
+        _seconds,
+        "The send window: a lease that was not sent within it is released, so that a host never sees requests bunched up.",
+    ),
+    Setting(
         "GOSSAMER_POISON_STRIKES",
         3,
         _count,

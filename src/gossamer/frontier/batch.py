@@ -1,0 +1,153 @@
+"""Requests on their way to the server: checked, grouped by place, and their outcomes put back in order. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from gossamer.errors import InvalidRequest
+from gossamer.model import AddOutcome, Request
+
+PRIORITY_MAX = 2**31
+HOST_MAX = 255
+DELAY_MAX = 10 * 365 * 86400.0
+RECORD = Struct(">BQ")
+"""Head of a record that was never leased: kind 0 and the fingerprint; the payload follows."""
+
+OUTCOMES = {outcome.value: outcome for outcome in AddOutcome}
+ADDED = AddOutcome.ADDED
+
+Slot = tuple[list[AddOutcome], int]
+
+
+class Checked:
+    """Checks requests field by field; remembers hosts and lanes that passed, which are few and come again."""
+
+    def __init__(self, payload_max: int) -> None:
+        self.payload_max = payload_max
+        self._hosts: set[str] = set()
+        self._lanes: set[str] = set()
+
+    def record(self, request: Request) -> bytes:
+        """The request's record, or InvalidRequest naming the field."""
+        try:
+            head = RECORD.pack(0, request.fingerprint)
+        except StructError:
+            self.fingerprint(request.fingerprint)
+            raise
+        payload = request.payload
+        if type(payload) is not bytes:
+            raise InvalidRequest(f"payload is {type(payload).__name__}, not bytes; encode it with the codec.")
+        if len(payload) > self.payload_max:
+            raise InvalidRequest(
+                f"payload has {len(payload)} bytes; GOSSAMER_PAYLOAD_MAX_BYTES allows {self.payload_max}. Send less, or raise it."
+            )
+        if request.host not in self._hosts:
+            self._hosts.add(self.host(request.host))
+        if request.lane not in self._lanes:
+            self._lanes.add(self._lane(request.lane))
+        return head + payload
+
+    def fingerprint(self, value: int) -> int:
+        if type(value) is not int or not 0 <= value < 2**64:
+            raise InvalidRequest(f"fingerprint {value!r} is not a whole number from 0 to 2**64-1.")
+        return value
+
+    def priority(self, value: int) -> int:
+        if type(value) is not int:
+            raise InvalidRequest(f"priority {value!r} is not a whole number.")
+        return max(-PRIORITY_MAX, min(PRIORITY_MAX, value))
+
+    def delay(self, value: float) -> int:
+        """Whole milliseconds."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= DELAY_MAX:
+            raise InvalidRequest(f"delay {value!r} is not a number of seconds from 0 to ten years.")
+        return math.ceil(value * 1000)
+
+    def host(self, host: str) -> str:
+        if len(self._hosts) > 100_000:
+            self._hosts.clear()
+        if not isinstance(host, str) or not 0 < len(host) <= HOST_MAX:
+            raise InvalidRequest(f"host {host!r} must be text of 1 to {HOST_MAX} characters.")
+        if not host.isprintable() or " " in host:
+            raise InvalidRequest(f"host {host!r} holds blanks, control characters or bytes that are no text.")
+        return host
+
+    def _lane(self, lane: str) -> str:
+        if (
+            not isinstance(lane, str)
+            or not 0 < lane.rfind(".") < len(lane) - 1
+            or not lane.isprintable()
+            or len(lane) > 201
+        ):
+            raise InvalidRequest(f"lane {lane!r} is not of the form group.lane.")
+        return lane
+
+
+class Batch:
+    """Requests for one partition, grouped by lane, host, priority and delay; order inside a group is kept."""
+
+    __slots__ = ("_groups", "count", "size")
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str, int, int], tuple[list[str], list[bytes], list[Slot]]] = {}
+        self.count = 0
+        self.size = 0
+
+    def put(self, place: tuple[str, str, int, int], entry: str, record: bytes, slot: Slot) -> None:
+        group = self._groups.get(place)
+        if group is None:
+            self._groups[place] = group = ([], [], [])
+        group[0].append(entry)
+        group[1].append(record)
+        group[2].append(slot)
+        self.count += 1
+        self.size += len(record)
+
+    @property
+    def header(self) -> list[list[Any]]:
+        return [[*place, entries] for place, (entries, _, _) in self._groups.items()]
+
+    @property
+    def records(self) -> list[bytes]:
+        return [record for _, records, _ in self._groups.values() for record in records]
+
+    def settle(self, outcomes: Sequence[bytes | str]) -> None:
+        """Write each outcome to the slot its request came from."""
+        for (_, _, slots), letters in zip(self._groups.values(), outcomes, strict=True):
+            text = letters if isinstance(letters, str) else letters.decode()
+            for (target, index), letter in zip(slots, text, strict=True):
+                if letter != "a":
+                    target[index] = OUTCOMES[letter]
+
+
+class Batches:
+    """Batches per partition, none larger than one call may carry."""
+
+    def __init__(self, count_max: int, size_max: int) -> None:
+        self._count_max, self._size_max = count_max, size_max
+        self._full: dict[int, list[Batch]] = {}
+        self._open: dict[int, Batch] = {}
+
+    def put(self, partition: int, place: tuple[str, str, int, int], entry: str, record: bytes, slot: Slot) -> None:
+        batch = self._open.get(partition)
+        if batch is None:
+            self._open[partition] = batch = Batch()
+            self._full.setdefault(partition, []).append(batch)
+        batch.put(place, entry, record, slot)
+        if batch.count >= self._count_max or batch.size >= self._size_max:
+            del self._open[partition]
+
+    def __iter__(self) -> Iterator[tuple[int, int, Batch]]:
+        """Partition, number of the batch in it, and the batch."""
+        for partition, batches in self._full.items():
+            for number, batch in enumerate(batches):
+                yield partition, number, batch
+
+
+def entry_of(fingerprint: int) -> str:
+    """The signed decimal text under which a fingerprint is remembered."""
+    return str(fingerprint if fingerprint < 2**63 else fingerprint - 2**64)

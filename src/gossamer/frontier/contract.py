@@ -1,0 +1,186 @@
+"""The contract of the frontier: what callers may rely on, whatever carries it.
+
+Guarantees, in short (docs/explanation/guarantees.md tells them in full, each with the test that would fail without it):
+nothing is lost, a page is atomic, seen means stored, leases are fenced, poison is contained, order is exact, hosts are
+treated politely by the whole crawl, everything is bounded, starts run once and drained is definite, only server time counts, and
+everything survives a restart.
+
+`AsyncFrontier` has the same verbs as coroutines, with the same meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from gossamer.frontier.exchange import Added
+from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
+from gossamer.frontier.snapshot import Page
+from gossamer.model import (
+    Answer,
+    Counter,
+    DeadLetter,
+    Drained,
+    Fetched,
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    Lease,
+    Request,
+    Selection,
+    Settlement,
+    StartState,
+    Task,
+    Token,
+    WorkerInfo,
+)
+
+
+class Frontier(Protocol):
+    """The shared state of one crawl."""
+
+    crawl: str
+    partitions: int
+
+    def exchange(
+        self,
+        token: Token,
+        *,
+        settle: Sequence[Settlement] = (),
+        fetched: Sequence[Fetched] = (),
+        sent: Sequence[Lease] = (),
+        add: Sequence[Request] = (),
+        counters: Sequence[Counter] = (),
+        want: int = 0,
+        selection: Selection | None = None,
+        info: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """A worker's one hot call, atomic within a partition: ends leases with all that their pages produced, frees the
+        slots of hosts that answered, notes what was sent, adds requests (limits apply), applies counters, and leases up to
+        `want` requests from the lanes selected (0: none; fewer than asked means that no more may be leased now).
+
+        A call repeated with the same token changes nothing and answers as the first did; its leases are those still held.
+        `info` describes the worker for people; send it with the first call.
+        """
+
+    def add(
+        self, requests: Sequence[Request], *, bound: bool = True, key: str = "", token: Token | None = None
+    ) -> Added:
+        """Add requests from a producer, in as many bounded calls as they need. One outcome per request; none of them
+        keeps another from being added. With `bound`, limits apply. With `key`, the unfiltered ones are added once per key
+        and place in the list, however often this is called. With `token`, a repeated call answers as the first did."""
+
+    def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
+        """Leases with a new deadline; None where one was given away: stop working on it."""
+
+    def release(self, token: Token, leases: Sequence[Lease]) -> list[bool]:
+        """Give back what was not sent; it goes ahead of other work and nothing counts against it. False: was lost."""
+
+    def permit(self, token: Token, host: str) -> tuple[Lease | None, float | None]:
+        """A slot of a host for a download that is not a request (robots.txt, media). Settle it or let it run out.
+        None and seconds to wait when there is none now; None and None: until a slot is freed."""
+
+    def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None) -> None:
+        """Make or change a group and some of its lanes; the others stay. Queued work stays where it is. A new group
+        without a policy gets the default one."""
+
+    def pause(self, *, group: str = "", lane: str = "", host: str = "", reason: str = "paused") -> None:
+        """Lease nothing from a group, a lane (full name), a host, or with none of them the crawl. Work in progress goes
+        on and adding goes on."""
+
+    def resume(self, *, group: str = "", lane: str = "", host: str = "") -> None:
+        """Undo a pause."""
+
+    def set_host(self, host: str, policy: HostPolicy | None) -> None:
+        """How the fleet treats a host from now on; None: as the default. For host "", the default itself."""
+
+    def set_crawl_delay(self, host: str, seconds: float) -> None:
+        """The delay that robots.txt asks for: the host's delay is never shorter. 0: none."""
+
+    def block(self, host: str, seconds: float, reason: str = "blocked") -> float:
+        """Lease nothing from a host for so long; answers the server time until which. 0 seconds unblocks it."""
+
+    def start(self, group: str, token: Token) -> tuple[StartState, int]:
+        """Ask for the right to run the group's start in its present round, and that round's number."""
+
+    def renew_start(self, group: str, token: Token) -> bool:
+        """Keep the right; False: it was given away."""
+
+    def started(self, group: str, token: Token) -> bool:
+        """The start has run to its end and its requests are added. False: the right had been given away."""
+
+    def new_round(self, group: str, number: int) -> int:
+        """Begin round `number` (one more than the present one): starts are owed again, memories of scope `round` are
+        empty. Answers the round in force; an older number changes nothing."""
+
+    def drop_lane(self, lane: str) -> Iterator[int]:
+        """Empty a lane and take it away, in bounded steps: yields how many requests each step dropped. Leased ones end
+        as usual first; until then the steps go on."""
+
+    def drained(self, group: str) -> Drained:
+        """Whether nothing is queued, delayed, leased, waiting as a task or owed as a start."""
+
+    def seen(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
+        """Which fingerprints a lane's memory knows."""
+
+    def forget(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
+        """Make fingerprints new again; False: was not known."""
+
+    def dead_letters(self, group: str, after: int = 0, limit: int = 100) -> list[DeadLetter]:
+        """A page of dead letters, oldest first, without payloads; `after` so many on each partition."""
+
+    def dead_letter(self, partition: int, number: int) -> DeadLetter:
+        """One dead letter with its payload."""
+
+    def replay(self, partition: int, numbers: Sequence[int]) -> int:
+        """Queue dead letters again, with their attempts forgiven. Answers how many could be: their lane must exist."""
+
+    def drop_dead(self, partition: int, numbers: Sequence[int]) -> int:
+        """Let dead letters go for good."""
+
+    def bury(
+        self, group: str, payload: bytes, *, reason: str, key: str, detail: str = "", lane: str = "", host: str = ""
+    ) -> bool:
+        """Keep something from outside (a bad task) as a dead letter, once per key."""
+
+    def lease_tasks(self, token: Token, source: str, want: int) -> list[Task]:
+        """Up to `want` tasks from a producer's list, set or sorted set; those whose lease ran out come first."""
+
+    def settle_tasks(
+        self,
+        token: Token,
+        source: str,
+        *,
+        done: Sequence[Task] = (),
+        release: Sequence[Task] = (),
+        renew: Sequence[Task] = (),
+    ) -> list[bool]:
+        """End, give back or keep tasks, in this order; False: was lost."""
+
+    def read_items(self, group: str, partition: int, after: str = "0-0", limit: int = 100) -> list[tuple[str, bytes]]:
+        """Items after a position, with theirs."""
+
+    def keep_items(self, group: str, consumer: str, positions: Mapping[int, str]) -> int:
+        """A consumer has stored the items up to these positions (by partition); what all consumers have is trimmed.
+        Answers how many wait. Position "" only registers the consumer, "gone" ends it."""
+
+    def counts(self, group: str = "") -> Counts:
+        """Lanes and groups in numbers; O(lanes), whatever is queued."""
+
+    def hosts(self, names: Sequence[str]) -> list[HostInfo]:
+        """What is known of hosts."""
+
+    def workers(self) -> list[WorkerInfo]:
+        """Who has called, longest silent first."""
+
+    def drain_worker(self, incarnation: str, draining: bool = True) -> None:
+        """Ask a worker to take nothing more: its exchanges answer with `paused` = draining."""
+
+    def forget_workers(self, silent: float) -> None:
+        """Strike workers that hold nothing and were silent so many seconds."""
+
+    def seen_counts(self) -> list[SeenInfo]:
+        """The memories of the crawl."""
+
+    def scan(self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "") -> Page:
+        """A page of a snapshot (`what`: begin, end, leased, delayed, suspect, journal, hosts, list)."""

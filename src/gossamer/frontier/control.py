@@ -1,0 +1,254 @@
+"""Control verbs: policies, pauses, blocks, starts and rounds, dead letters, tasks. Conversations without I/O.
+
+Where a verb concerns the whole crawl it is said to every partition; each says the same thing twice without harm, so a
+repeated call after a lost answer is safe.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gossamer.errors import PolicyError
+from gossamer.frontier import keys
+from gossamer.frontier.ask import Ask, Verb, ask, read, text
+from gossamer.frontier.batch import RECORD, Checked, entry_of
+from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, SeenPolicy, StartState, Task, Token
+from gossamer.model.policy import group_name, lane_name
+
+DROP_BUDGET = 2000
+PURGE_BUDGET = 500
+
+
+def seen_table(policy: SeenPolicy) -> dict[str, Any]:
+    return {
+        "kind": policy.kind.value, "scope": policy.scope.value, "spec": policy.spec, "capacity": policy.capacity,
+        "error": policy.error, "window": round(policy.window * 1000), "window_count": policy.window_count,
+    }  # fmt: skip
+
+
+def lane_table(policy: LanePolicy) -> dict[str, Any]:
+    return {
+        "order": policy.order.value, "tier": policy.tier, "weight": policy.weight, "max_queued": policy.max_queued,
+        "max_leased": policy.max_leased, "stage": policy.stage, "seen": seen_table(policy.seen),
+    }  # fmt: skip
+
+
+def host_table(policy: HostPolicy) -> dict[str, Any]:
+    milliseconds = {
+        name: round(getattr(policy, name) * 1000)
+        for name in ("delay", "min_delay", "max_delay", "block_base", "block_max")
+    }
+    return {**milliseconds, "concurrency": policy.concurrency, "adaptive": policy.adaptive, "target": policy.target}
+
+
+def group_table(policy: GroupPolicy) -> dict[str, Any]:
+    return {
+        "max_queued": policy.max_queued, "max_pages": policy.max_pages, "delay": round(policy.delay * 1000),
+        "concurrency": policy.concurrency, "start": policy.start, "tasks": "\n".join(policy.tasks),
+        "max_items": policy.max_items, "max_dead": policy.max_dead,
+    }  # fmt: skip
+
+
+class ControlVerbs:
+    """Builds and reads control calls for one crawl."""
+
+    def __init__(self, crawl: str, partitions: int, checked: Checked, lease_seconds: float) -> None:
+        self.crawl, self.partitions, self.checked = crawl, partitions, checked
+        self.lease_ms = round(lease_seconds * 1000)
+        self.bases = [keys.base(crawl, p) for p in range(partitions)]
+
+    def everywhere(self, verb: str, header: Mapping[str, Any]) -> list[Ask]:
+        return [ask(verb, base, dict(header)) for base in self.bases]
+
+    def of_host(self, host: str) -> str:
+        self.checked.host(host)
+        return self.bases[keys.partition_of(host, self.partitions)]
+
+    def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None) -> Verb[None]:
+        tables = {lane_name(name): lane_table(lane) for name, lane in lanes.items()}
+        home = keys.home_of(group_name(group), self.partitions)
+        table = None if policy is None else group_table(policy)
+        salt = secrets.token_hex(8)
+        yield [
+            ask(
+                "define",
+                base,
+                {
+                    "salt": salt,
+                    "group": group,
+                    "policy": table or False,
+                    "fresh": group_table(GroupPolicy()),
+                    "lanes": tables,
+                    "home": p == home,
+                },
+            )
+            for p, base in enumerate(self.bases)
+        ]
+
+    def pause(self, scope: str, name: str, reason: str) -> Verb[None]:
+        header = {"salt": secrets.token_hex(8), "scope": scope, "name": name, "reason": reason}
+        yield [ask("pause", self.of_host(name), header)] if scope == "host" else self.everywhere("pause", header)
+
+    def set_host(self, host: str, policy: HostPolicy | None) -> Verb[None]:
+        table = host_table(policy or HostPolicy()) if policy or host == "" else False
+        header = {"salt": secrets.token_hex(8), "host": host, "policy": table, "change": True, "crawl_delay": False}
+        yield self.everywhere("host_policy", header) if host == "" else [ask("host_policy", self.of_host(host), header)]
+
+    def set_crawl_delay(self, host: str, seconds: float) -> Verb[None]:
+        milliseconds = self.checked.delay(seconds)
+        yield [
+            ask(
+                "host_policy",
+                self.of_host(host),
+                {"salt": "", "host": host, "policy": False, "change": False, "crawl_delay": milliseconds},
+            )
+        ]
+
+    def block(self, host: str, seconds: float, reason: str) -> Verb[float]:
+        header = {"host": host, "for_ms": self.checked.delay(seconds), "reason": reason}
+        [reply] = yield [ask("block", self.of_host(host), header)]
+        return int(reply) / 1000
+
+    def start(self, group: str, incarnation: str, action: str) -> Verb[tuple[str, int]]:
+        header = {"i": incarnation, "lease": self.lease_ms, "group": group, "action": action}
+        [reply] = yield [ask("start", self.bases[keys.home_of(group, self.partitions)], header)]
+        state, number, _ = read(reply)
+        return state, number
+
+    def new_round(self, group: str, number: int) -> Verb[int]:
+        home = keys.home_of(group, self.partitions)
+        # The home partition last: only when every memory has turned may the start run again.
+        order = [p for p in range(self.partitions) if p != home] + [home]
+        reply = b"0"
+        for p in order:
+            [reply] = yield [ask("new_round", self.bases[p], {"group": group, "round": number, "home": p == home})]
+        yield from self.purge()
+        return int(reply)
+
+    def purge(self) -> Verb[None]:
+        for base in self.bases:
+            while True:
+                [reply] = yield [ask("purge", base, {"budget": PURGE_BUDGET})]
+                if int(reply) == 1:
+                    break
+
+    def drop_lane(self, lane: str) -> Verb[tuple[bool, int]]:
+        """One bounded step on every partition: whether all are done, and how many requests went."""
+        header = {"salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET}
+        replies = yield self.everywhere("drop", header)
+        results = [read(reply) for reply in replies]
+        return all(done == 1 for done, _ in results), sum(count for _, count in results)
+
+    def seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
+        """A fingerprint lives in its host's partition; without the host every partition is asked."""
+        header = {"lane": lane, "fps": [entry_of(self.checked.fingerprint(fp)) for fp in fingerprints], "probe": probe}
+        replies = yield self.everywhere("forget", header)
+        answers = [text(reply) for reply in replies]
+        return [any(letters[i] == "y" for letters in answers) for i in range(len(fingerprints))]
+
+    def dead_list(self, group: str, after: int, limit: int) -> Verb[list[DeadLetter]]:
+        letters: list[DeadLetter] = []
+        for partition, base in enumerate(self.bases):
+            [reply] = yield [ask("dead", base, {"action": "list", "group": group, "after": after, "limit": limit})]
+            letters += [_dead(partition, head, b"") for head in read(reply[0])]
+        return sorted(letters, key=lambda letter: letter.at)
+
+    def dead_show(self, partition: int, number: int) -> Verb[DeadLetter | None]:
+        [reply] = yield [ask("dead", self._base(partition), {"action": "show", "group": "", "ids": [str(number)]})]
+        heads = read(reply[0])
+        return _dead(partition, heads[0], reply[1]) if heads else None
+
+    def dead_change(self, action: str, partition: int, numbers: Sequence[int]) -> Verb[int]:
+        [reply] = yield [
+            ask("dead", self._base(partition), {"action": action, "group": "", "ids": [str(n) for n in numbers]})
+        ]
+        return int(read(reply[0]))
+
+    def bury(self, group: str, lane: str, host: str, payload: bytes, reason: str, detail: str, key: str) -> Verb[bool]:
+        header = {
+            "action": "bury",
+            "group": group_name(group),
+            "lane": lane,
+            "host": host,
+            "priority": 0,
+            "reason": reason,
+            "detail": detail,
+            "key": key,
+        }
+        [reply] = yield [
+            ask("dead", self.bases[keys.home_of(group, self.partitions)], header, RECORD.pack(0, 0) + payload)
+        ]
+        return bool(read(reply[0]))
+
+    def _base(self, partition: int) -> str:
+        if not 0 <= partition < self.partitions:
+            raise PolicyError(f"partition {partition} does not exist; this crawl has {self.partitions}.")
+        return self.bases[partition]
+
+    def lease_tasks(self, token: Token, source: str, want: int) -> Verb[list[Task]]:
+        nonce = secrets.token_hex(8)
+        header = {"i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want}
+        [reply] = yield [ask("lease_tasks", keys.task_keys(source), header)]
+        heads, nonce = read(reply[0])
+        return [
+            Task(source, number, nonce, data, attempt) for (number, attempt), data in zip(heads, reply[1:], strict=True)
+        ]
+
+    def settle_tasks(
+        self, incarnation: str, source: str, done: Sequence[Task], release: Sequence[Task], renew: Sequence[Task]
+    ) -> Verb[tuple[list[bool], int, int]]:
+        header = {
+            "i": incarnation,
+            "done": _tasks(done),
+            "release": _tasks(release),
+            "renew": _tasks(renew),
+            "lease": self.lease_ms,
+        }
+        [reply] = yield [ask("settle_tasks", keys.task_keys(source), header)]
+        letters, waiting, leased = read(reply)
+        return [letter == "s" for letter in letters], waiting, leased
+
+    def items_ack(self, group: str, consumer: str, positions: Mapping[int, str]) -> Verb[int]:
+        """Say what a consumer has kept, by partition; "" registers it, "gone" ends it. Answers how many still wait."""
+        asks = [
+            ask("items", self._base(p), {"group": group, "consumer": consumer, "id": position})
+            for p, position in positions.items()
+        ]
+        replies = yield asks
+        return sum(read(reply)[1] for reply in replies)
+
+
+def _dead(partition: int, head: Sequence[Any], record: bytes) -> DeadLetter:
+    number, group, lane, host, priority, attempt, reason, detail, at, fingerprint = head
+    return DeadLetter(
+        partition,
+        number,
+        group,
+        lane,
+        host,
+        priority,
+        int(fingerprint, 16),
+        attempt,
+        reason,
+        detail,
+        at / 1000,
+        record[9:],
+    )
+
+
+def _tasks(tasks: Sequence[Task]) -> list[list[str]]:
+    return [[str(task.id), task.nonce] for task in tasks]
+
+
+def scope_of(group: str, lane: str, host: str) -> tuple[str, str]:
+    """What a pause is about, from the one name given; none means the crawl."""
+    given = [(scope, name) for scope, name in (("group", group), ("lane", lane), ("host", host)) if name]
+    if len(given) > 1:
+        raise PolicyError("pause or resume one thing at a time: a group, a lane, a host, or the crawl.")
+    return given[0] if given else ("crawl", "")
+
+
+def start_state(state: str) -> StartState:
+    return StartState(state) if state in ("granted", "busy", "done") else StartState.DONE

@@ -1,0 +1,373 @@
+"""The worker's verbs: exchange, add, renew, release, permit. Conversations without I/O."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ormsgpack
+
+from gossamer.errors import InvalidRequest, LeaseLost
+from gossamer.frontier import keys
+from gossamer.frontier.ask import Ask, Verb, ask, read, text
+from gossamer.frontier.batch import ADDED, RECORD, Batch, Batches, Checked, entry_of
+from gossamer.model import (
+    AddOutcome,
+    Answer,
+    Counter,
+    Feedback,
+    Fetched,
+    Hints,
+    Lease,
+    Request,
+    Selection,
+    Settlement,
+    SettleOutcome,
+    Token,
+)
+
+CALL_REQUESTS = 1000
+CALL_BYTES = 4_000_000
+Invalid = dict[int | tuple[int, int], str]
+SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
+
+
+class Part:
+    """What one partition is told in one exchange."""
+
+    __slots__ = ("add", "children", "fetched", "items", "sent", "settle", "settled_at")
+
+    def __init__(self) -> None:
+        self.settle: list[list[Any]] = []
+        self.settled_at: list[int] = []
+        self.fetched: list[list[Any]] = []
+        self.sent: list[list[Any]] = []
+        self.items: list[bytes] = []
+        self.children = Batch()
+        self.add = Batch()
+
+
+class WorkVerbs:
+    """Builds and reads the worker's calls for one crawl."""
+
+    def __init__(
+        self, crawl: str, partitions: int, *, payload_max: int, lease_seconds: float, send_seconds: float, strikes: int
+    ) -> None:
+        self.crawl, self.partitions = crawl, partitions
+        self.lease_ms, self.send_seconds, self.strikes = round(lease_seconds * 1000), send_seconds, strikes
+        self.checked = Checked(payload_max)
+        self.bases = [keys.base(crawl, p) for p in range(partitions)]
+        self._turn = 0
+
+    def exchange(
+        self,
+        token: Token,
+        *,
+        settle: Sequence[Settlement] = (),
+        fetched: Sequence[Fetched] = (),
+        sent: Sequence[Lease] = (),
+        add: Sequence[Request] = (),
+        counters: Sequence[Counter] = (),
+        want: int = 0,
+        selection: Selection | None = None,
+        info: Mapping[str, str] | None = None,
+    ) -> Verb[Answer]:
+        parts: dict[int, Part] = {}
+        invalid: Invalid = {}
+        ahead = Batches(CALL_REQUESTS, CALL_BYTES)
+        children: list[list[AddOutcome]] = []
+        for index, settlement in enumerate(settle):
+            outcomes = [ADDED] * len(settlement.add)
+            children.append(outcomes)
+            part = parts.setdefault(settlement.lease.partition, Part())
+            self._settle(part, ahead, index, settlement, outcomes, invalid)
+        added = [ADDED] * len(add)
+        producers = Batches(CALL_REQUESTS, CALL_BYTES)
+        for index, request in enumerate(add):
+            self._put(parts, producers, index, request, added, invalid)
+        for arrival in fetched:
+            parts.setdefault(arrival.lease.partition, Part()).fetched.append(
+                [str(arrival.lease.id), arrival.lease.nonce, _feedback(arrival.feedback)]
+            )
+        for lease in sent:
+            parts.setdefault(lease.partition, Part()).sent.append([str(lease.id), lease.nonce])
+        # Children of other partitions, and more than one call holds, go first; the page settles last.
+        yield from self._ahead(token, ahead, "c", bound=False)
+        yield from self._ahead(token, producers, "a", bound=True)
+        settled = [SettleOutcome.SETTLED] * len(settle)
+        wants = self._wants(want, parts)
+        choice = selection or Selection()
+        nonce = secrets.token_hex(8)
+        asked, asks = [], []
+        for partition in sorted(set(wants) | set(parts) | ({0} if counters or not wants else set())):
+            part = parts.get(partition) or Part()
+            header = {
+                "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "strikes": self.strikes,
+                "want": wants.get(partition, 0), "groups": choice.groups, "lanes": choice.lanes, "stage": choice.stage,
+                "settle": part.settle, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
+                "add": part.add.header, "counters": _counters(counters) if partition == 0 else (),
+                "info": ormsgpack.packb(dict(info)).hex() if info else None,
+            }  # fmt: skip
+            first_item = 2 + part.children.count + part.add.count
+            for entry in part.settle:
+                entry[8] += first_item
+            asked.append((partition, part))
+            asks.append(
+                ask("exchange", self.bases[partition], header, *part.children.records, *part.add.records, *part.items)
+            )
+        replies = yield asks
+        leases: list[Lease] = []
+        hints: Hints | None = None
+        for (partition, part), reply in zip(asked, replies, strict=True):
+            hints = self._read(token, partition, part, reply, leases, settled, hints)
+        assert hints is not None
+        return Answer(leases, settled, added, children, invalid, hints)
+
+    def _read(
+        self, token: Token, partition: int, part: Part, reply: Any, leases: list[Lease],
+        settled: list[SettleOutcome], hints: Hints | None,
+    ) -> Hints:  # fmt: skip
+        letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce = read(
+            reply[0]
+        )
+        for index, letter in zip(part.settled_at, letters, strict=True):
+            settled[index] = SETTLED[letter]
+        part.children.settle(child_outcomes)
+        part.add.settle(add_outcomes)
+        seconds = now / 1000
+        deadline, send_by = (now + self.lease_ms) / 1000, seconds + self.send_seconds
+        for head, record in zip(heads, reply[1:], strict=True):
+            number, lane, host, priority, attempt, alone = head
+            leases.append(
+                Lease(
+                    partition, number, token.incarnation, nonce, lane, host, priority,
+                    int.from_bytes(record[1:9], "big"), record[9:], attempt, alone == 1, deadline, send_by,
+                )
+            )  # fmt: skip
+        mine = Hints(
+            None if ready_in < 0 else ready_in / 1000, opened, paused, version, seconds, None if room < 0 else room
+        )
+        return mine if hints is None else _merge(hints, mine)
+
+    def _settle(
+        self,
+        part: Part,
+        ahead: Batches,
+        index: int,
+        settlement: Settlement,
+        outcomes: list[AddOutcome],
+        invalid: Invalid,
+    ) -> None:
+        lease = settlement.lease
+        number = len(part.settle) + 1
+        for ordinal, request in enumerate(settlement.add):
+            try:
+                record = self.checked.record(request)
+                place = (
+                    request.lane,
+                    request.host,
+                    self.checked.priority(request.priority),
+                    self.checked.delay(request.delay),
+                )
+            except InvalidRequest as problem:
+                outcomes[ordinal] = AddOutcome.INVALID
+                invalid[index, ordinal] = str(problem)
+                continue
+            target = keys.partition_of(request.host, self.partitions)
+            here = target == lease.partition and part.children.count < CALL_REQUESTS and part.children.size < CALL_BYTES
+            if not request.dont_filter:
+                entry = entry_of(request.fingerprint)
+            elif not here:
+                entry = f"k{lease.identity}:{ordinal}"
+            elif lease.attempt > 1:
+                # An earlier attempt may have sent it ahead.
+                entry = f"u{number};{lease.identity}:{ordinal}"
+            else:
+                entry = f"u{number}"
+            if here:
+                part.children.put(place, entry, record, (outcomes, ordinal))
+            else:
+                ahead.put(target, place, entry, record, (outcomes, ordinal))
+        part.settled_at.append(index)
+        part.settle.append(
+            [
+                str(lease.id), lease.nonce, settlement.ending.value, self.checked.delay(settlement.delay),
+                None if settlement.priority is None else self.checked.priority(settlement.priority),
+                settlement.reason or settlement.ending.value, _clean(settlement.detail), _feedback(settlement.feedback),
+                len(part.items), len(settlement.items), lease.lane.rpartition(".")[0],
+            ]
+        )  # fmt: skip
+        part.items.extend(settlement.items)
+
+    def _put(
+        self, parts: dict[int, Part] | None, overflow: Batches, index: int, request: Request, outcomes: list[AddOutcome],
+        invalid: Invalid, key: str = "",
+    ) -> None:  # fmt: skip
+        try:
+            record = self.checked.record(request)
+            place = (
+                request.lane,
+                request.host,
+                self.checked.priority(request.priority),
+                self.checked.delay(request.delay),
+            )
+        except InvalidRequest as problem:
+            outcomes[index] = AddOutcome.INVALID
+            invalid[index] = str(problem)
+            return
+        if not request.dont_filter:
+            entry = entry_of(request.fingerprint)
+        else:
+            entry = f"k{key}:{index}" if key else ""
+        target = keys.partition_of(request.host, self.partitions)
+        if parts is not None:
+            batch = parts.setdefault(target, Part()).add
+            if batch.count < CALL_REQUESTS and batch.size < CALL_BYTES:
+                batch.put(place, entry, record, (outcomes, index))
+                return
+        overflow.put(target, place, entry, record, (outcomes, index))
+
+    def _ahead(self, token: Token, batches: Batches, kind: str, *, bound: bool) -> Verb[int | None]:
+        """Send whole batches, one call each; each has a caller's name of its own, so that a repeat answers the same."""
+        room: int | None = None
+        for partition, number, batch in batches:
+            caller = f"{token.incarnation}:{token.sequence}:{kind}{number}"
+            header = {"i": caller, "s": 1, "add": batch.header, "bound": bound}
+            [reply] = yield [ask("add", self.bases[partition], header, *batch.records)]
+            outcomes, left, _ = read(reply)
+            batch.settle(outcomes)
+            if left >= 0:
+                room = left if room is None else min(room, left)
+        return room
+
+    def add(self, token: Token, requests: Sequence[Request], *, bound: bool = True, key: str = "") -> Verb[Added]:
+        """As `Frontier.add`. `key` names a source (a start, a task) under which unfiltered requests are added once."""
+        outcomes = [ADDED] * len(requests)
+        invalid: Invalid = {}
+        batches = Batches(CALL_REQUESTS, CALL_BYTES)
+        for index, request in enumerate(requests):
+            self._put(None, batches, index, request, outcomes, invalid, key)
+        room = yield from self._ahead(token, batches, "p", bound=bound)
+        return outcomes, invalid, room
+
+    def renew(self, incarnation: str, leases: Sequence[Lease]) -> Verb[list[Lease | None]]:
+        renewed: list[Lease | None] = [None] * len(leases)
+        by_partition = _by_partition(leases)
+        asks = [
+            ask("renew", self.bases[p], {"i": incarnation, "lease": self.lease_ms, "leases": _ids(leases, indexes)})
+            for p, indexes in by_partition.items()
+        ]
+        if asks:
+            replies = yield asks
+            for indexes, reply in zip(by_partition.values(), replies, strict=True):
+                letters, deadline = read(reply)
+                for index, letter in zip(indexes, letters, strict=True):
+                    if letter == "r":
+                        renewed[index] = leases[index]._replace(deadline=deadline / 1000)
+        return renewed
+
+    def release(self, incarnation: str, leases: Sequence[Lease]) -> Verb[list[bool]]:
+        released = [False] * len(leases)
+        by_partition = _by_partition(leases)
+        asks = [
+            ask("release", self.bases[p], {"i": incarnation, "leases": _ids(leases, indexes)})
+            for p, indexes in by_partition.items()
+        ]
+        if asks:
+            replies = yield asks
+            for indexes, reply in zip(by_partition.values(), replies, strict=True):
+                for index, letter in zip(indexes, text(reply), strict=True):
+                    released[index] = letter == "r"
+        return released
+
+    def permit(self, token: Token, host: str) -> Verb[tuple[Lease | None, float | None]]:
+        self.checked.host(host)
+        partition = keys.partition_of(host, self.partitions)
+        nonce = secrets.token_hex(8)
+        header = {
+            "i": token.incarnation,
+            "s": token.sequence,
+            "n": nonce,
+            "lease": self.lease_ms,
+            "host": host,
+            "strikes": self.strikes,
+        }
+        [reply] = yield [ask("permit", self.bases[partition], header)]
+        number, wait, deadline, nonce = read(reply)
+        if number == 0:
+            return None, None if wait < 0 else wait / 1000
+        end = deadline / 1000
+        lease = Lease(partition, number, token.incarnation, nonce, "", host, 0, 0, b"", 1, False, end, end)
+        return lease, None
+
+    def _wants(self, want: int, parts: dict[int, Part]) -> dict[int, int]:
+        """Shares of `want` per partition; who gets the odd ones changes from call to call."""
+        if want <= 0:
+            return {}
+        if self.partitions == 1:
+            return {0: want}
+        whole, odd = divmod(want, self.partitions)
+        self._turn += 1
+        shares = {p: whole + ((p + self._turn) % self.partitions < odd) for p in range(self.partitions)}
+        return {p: share for p, share in shares.items() if share > 0}
+
+
+Added = tuple[list[AddOutcome], Invalid, int | None]
+"""Outcome per request, why the invalid ones are, and the room left (None: no limit)."""
+
+
+def _merge(a: Hints, b: Hints) -> Hints:
+    """Over partitions: what comes first, what is open in all, one reason if all are paused."""
+    waits = [wait for wait in (a.ready_in, b.ready_in) if wait is not None]
+    rooms = [room for room in (a.room, b.room) if room is not None]
+    paused = a.paused if a.paused and b.paused else ""
+    return Hints(
+        min(waits, default=None),
+        a.open + b.open,
+        paused,
+        f"{a.config_version},{b.config_version}",
+        max(a.now, b.now),
+        min(rooms, default=None),
+    )
+
+
+def _feedback(feedback: Feedback | None) -> list[Any] | bool:
+    if feedback is None:
+        return False
+    return [feedback.verdict.value, _milliseconds(feedback.latency), _milliseconds(feedback.retry_after)]
+
+
+def _milliseconds(seconds: float | None) -> int:
+    """-1 for what is unknown or makes no sense; a host may send anything as Retry-After."""
+    if seconds is None or not 0 <= seconds < 1e9:
+        return -1
+    return round(seconds * 1000)
+
+
+def _counters(counters: Sequence[Counter]) -> list[list[Any]]:
+    for counter in counters:
+        if not -1e300 < counter.value < 1e300:
+            raise InvalidRequest(
+                f"counter {counter.name!r} of {counter.group!r} is {counter.value!r}, not a finite number."
+            )
+    return [[c.group, c.name, c.value, c.op.value] for c in counters]
+
+
+def _by_partition(leases: Sequence[Lease]) -> dict[int, list[int]]:
+    by_partition: dict[int, list[int]] = {}
+    for index, lease in enumerate(leases):
+        by_partition.setdefault(lease.partition, []).append(index)
+    return by_partition
+
+
+def _ids(leases: Sequence[Lease], indexes: Sequence[int]) -> list[list[str]]:
+    return [[str(leases[i].id), leases[i].nonce] for i in indexes]
+
+
+def _clean(detail: str) -> str:
+    """Text that can be carried: a traceback may hold lone surrogates."""
+    return detail.encode("utf-8", "replace").decode()
+
+
+__all__ = ["RECORD", "Added", "Ask", "LeaseLost", "WorkVerbs"]

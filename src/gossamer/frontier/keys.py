@@ -1,0 +1,118 @@
+"""Every key name, made here and nowhere else.
+
+A partition's keys share the hash tag `{crawl/partition}` and so lie in one slot. The server-side functions get the
+base key as their only declared key, and the suffixes as the table `K`, which `lua_table` writes.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+from gossamer.errors import PolicyError
+
+CRAWL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\Z")
+
+SUFFIXES: dict[str, str] = {
+    "meta": ":m",  # hash: time, numbers, pause, policy stamp
+    "counts": ":n",  # hash: what is queued, delayed, leased, done … per lane, group and worker
+    "lane_names": ":ln",  # hash: full lane name -> lane id
+    "lane_policy": ":lp",  # hash: lane id -> policy
+    "group_policy": ":gp",  # hash: group -> policy
+    "group_lanes": ":gl:",  # set per group: lane ids
+    "group_held": ":gh",  # hash: group -> reason it is held for now
+    "passes": ":ps",  # hash: lane id -> pass
+    "virtual": ":vt",  # hash: stage:tier -> virtual time
+    "active": ":a:",  # sorted set per stage and tier: lane id by pass
+    "tiers": ":at:",  # sorted set per stage: tiers with active lanes
+    "priorities": ":p:",  # sorted set per lane: priorities with work
+    "ring": ":r:",  # list per lane and priority: hosts taking turns
+    "queue": ":q:",  # list per lane, priority and host: records
+    "front": ":f:",  # list per lane, priority and host: records that come back
+    "delayed": ":d",  # sorted set: request by due time
+    "hosts": ":h",  # hash: host -> record
+    "host_policy": ":hp",  # hash: "" -> default host policy
+    "wake": ":w",  # sorted set: parked host by when to look again
+    "leases": ":l",  # hash: id -> lease
+    "deadlines": ":ld",  # sorted set: id by deadline
+    "marks": ":lm",  # hash: id -> 1 sent, 2 response arrived
+    "suspects": ":x",  # list: requests to be tried alone
+    "alone": ":xa",  # hash: incarnation -> id of the request it tries alone
+    "dead": ":dr",  # hash: id -> dead letter
+    "dead_order": ":dz:",  # sorted set per group: dead letter by time
+    "items": ":i:",  # stream per group
+    "consumers": ":ic:",  # hash per group: consumer -> last kept id
+    "counters": ":c:",  # hash per group: counters of users
+    "workers": ":wk",  # hash: incarnation -> what it told of itself
+    "worker_seen": ":ws",  # sorted set: incarnation by last call
+    "draining": ":wd",  # set: incarnations asked to drain
+    "answers": ":an:",  # string per caller: last answer
+    "keyed": ":k",  # sorted set: keys of unfiltered adds by time
+    "seen": ":s",  # per memory: a hash and its buckets
+    "seen_names": ":sn",  # hash: group|policy -> number of the memory
+    "seen_policy": ":sp",  # hash: number -> policy
+    "purge": ":sx",  # list: memories to unlink
+    "rounds": ":rn",  # hash: group -> round
+    "starts": ":st",  # hash: group -> start lease
+    "journal": ":j",  # list: what was queued while a snapshot runs
+}
+
+
+def crawl_name(name: str) -> str:
+    """A usable crawl name, or PolicyError."""
+    if not CRAWL.match(name):
+        raise PolicyError(
+            f"crawl {name!r}: use letters, digits, and _ . : - (at most 100, starting with a letter or digit)."
+        )
+    return name
+
+
+def base(crawl: str, partition: int) -> str:
+    return f"gossamer:{{{crawl}/{partition}}}"
+
+
+def seen_base(name: str) -> str:
+    """Of a memory that stands alone, without a crawl."""
+    return f"gossamer:seen:{{{crawl_name(name)}}}"
+
+
+def queue_pattern(crawl: str, partition: int, kind: str) -> str:
+    """For SCAN over the queue (`queue`) or returned (`front`) lists of a partition."""
+    return _escape(base(crawl, partition) + SUFFIXES[kind]) + "*"
+
+
+def queue_place(crawl: str, partition: int, key: str) -> str:
+    """`q:lane:priority:host` or `f:…` of a list's key."""
+    return key[len(base(crawl, partition)) + 1 :]
+
+
+def items(crawl: str, partition: int, group: str) -> str:
+    return base(crawl, partition) + SUFFIXES["items"] + group
+
+
+def task_keys(source: str) -> list[str]:
+    """The producer's key and the book beside it, in the same slot."""
+    opened = source.find("{")
+    closed = source.find("}", opened + 1)
+    tag = source[opened + 1 : closed] if 0 <= opened < closed - 1 else source
+    book = f"gossamer:tasks:{{{tag}}}:{source}"
+    return [source, book, book + ":d", book + ":a"]
+
+
+def partition_of(host: str, partitions: int) -> int:
+    """Where a host's requests live; stable for the life of a crawl."""
+    return zlib.crc32(host.encode("utf-8", "replace")) % partitions if partitions > 1 else 0
+
+
+def home_of(group: str, partitions: int) -> int:
+    """The partition that keeps a group's start."""
+    return partition_of("group\0" + group, partitions)
+
+
+def lua_table() -> str:
+    fields = ", ".join(f"{name} = '{suffix}'" for name, suffix in SUFFIXES.items())
+    return f"local K = {{{fields}}}\n"
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([\[\]*?\\^])", r"\\\1", text)

@@ -1,0 +1,146 @@
+-- Adding requests: marking seen and queueing are one step.
+--
+-- Requests come grouped: {lane, host, priority, delay ms, entries}, one record in args per entry. An entry is
+-- the fingerprint's decimal text, or unfiltered: '' (always), 'u<i>' (child of settlement i), 'k<key>' (at most once per
+-- key), 'u<i>;<key>' (both). Answers one text per group, a letter per entry (see AddOutcome).
+
+local Adding = {}
+
+-- How many more the lane takes from producers; nil: no limit.
+local function room_of(S, lane)
+  local room
+  if lane.max_queued > 0 then
+    room = lane.max_queued - count_now(S, lane.id .. '|q') - count_now(S, lane.id .. '|d')
+  end
+  local group = Lane.group(S, lane.group)
+  if group and group.max_queued > 0 then
+    local queued = 0
+    for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. lane.group)) do
+      queued = queued + count_now(S, id .. '|q') + count_now(S, id .. '|d')
+    end
+    room = min(room or huge, group.max_queued - queued)
+  end
+  return room
+end
+
+local function keyed_before(S, key)
+  if call('ZADD', S.b .. K.keyed, 'NX', S.now, key) == 1 then
+    call('ZREMRANGEBYSCORE', S.b .. K.keyed, '-inf', S.now - KEYED_TTL)
+    return false
+  end
+  return true
+end
+
+-- Settlement and key of an unfiltered entry, each nil if it has none.
+local function unfiltered(entry, kind)
+  if kind == 107 then return nil, sub(entry, 2) end
+  if kind == nil then return nil, nil end
+  local owner, key = string.match(entry, '^u(%d+);?(.*)$')
+  return tonumber(owner), key ~= '' and key or nil
+end
+
+-- Children that name an unknown lane are kept as dead letters of their group, so that a typo loses nothing.
+local function keep_unknown(S, g, record)
+  local group = string.match(g[1], '^(.*)%.[^.]*$') or g[1]
+  bury(S, group, g[1], {'', g[2], g[3], 0, 0, '', '', 0, record}, 0, 'unknown_lane', 'no lane ' .. g[1])
+end
+
+-- `bound`: the limits apply (producers); children of pages are always taken. `lost` = settlements that lost their lease.
+-- Returns the outcomes and the smallest room left (nil: no limit).
+function Adding.add(S, groups, args, first, bound, lost)
+  local outcomes, least, at = {}, nil, first
+  local full = bound and memory_full(S)
+  for gi, g in ipairs(groups) do
+    local entries = g[5]
+    local n = #entries
+    local lane = Lane.by_name(S, g[1])
+    if not lane or lane.closed then
+      outcomes[gi] = string.rep(lane and 'c' or 'u', n)
+      if not lane and not bound then
+        for i = 1, n do keep_unknown(S, g, args[at + i - 1]) end
+      end
+    elseif full then
+      outcomes[gi] = string.rep('f', n)
+      least = 0
+    else
+      local room = room_of(S, lane)
+      local limit = bound and room or huge
+      local letters, records, duplicates = {}, {}, 0
+      local book = Seen.of(S, lane)
+      for i = 1, n do
+        local entry = entries[i]
+        local kind = byte(entry)
+        local letter = 'a'
+        if #records >= limit then
+          letter = 'f'
+        elseif kind == nil or kind == 117 or kind == 107 then
+          local owner, key = unfiltered(entry, kind)
+          if owner and lost[owner] then
+            letter = 'l'
+            count(S, 'g|' .. lane.group .. '|refused_children', 1)
+          elseif key and keyed_before(S, key) then
+            letter = 'd'
+          end
+        elseif book and not book.kind.add(book, entry) then
+          letter = 'd'
+          duplicates = duplicates + 1
+        end
+        letters[i] = letter
+        if letter == 'a' then records[#records + 1] = args[at + i - 1] end
+      end
+      local added = #records
+      if added > 0 then
+        if g[4] > 0 then
+          for _, record in ipairs(records) do Queue.delay(S, lane, g[3], g[2], record, S.now + g[4]) end
+          count(S, lane.id .. '|d', added)
+        else
+          Queue.push(S, lane, g[3], g[2], records)
+          count(S, lane.id .. '|q', added)
+        end
+        count(S, lane.id .. '|added', added)
+        open_change(S, lane.group, added)
+        if room then
+          if not bound and added > room then count(S, lane.id .. '|overflow', added - max(0, room)) end
+          least = min(least or huge, max(0, room - added))
+        end
+      elseif room then
+        least = min(least or huge, max(0, room))
+      end
+      if duplicates > 0 then count(S, lane.id .. '|dup', duplicates) end
+      outcomes[gi] = table.concat(letters)
+    end
+    at = at + n
+  end
+  Seen.save(S)
+  S.books = nil
+  return outcomes, least
+end
+
+-- counters[i] = {group, name, value, op}
+function Adding.counters(S, counters)
+  for _, c in ipairs(counters) do
+    local key, op = S.b .. K.counters .. c[1], c[4]
+    if op == 'add' then
+      call('HINCRBYFLOAT', key, c[2], c[3])
+    else
+      local old = op ~= 'set' and tonumber(call('HGET', key, c[2]))
+      if not old or (op == 'max' and c[3] > old) or (op == 'min' and c[3] < old) then call('HSET', key, c[2], c[3]) end
+    end
+    S.changed = true
+  end
+end
+
+-- A call that was answered before is answered again from what was kept. Returns the kept answer, or an error.
+local function kept_answer(S, incarnation, sequence)
+  local raw = call('GET', S.b .. K.answers .. incarnation)
+  if not raw then return nil end
+  local kept = unpack_msg(raw)
+  if kept[1] == sequence then return kept end
+  if kept[1] > sequence then
+    return nil, fail('TOKEN', 'call ' .. sequence .. ' of ' .. incarnation .. ' comes after call ' .. kept[1])
+  end
+end
+
+local function keep_answer(S, incarnation, kept)
+  call('SET', S.b .. K.answers .. incarnation, pack(kept), 'PX', ANSWER_TTL)
+end

@@ -1,0 +1,22 @@
+-- block: nothing is leased from a host until a time; 0 unblocks it.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {host, for_ms (0: unblock), reason}
+-- Returns the time in ms until which it is blocked, or 0
+-- Cost    O(places where the host is parked)
+
+local function block(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local untl = h.for_ms > 0 and S.now + h.for_ms or 0
+  local host = Host.get(S, h.host)
+  host.throttles = 0
+  if untl == 0 then host.next = min(host.next, S.now) end
+  Host.block(S, h.host, untl, untl > 0 and h.reason or '')
+  S.changed = true
+  finish(S)
+  return format('%d', untl)
+end
+
+register('block', block, {'allow-oom'})

@@ -1,0 +1,44 @@
+-- counts: what the partition holds, for people and limits; read only and O(lanes + groups).
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {group or ''}
+-- Returns {msgpack {now, change counter, config version, paused, lanes [[name, paused, policy, counts {}]], groups [[name, policy,
+--            held, round, counts {}, items waiting, dead, start state]]}, msgpack {group -> counters [name, value...]}}
+-- Cost    O(lanes + groups + counters)
+
+local WHAT = {'q', 'd', 'l', 'added', 'dup', 'done', 'replaced', 'retried', 'failed', 'expired', 'overflow'}
+local GROUP_WHAT = {'open', 'pages', 'items', 'dead', 'lost', 'refused_items', 'refused_children'}
+
+local function numbers(S, prefix, what)
+  local fields, out = {}, {}
+  for i, name in ipairs(what) do fields[i] = prefix .. name end
+  for i, value in ipairs(call('HMGET', S.b .. K.counts, unpack(fields))) do out[i] = tonumber(value) or 0 end
+  return out
+end
+
+local function counts(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local wanted = unpack_msg(args[1]).group
+  local lanes, groups, counters = {}, {}, {}
+  for _, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do
+    if wanted == '' or wanted == name then
+      local policy = Lane.group(S, name)
+      local held = call('HGET', S.b .. K.group_held, name) or ''
+      local started = call('HGET', S.b .. K.starts, name)
+      groups[#groups + 1] = {
+        name, policy, policy.paused ~= '' and policy.paused or held, tonumber(call('HGET', S.b .. K.rounds, name)) or 0,
+        numbers(S, 'g|' .. name .. '|', GROUP_WHAT), call('XLEN', S.b .. K.items .. name),
+        call('ZCARD', S.b .. K.dead_order .. name), started and unpack_msg(started)[2] or 'none',
+      }
+      counters[#counters + 1] = {name, call('HGETALL', S.b .. K.counters .. name)}
+      for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. name)) do
+        local lane = Lane.by_id(S, id)
+        if lane then lanes[#lanes + 1] = {lane.name, lane.paused, lane, numbers(S, id .. '|', WHAT)} end
+      end
+    end
+  end
+  return pack({S.now, S.m.chg, S.m.cfg, S.m.paused, lanes, groups, counters})
+end
+
+register('counts', counts, {'no-writes'})

@@ -1,0 +1,82 @@
+-- dead: dead letters of a group: list, show, replay, drop, or bury one from outside (a bad task).
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {action, group, ids[] or after (id to list from) and limit, or for bury: lane, host, priority, reason,
+--            detail, key}; for bury then the record
+-- Returns msgpack: list/show [[id, group, lane, host, priority, attempts, reason, detail, at, fingerprint]...] (show: then the
+--            records); replay/drop/bury the number done
+-- Cost    O(limit log dead)
+
+local function dead_get(S, id)
+  local raw = call('HGET', S.b .. K.dead, id)
+  return raw and unpack_msg(raw)
+end
+
+-- The fingerprint of a record in hexadecimal.
+local function fp_of(record)
+  if #record < 9 then return '0' end
+  return (string.gsub(sub(record, 2, 9), '.', function(c) return format('%02x', byte(c)) end))
+end
+
+local function dead_remove(S, group, id)
+  call('HDEL', S.b .. K.dead, id)
+  call('ZREM', S.b .. K.dead_order .. group, id)
+  local policy = Lane.group(S, group)
+  if policy and call('ZCARD', S.b .. K.dead_order .. group) < policy.max_dead then Lane.unhold(S, group, 'dead_full') end
+end
+
+local function replay(S, id, v)
+  local lane = Lane.by_name(S, v[2])
+  if not lane or lane.closed or byte(v[11]) ~= 0 then return 0 end
+  -- As a new request: its attempts and strikes are forgiven, its place in seen stays.
+  Queue.push(S, lane, v[4], v[3], {v[11]})
+  count(S, lane.id .. '|q', 1)
+  open_change(S, lane.group, 1)
+  dead_remove(S, v[1], id)
+  return 1
+end
+
+local function dead(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local out, done = {}, 0
+  if h.action == 'list' then
+    for _, id in ipairs(call('ZRANGE', S.b .. K.dead_order .. h.group, h.after, h.after + h.limit - 1)) do
+      local v = dead_get(S, id)
+      if v then out[#out + 1] = {tonumber(id), v[1], v[2], v[3], v[4], v[5], v[7], v[8], v[9], fp_of(v[11])} end
+    end
+    return {pack(out)}
+  end
+  if h.action == 'bury' then
+    if not keyed_before(S, h.key) then
+      done = 1
+      bury(S, h.group, h.lane, {'', h.host, h.priority, 0, 0, '', '', 0, args[2]}, 0, h.reason, h.detail)
+    end
+  else
+    local records = {''}
+    for _, id in ipairs(h.ids) do
+      local v = dead_get(S, id)
+      if v then
+        if h.action == 'show' then
+          out[#out + 1] = {tonumber(id), v[1], v[2], v[3], v[4], v[5], v[7], v[8], v[9], fp_of(v[11])}
+          records[#records + 1] = v[11]
+        elseif h.action == 'replay' then
+          done = done + replay(S, id, v)
+        else
+          dead_remove(S, v[1], id)
+          done = done + 1
+        end
+      end
+    end
+    if h.action == 'show' then
+      records[1] = pack(out)
+      return records
+    end
+  end
+  S.changed = done > 0
+  finish(S)
+  return {pack(done)}
+end
+
+register('dead', dead, {'allow-oom'})

@@ -1,0 +1,86 @@
+-- define: makes or changes a group and lanes of it. Lanes that are not named stay as they are; queued work stays.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {salt, group, policy or false (keep), fresh (policy of a new group),
+--            lanes {name -> policy}, home}; home: this partition owes the start
+-- Returns msgpack {config version, changed}
+-- Cost    O(lanes)
+
+local SAME = {'order', 'tier', 'weight', 'max_queued', 'max_leased', 'stage'}
+
+local function same_lane(a, b)
+  for _, field in ipairs(SAME) do
+    if a[field] ~= b[field] then return false end
+  end
+  return a.seen.spec == b.seen.spec
+end
+
+local function define_lane(S, group, name, policy)
+  local full = group .. '.' .. name
+  local id = call('HGET', S.b .. K.lane_names, full)
+  local old = id and unpack_msg(call('HGET', S.b .. K.lane_policy, id))
+  if old and same_lane(old, policy) and not old.closed then return false end
+  policy.name, policy.group, policy.lifo = full, group, policy.order == 'lifo'
+  policy.paused = old and old.paused or ''
+  if old then
+    old.id = id
+    Lane.deactivate(S, old)
+  else
+    id = format('%d', call('HINCRBY', S.b .. K.meta, 'lane', 1))
+    call('HSET', S.b .. K.lane_names, full, id)
+    call('SADD', S.b .. K.group_lanes .. group, id)
+  end
+  call('HSET', S.b .. K.lane_policy, id, pack(policy))
+  return id
+end
+
+local function same_group(a, b)
+  for field, value in pairs(b) do
+    if field ~= 'paused' and a[field] ~= value then return false end
+  end
+  return true
+end
+
+local function define(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local changed, lanes = false, {}
+  local raw = call('HGET', S.b .. K.group_policy, h.group)
+  if not raw and not h.policy then h.policy = h.fresh end
+  if h.policy then
+    local old = raw and unpack_msg(raw)
+    if not old or not same_group(old, h.policy) then
+      h.policy.paused = old and old.paused or ''
+      call('HSET', S.b .. K.group_policy, h.group, pack(h.policy))
+      changed = true
+    end
+    if h.home and h.policy.start and call('HSETNX', S.b .. K.starts, h.group, pack({0, 'owed', '', 0})) == 1 then
+      open_change(S, h.group, 1)
+      call('HSETNX', S.b .. K.rounds, h.group, 0)
+    end
+  end
+  for name, policy in pairs(h.lanes) do
+    local id = define_lane(S, h.group, name, policy)
+    if id then
+      changed = true
+      lanes[#lanes + 1] = id
+    end
+  end
+  if changed then
+    bump_config(S, h.salt)
+    for _, id in ipairs(lanes) do Lane.activate(S, Lane.by_id(S, id)) end
+    -- A raised limit lets go of what the old one held.
+    local policy = Lane.group(S, h.group)
+    local held = call('HGET', S.b .. K.group_held, h.group)
+    if held == 'pages_full' and (policy.max_pages == 0 or count_now(S, 'g|' .. h.group .. '|pages') < policy.max_pages)
+      or held == 'items_full' and (policy.max_items == 0 or call('XLEN', S.b .. K.items .. h.group) < policy.max_items)
+      or held == 'dead_full' and (policy.max_dead == 0 or call('ZCARD', S.b .. K.dead_order .. h.group) < policy.max_dead) then
+      Lane.unhold(S, h.group, held)
+    end
+  end
+  finish(S)
+  return pack({S.m.cfg, changed and 1 or 0})
+end
+
+register('define', define)

@@ -1,0 +1,126 @@
+-- drop: empties a lane and takes it away, a bounded part per call. The first call closes it: nothing can be
+-- added any more. Leased requests of it end as usual; a retry among them is dropped with it.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {salt, lane, budget (requests per call)}
+-- Returns msgpack {done (1|0), dropped in this call}
+-- Cost    O(budget)
+
+local function drop_queues(S, lane, budget)
+  local dropped = 0
+  while dropped < budget do
+    local priority = call('ZRANGE', S.b .. K.priorities .. lane.id, 0, 0)[1]
+    if not priority then return dropped, true end
+    local ring = S.b .. K.ring .. lane.id .. ':' .. priority
+    local host = call('LINDEX', ring, 0)
+    if not host then
+      call('ZREM', S.b .. K.priorities .. lane.id, priority)
+    else
+      local n, left = 0, false
+      for _, kind in ipairs({K.front, K.queue}) do
+        local key = S.b .. kind .. lane.id .. ':' .. priority .. ':' .. host
+        local gone = call('LPOP', key, budget - dropped - n + 1)
+        n = n + (gone and #gone or 0)
+        left = left or call('EXISTS', key) == 1
+      end
+      dropped = dropped + n
+      if not left then call('LPOP', ring) end
+    end
+  end
+  return dropped, false
+end
+
+-- Parked places of the lane come back into its rings, to be dropped there.
+local function unpark_all(S, lane, cursor)
+  local page = call('HSCAN', S.b .. K.hosts, cursor, 'COUNT', 200)
+  for i = 1, #page[2], 2 do
+    local name = page[2][i]
+    local host = Host.get(S, name)
+    local keep = {}
+    for _, spot in ipairs(host.parked) do
+      local lane_id, priority = string.match(spot, '^(%d+):(-?%d+)$')
+      if lane_id == lane.id then enter_ring(S, lane, priority, name) else keep[#keep + 1] = spot end
+    end
+    if #keep ~= #host.parked then
+      host.parked = keep
+      S.dirty[name] = true
+    end
+  end
+  return page[1]
+end
+
+local function drop_delayed(S, lane, cursor)
+  local page, gone = call('ZSCAN', S.b .. K.delayed, cursor, 'COUNT', 200), {}
+  for i = 1, #page[2], 2 do
+    if unpack_msg(page[2][i])[1] == lane.id then gone[#gone + 1] = page[2][i] end
+  end
+  if #gone > 0 then call_chunked('ZREM', S.b .. K.delayed, gone) end
+  return page[1], #gone
+end
+
+local function drop_suspects(S, lane)
+  local dropped = 0
+  for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, 999)) do
+    if unpack_msg(raw)[2][1] == lane.id then
+      call('LREM', S.b .. K.suspects, 1, raw)
+      S.m.x = S.m.x - 1
+      dropped = dropped + 1
+    end
+  end
+  return dropped
+end
+
+local function drop(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local lane = Lane.by_name(S, h.lane)
+  if not lane then return fail('NOLANE', h.lane) end
+  if not lane.closed then
+    Lane.deactivate(S, lane)
+    lane.closed, lane.paused = 'hosts:0', 'dropped'
+    local id = lane.id
+    lane.id = nil
+    call('HSET', S.b .. K.lane_policy, id, pack(lane))
+    bump_config(S, h.salt)
+    lane = Lane.by_id(S, id)
+  end
+  local phase, cursor = string.match(lane.closed, '^(%a+):(.*)$')
+  local queued, delayed, done = 0, 0, false
+  if phase == 'hosts' then
+    cursor = unpark_all(S, lane, cursor)
+    if cursor == '0' then phase = 'queues' end
+  elseif phase == 'queues' then
+    local finished
+    queued, finished = drop_queues(S, lane, h.budget)
+    if finished then
+      queued = queued + drop_suspects(S, lane)
+      phase, cursor = 'delayed', '0'
+    end
+  else
+    cursor, delayed = drop_delayed(S, lane, cursor)
+    -- Leases hold the lane until they end.
+    done = cursor == '0' and count_now(S, lane.id .. '|l') == 0 and count_now(S, lane.id .. '|q') - queued <= 0
+    if not done and cursor == '0' then phase = 'hosts' end
+  end
+  count(S, lane.id .. '|q', -queued)
+  count(S, lane.id .. '|d', -delayed)
+  open_change(S, lane.group, -queued - delayed)
+  if done then
+    call('HDEL', S.b .. K.lane_names, lane.name)
+    call('HDEL', S.b .. K.lane_policy, lane.id)
+    call('HDEL', S.b .. K.passes, lane.id)
+    call('SREM', S.b .. K.group_lanes .. lane.group, lane.id)
+    bump_config(S, h.salt)
+  else
+    lane.closed = phase .. ':' .. cursor
+    local id = lane.id
+    lane.id = nil
+    call('HSET', S.b .. K.lane_policy, id, pack(lane))
+    lane.id = id
+  end
+  finish(S)
+  return pack({done and 1 or 0, queued + delayed})
+end
+
+register('drop', drop, {'allow-oom'})

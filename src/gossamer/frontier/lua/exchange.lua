@@ -1,0 +1,122 @@
+-- exchange: a worker's one hot call. Ends leases with everything their pages produced, frees the host slots of
+-- what was fetched, adds requests, applies counters, and leases up to `want` requests: all of it or nothing.
+--
+-- KEYS    1: the partition's base key; every other key shares its hash tag
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil,
+--            settle[], fetched[], sent[], add groups[], counters[], info, child groups[]}; then the records of the child
+--            groups, the records of the add groups, and the items, in that order
+-- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads[], ready_in ms or -1, open, paused,
+--            config version, now, room or -1, nonce}, first record of each lease...}
+-- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
+
+-- The lanes that a worker serves; resolved once per policy stamp.
+local function read_selection(S, h)
+  if #h.groups == 0 and #h.lanes == 0 then return {stage = h.stage or '', groups = false} end
+  local signature = table.concat(h.groups, '\0') .. '\1' .. table.concat(h.lanes, '\0') .. '\1' .. (h.stage or '\2')
+  local known = S.config.selections
+  if not known then
+    known = {}
+    S.config.selections = known
+  end
+  local selection = known[signature]
+  if selection then return selection end
+  selection = {lanes = {}, groups = {}}
+  local function take(lane)
+    if lane and (not h.stage or lane.stage == h.stage) then selection.lanes[lane.name] = true end
+  end
+  for _, group in ipairs(h.groups) do
+    selection.groups[group] = true
+    for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. group)) do take(Lane.by_id(S, id)) end
+  end
+  for _, name in ipairs(h.lanes) do
+    selection.groups[string.match(name, '^(.*)%.[^.]*$') or name] = true
+    take(Lane.by_name(S, name))
+  end
+  known[signature] = selection
+  return selection
+end
+
+local function open_of(S, selection)
+  local open = 0
+  if selection.groups then
+    for group in pairs(selection.groups) do open = open + count_now(S, 'g|' .. group .. '|open') end
+  else
+    for _, group in ipairs(call('HKEYS', S.b .. K.group_policy)) do open = open + count_now(S, 'g|' .. group .. '|open') end
+  end
+  return open
+end
+
+-- The answer to a repeated call: outcomes as kept, leases as far as they are still held.
+local function repeat_answer(S, kept, incarnation)
+  local heads, reply = {}, {''}
+  if #kept[5] > 0 then
+    local raws = call('HMGET', S.b .. K.leases, unpack(kept[5]))
+    for i, id in ipairs(kept[5]) do
+      local v = raws[i] and unpack_msg(raws[i])
+      local lane = v and Lane.by_id(S, v[1])
+      if lane and v[6] == incarnation and v[7] == kept[6] then
+        heads[#heads + 1] = {tonumber(id), lane.name, v[2], v[3], v[4], v[8]}
+        reply[#reply + 1] = v[9]
+      end
+    end
+  end
+  reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6]})
+  return reply
+end
+
+local function exchange(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local incarnation, sequence = h.i, h.s
+  local kept, misuse = kept_answer(S, incarnation, sequence)
+  if misuse then return misuse end
+  if kept then return repeat_answer(S, kept, incarnation) end
+
+  S.looked, S.wake_lanes = 0, {}
+  local child_records = 0
+  for _, g in ipairs(h.children) do child_records = child_records + #g[5] end
+  -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
+  local settled, lost = Lease.settle(S, incarnation, h.settle, args)
+  Lease.fetched(S, incarnation, h.fetched)
+  Lease.sent(S, incarnation, h.sent)
+  Lease.reclaim(S, h.strikes)
+  Queue.due(S)
+  local child_outcomes = Adding.add(S, h.children, args, 2, false, lost)
+  local add_outcomes, room = Adding.add(S, h.add, args, 2 + child_records, true, {})
+  Adding.counters(S, h.counters)
+  Host.wake_due(S)
+  for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
+
+  local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease}
+  local worker = call('HGET', S.b .. K.workers, incarnation)
+  if h.info or not worker then call('HSET', S.b .. K.workers, incarnation, h.info or '') end
+  call('ZADD', S.b .. K.worker_seen, S.now, incarnation)
+
+  local selection = read_selection(S, h)
+  local taken, paused, alone = {}, S.m.paused, nil
+  if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
+  if h.want > 0 and paused == '' then
+    if memory_full(S) then
+      paused = 'memory'
+    elseif Lease.taste(S, info, selection, taken) then
+      alone = #taken == 1 and 1 or nil
+    else
+      taken, paused = Lease.take(S, selection, h.want)
+    end
+  end
+  local heads, records = Lease.grant(S, info, taken, alone)
+  local ids = {}
+  for i, head in ipairs(heads) do ids[i] = format('%d', head[1]) end
+  local ready_in = -1
+  if #heads < h.want then ready_in = Lease.ready_in(S) or -1 end
+  if #heads > 0 then paused = '' end
+  local open = open_of(S, selection)
+  finish(S)
+  keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})
+  return {
+    pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n}), unpack(records),
+  }
+end
+
+register('exchange', exchange, {'allow-oom'})

@@ -1,0 +1,25 @@
+-- forget: fingerprints become new again for a lane's memory. With probe they are only looked up.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {lane, fingerprints[], probe}
+-- Returns letters: y (was known) or n
+-- Cost    O(fingerprints)
+
+local function forget(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local lane = Lane.by_name(S, h.lane)
+  if not lane then return fail('NOLANE', h.lane) end
+  local book, out = Seen.of(S, lane), {}
+  for i, fp in ipairs(h.fps) do
+    local known = book and (h.probe and book.kind.has(book, fp) or not h.probe and book.kind.forget(book, fp))
+    out[i] = known and 'y' or 'n'
+  end
+  Seen.save(S)
+  S.changed = not h.probe
+  finish(S)
+  return table.concat(out)
+end
+
+register('forget', forget, {'allow-oom'})

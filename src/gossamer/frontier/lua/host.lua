@@ -1,0 +1,171 @@
+-- Hosts: delay, concurrency and blocks for the whole crawl.
+--
+-- A host that is at rest has no record. A host that may not be asked now is parked: it leaves the rings of
+-- its lanes when it is met there and returns when a slot is freed or its wake time comes, so that it costs
+-- nothing in between.
+
+local Host = {}
+
+function Host.default(S)
+  local policy = S.config.host
+  if not policy then
+    policy = unpack_msg(call('HGET', S.b .. K.host_policy, ''))
+    S.config.host = policy
+  end
+  return policy
+end
+
+local function fresh()
+  return {inflight = 0, next = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = {}}
+end
+
+local function decode(raw)
+  if not raw then return fresh() end
+  local v = unpack_msg(raw)
+  return {
+    inflight = v[1], next = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
+    why = v[8], parked = v[9], policy = v[10],
+  }
+end
+
+function Host.load(S, names)
+  local missing = {}
+  for _, name in ipairs(names) do
+    if not S.hosts[name] then missing[#missing + 1] = name end
+  end
+  if #missing == 0 then return end
+  local raws = call('HMGET', S.b .. K.hosts, unpack(missing))
+  for i, name in ipairs(missing) do S.hosts[name] = decode(raws[i]) end
+end
+
+function Host.get(S, name)
+  local host = S.hosts[name]
+  if not host then
+    host = decode(call('HGET', S.b .. K.hosts, name))
+    S.hosts[name] = host
+  end
+  return host
+end
+
+flush_hosts = function(S)
+  local set, gone = {}, {}
+  for name in pairs(S.dirty) do
+    local h = S.hosts[name]
+    local resting = h.inflight == 0 and h.next <= S.now and h.blocked <= S.now and h.paused == '' and not h.policy
+      and h.delay == 0 and h.floor == 0 and h.throttles == 0 and #h.parked == 0
+    if resting then
+      gone[#gone + 1] = name
+    else
+      set[#set + 1] = name
+      set[#set + 1] = pack({h.inflight, h.next, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy})
+    end
+  end
+  if #set > 0 then call_chunked('HSET', S.b .. K.hosts, set) end
+  if #gone > 0 then call_chunked('HDEL', S.b .. K.hosts, gone) end
+  S.dirty = {}
+end
+
+function Host.policy(S, host)
+  return host.policy or Host.default(S)
+end
+
+function Host.delay(S, host, group)
+  local policy = Host.policy(S, host)
+  local delay = max(policy.delay, host.floor)
+  if policy.adaptive then delay = max(delay, host.delay, policy.min_delay) end
+  if group and group.delay > delay then delay = group.delay end
+  return delay
+end
+
+-- How many requests may go to the host now, and when to look again if none (nil: when a slot is freed or
+-- an operator resumes it).
+function Host.capacity(S, host, group)
+  if host.paused ~= '' then return 0 end
+  local wait = max(host.blocked, host.next)
+  if wait > S.now then return 0, wait end
+  local limit = Host.policy(S, host).concurrency
+  if group and group.concurrency > 0 and (limit == 0 or group.concurrency < limit) then limit = group.concurrency end
+  local free = limit == 0 and huge or limit - host.inflight
+  if free <= 0 then return 0 end
+  if Host.delay(S, host, group) > 0 then return 1 end
+  return free
+end
+
+function Host.park(S, name, host, lane_id, priority, wake)
+  host.parked[#host.parked + 1] = lane_id .. ':' .. priority
+  S.dirty[name] = true
+  if wake then call('ZADD', S.b .. K.wake, wake, name) end
+end
+
+function Host.occupy(S, name, host, group, by)
+  host.inflight = host.inflight + by
+  local delay = Host.delay(S, host, group)
+  if delay > 0 then host.next = S.now + delay end
+  S.dirty[name] = true
+end
+
+local enter_ring -- queue.lua
+
+-- Puts a parked host back into its rings if it may be asked again; else sets its next look.
+function Host.refresh(S, name, host)
+  if #host.parked == 0 then return end
+  local free, wake = Host.capacity(S, host)
+  if free > 0 then
+    local parked = host.parked
+    host.parked = {}
+    S.dirty[name] = true
+    call('ZREM', S.b .. K.wake, name)
+    for _, place in ipairs(parked) do
+      local lane_id, priority = string.match(place, '^(%d+):(-?%d+)$')
+      local lane = Lane.by_id(S, lane_id)
+      if lane then enter_ring(S, lane, priority, name) end
+    end
+  elseif wake then
+    call('ZADD', S.b .. K.wake, wake, name)
+  end
+end
+
+function Host.free(S, name)
+  local host = Host.get(S, name)
+  host.inflight = max(0, host.inflight - 1)
+  S.dirty[name] = true
+  Host.refresh(S, name, host)
+end
+
+function Host.wake_due(S)
+  local due = call('ZRANGEBYSCORE', S.b .. K.wake, '-inf', S.now, 'LIMIT', 0, RECLAIM_MAX)
+  if #due == 0 then return end
+  Host.load(S, due)
+  call('ZREM', S.b .. K.wake, unpack(due))
+  for _, name in ipairs(due) do Host.refresh(S, name, S.hosts[name]) end
+end
+
+function Host.block(S, name, untl, why)
+  local host = Host.get(S, name)
+  host.blocked, host.why = untl, why
+  S.dirty[name] = true
+  Host.refresh(S, name, host)
+end
+
+-- What a response says about its host. feedback = {verdict, latency ms or -1, retry-after ms or -1}.
+function Host.learn(S, name, feedback)
+  local host, verdict = Host.get(S, name), feedback[1]
+  local policy = Host.policy(S, host)
+  if verdict == 'throttled' then
+    local wait = feedback[3]
+    if wait < 0 then wait = policy.block_base * 2 ^ min(host.throttles, 20) end
+    host.throttles = host.throttles + 1
+    local untl = S.now + min(wait, policy.block_max)
+    if untl > host.blocked then Host.block(S, name, untl, 'throttled') end
+  elseif verdict == 'ok' and host.throttles > 0 then
+    host.throttles = 0
+    S.dirty[name] = true
+  end
+  if policy.adaptive and feedback[2] >= 0 then
+    local old = max(host.delay, policy.min_delay, policy.delay)
+    local new = (old + feedback[2] / policy.target) / 2
+    new = max(policy.min_delay, min(policy.max_delay, floor(new)))
+    if verdict == 'ok' or new > old then host.delay = new else host.delay = old end
+    S.dirty[name] = true
+  end
+end

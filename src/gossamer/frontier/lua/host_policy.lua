@@ -1,0 +1,30 @@
+-- host_policy: how the fleet treats one host, or, with host '', every host that has no policy of its own.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {salt, host, policy or false (back to the default), crawl_delay ms or false (keep)}
+-- Returns the config version
+-- Cost    O(places where the host is parked)
+
+local function host_policy(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  if h.host == '' then
+    call('HSET', S.b .. K.host_policy, '', pack(h.policy))
+    bump_config(S, h.salt)
+  else
+    local host = Host.get(S, h.host)
+    if h.change then host.policy = h.policy or nil end
+    if h.crawl_delay then host.floor = h.crawl_delay end
+    -- A shorter delay counts from the last request, so the host looks again now.
+    if h.change and host.next > S.now then
+      host.next = min(host.next, S.now + Host.delay(S, host))
+    end
+    S.dirty[h.host] = true
+    Host.refresh(S, h.host, host)
+  end
+  finish(S)
+  return S.m.cfg
+end
+
+register('host_policy', host_policy)

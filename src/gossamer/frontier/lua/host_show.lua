@@ -1,0 +1,22 @@
+-- host_show: what is known of hosts; read only.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {hosts[]}
+-- Returns msgpack [[host, inflight, next ms, blocked ms, why, paused, delay ms, throttles, crawl delay ms, has policy]...]
+-- Cost    O(hosts)
+
+local function host_show(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h, out = unpack_msg(args[1]), {}
+  for i, name in ipairs(h.hosts) do
+    local host = Host.get(S, name)
+    out[i] = {
+      name, host.inflight, host.next, host.blocked, host.why, host.paused, Host.delay(S, host), host.throttles, host.floor,
+      host.policy and 1 or 0,
+    }
+  end
+  return pack({S.now, out})
+end
+
+register('host_show', host_show, {'no-writes'})

@@ -1,0 +1,110 @@
+-- Lanes: their policies, and which of them have ready work.
+--
+-- A lane is active while one of its rings holds a host. Active lanes of a stage stand in one sorted set per
+-- tier, scored by their pass (stride scheduling): the lowest goes first and moves on by 1/weight. A lane
+-- that returns starts at the tier's virtual time, so idling earns nothing.
+
+local Lane = {}
+
+function Lane.by_id(S, id)
+  local lane = S.config.lanes[id]
+  if lane == nil then
+    local raw = call('HGET', S.b .. K.lane_policy, id)
+    lane = raw and unpack_msg(raw) or false
+    if lane then lane.id = id end
+    S.config.lanes[id] = lane
+  end
+  return lane
+end
+
+function Lane.by_name(S, name)
+  local id = S.config.names[name]
+  if id == nil then
+    id = call('HGET', S.b .. K.lane_names, name)
+    S.config.names[name] = id
+  end
+  return id and Lane.by_id(S, id)
+end
+
+function Lane.group(S, name)
+  local group = S.config.groups[name]
+  if group == nil then
+    local raw = call('HGET', S.b .. K.group_policy, name)
+    group = raw and unpack_msg(raw) or false
+    S.config.groups[name] = group
+  end
+  return group
+end
+
+local function tier_key(S, lane)
+  return S.b .. K.active .. lane.stage .. ':' .. lane.tier
+end
+
+function Lane.activate(S, lane)
+  if lane.paused ~= '' then return end
+  local key = tier_key(S, lane)
+  if call('ZSCORE', key, lane.id) then return end
+  if call('EXISTS', S.b .. K.priorities .. lane.id) == 0 then return end
+  local pass = tonumber(call('HGET', S.b .. K.passes, lane.id)) or 0
+  local virtual = tonumber(call('HGET', S.b .. K.virtual, lane.stage .. ':' .. lane.tier)) or 0
+  if pass < virtual then
+    pass = virtual
+    call('HSET', S.b .. K.passes, lane.id, pass)
+  end
+  call('ZADD', key, pass, lane.id)
+  call('ZADD', S.b .. K.tiers .. lane.stage, lane.tier, lane.tier)
+end
+
+function Lane.deactivate(S, lane)
+  local key = tier_key(S, lane)
+  if call('ZREM', key, lane.id) == 1 and call('EXISTS', key) == 0 then
+    call('ZREM', S.b .. K.tiers .. lane.stage, lane.tier)
+  end
+end
+
+function Lane.advance(S, lane, pass, taken)
+  call('HSET', S.b .. K.virtual, lane.stage .. ':' .. lane.tier, pass)
+  local moved = pass + taken / lane.weight
+  call('HSET', S.b .. K.passes, lane.id, moved)
+  call('ZADD', tier_key(S, lane), 'XX', moved, lane.id)
+end
+
+-- Why nothing may be leased from this lane now, or ''.
+function Lane.closed(S, lane)
+  if lane.paused ~= '' then return lane.paused end
+  local group = Lane.group(S, lane.group)
+  if not group then return 'no_group' end
+  if group.paused ~= '' then return group.paused end
+  local held = S.held_groups
+  if not held then
+    held = {}
+    S.held_groups = held
+  end
+  local reason = held[lane.group]
+  if reason == nil then
+    reason = call('HGET', S.b .. K.group_held, lane.group) or ''
+    held[lane.group] = reason
+  end
+  return reason
+end
+
+-- Holds a group for a cause that passes by itself (a full stream, a page limit).
+function Lane.hold(S, group, reason)
+  call('HSET', S.b .. K.group_held, group, reason)
+  if S.held_groups then S.held_groups[group] = reason end
+end
+
+function Lane.wake_group(S, group)
+  for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. group)) do
+    local lane = Lane.by_id(S, id)
+    if lane then Lane.activate(S, lane) end
+  end
+end
+
+function Lane.unhold(S, group, reason)
+  if call('HGET', S.b .. K.group_held, group) == reason then
+    call('HDEL', S.b .. K.group_held, group)
+    if S.held_groups then S.held_groups[group] = '' end
+    Lane.wake_group(S, group)
+  end
+end

@@ -1,0 +1,390 @@
+-- Leases: granting, ending, reclaiming, and what becomes of requests that kill their workers.
+--
+-- `leases` maps id -> {lane id, host, priority, attempts, strikes, incarnation, nonce, alone, first record};
+-- `deadlines` orders ids by when they run out; `marks` holds 1 (sent) or 2 (response arrived) per id. A permit is
+-- a lease with lane id '' that only holds a slot of its host.
+
+local Lease = {}
+
+local DEAD_DETAIL_MAX = 16384
+
+-- Keeps a request that failed for good. v as in `leases`.
+local function bury(S, group, lane_name, v, id, reason, detail)
+  S.m.id = S.m.id + 1
+  local dead = S.m.id
+  call('HSET', S.b .. K.dead, dead, pack({
+    group, lane_name, v[2], v[3], v[4], v[5], reason, sub(detail or '', 1, DEAD_DETAIL_MAX), S.now, id, v[9],
+  }))
+  local key = S.b .. K.dead_order .. group
+  call('ZADD', key, S.now, dead)
+  count(S, 'g|' .. group .. '|dead', 1)
+  local policy = Lane.group(S, group)
+  if policy and policy.max_dead > 0 and call('ZCARD', key) >= policy.max_dead then Lane.hold(S, group, 'dead_full') end
+  return dead
+end
+
+-- The request leaves the hands of a worker; its slot is freed unless the response had arrived.
+local function put_down(S, id, v, mark)
+  if mark ~= '2' then Host.free(S, v[2]) end
+  if v[8] == 1 then
+    S.m.alone = max(0, S.m.alone - 1)
+    call('HDEL', S.b .. K.alone, v[6])
+    if S.m.taster == v[6] then S.m.taster = '' end
+  end
+  count(S, 'w|' .. v[6], -1)
+  if v[1] ~= '' then
+    count(S, v[1] .. '|l', -1)
+    local lane = Lane.by_id(S, v[1])
+    if lane and lane.max_leased > 0 then S.wake_lanes[lane.id] = lane end
+  end
+end
+
+local function drop_leases(S, ids)
+  if #ids == 0 then return end
+  call('HDEL', S.b .. K.leases, unpack(ids))
+  call('ZREM', S.b .. K.deadlines, unpack(ids))
+  call('HDEL', S.b .. K.marks, unpack(ids))
+end
+
+local function open_change(S, group, by)
+  count(S, 'g|' .. group .. '|open', by)
+end
+
+-- Leases that ran out go back ahead of other work; what struck too often is set aside to be tried alone.
+function Lease.reclaim(S, strikes_max)
+  local due = call('ZRANGEBYSCORE', S.b .. K.deadlines, '-inf', S.now, 'LIMIT', 0, RECLAIM_MAX)
+  if #due == 0 then return end
+  local raws = call('HMGET', S.b .. K.leases, unpack(due))
+  local marks = call('HMGET', S.b .. K.marks, unpack(due))
+  for i, id in ipairs(due) do
+    if raws[i] then
+      local v = unpack_msg(raws[i])
+      put_down(S, id, v, marks[i])
+      local lane = v[1] ~= '' and Lane.by_id(S, v[1])
+      if lane then
+        count(S, lane.id .. '|expired', 1)
+        if marks[i] then v[5] = v[5] + 1 end
+        if v[8] == 1 then
+          open_change(S, lane.group, -1)
+          count(S, lane.id .. '|failed', 1)
+          bury(S, lane.group, lane.name, v, id, 'poison', 'its workers died on it ' .. v[5] .. ' times, the last time alone')
+        else
+          count(S, lane.id .. '|q', 1)
+          -- A request may kill before it is reported as sent: many silent losses are suspect too.
+          if v[5] >= strikes_max or v[4] >= strikes_max * 4 then
+            call('RPUSH', S.b .. K.suspects, pack({tonumber(id), v}))
+            S.m.x = S.m.x + 1
+            journal(S, {lane.name, v[2], v[3], again(tonumber(id), v[4], v[5], v[9])})
+          else
+            Queue.push_front(S, lane, v[3], v[2], again(tonumber(id), v[4], v[5], v[9]))
+          end
+        end
+      end
+    end
+  end
+  drop_leases(S, due)
+end
+
+-- Ends leases. settle[i] = {id, nonce, ending, delay ms, priority or nil, reason, detail, feedback or false,
+-- items from, items count}; items are args[from..]. Returns one letter each: s or l.
+function Lease.settle(S, incarnation, settle, args)
+  local n = #settle
+  if n == 0 then return '', {} end
+  local ids = {}
+  for i = 1, n do ids[i] = settle[i][1] end
+  local raws = call('HMGET', S.b .. K.leases, unpack(ids))
+  local marks = call('HMGET', S.b .. K.marks, unpack(ids))
+  local out, lost, ended = {}, {}, {}
+  for i = 1, n do
+    local s, v = settle[i], raws[i] and unpack_msg(raws[i])
+    if v and v[6] == incarnation and v[7] == s[2] and not ended[ids[i]] then
+      out[i] = 's'
+      ended[ids[i]] = true
+      if s[8] then Host.learn(S, v[2], s[8]) end
+      put_down(S, ids[i], v, marks[i])
+      if v[1] ~= '' then Lease.ended(S, ids[i], v, s, args) end
+    else
+      out[i] = 'l'
+      lost[i] = true
+      count(S, 'g|' .. s[11] .. '|lost', 1)
+      count(S, 'g|' .. s[11] .. '|refused_items', s[10])
+    end
+  end
+  local gone = {}
+  for id in pairs(ended) do gone[#gone + 1] = id end
+  drop_leases(S, gone)
+  return table.concat(out), lost
+end
+
+function Lease.ended(S, id, v, s, args)
+  local lane, ending = Lane.by_id(S, v[1]), s[3]
+  if not lane then return end
+  local group = lane.group
+  if ending == 'retry' then
+    local record = again(tonumber(id), v[4], v[5], v[9])
+    local priority = s[5] or v[3]
+    count(S, lane.id .. '|retried', 1)
+    if s[4] > 0 then
+      count(S, lane.id .. '|d', 1)
+      Queue.delay(S, lane, priority, v[2], record, S.now + s[4])
+    else
+      count(S, lane.id .. '|q', 1)
+      Queue.push(S, lane, priority, v[2], {record})
+    end
+  else
+    open_change(S, group, -1)
+    count(S, lane.id .. '|' .. ending, 1)
+    if ending == 'failed' then bury(S, group, lane.name, v, id, s[6], s[7]) end
+  end
+  if ending == 'done' or ending == 'failed' then
+    count(S, 'g|' .. group .. '|pages', 1)
+    local policy = Lane.group(S, group)
+    if policy and policy.max_pages > 0 and count_now(S, 'g|' .. group .. '|pages') >= policy.max_pages then
+      Lane.hold(S, group, 'pages_full')
+    end
+  end
+  if s[10] > 0 then
+    local key = S.b .. K.items .. group
+    for i = s[9], s[9] + s[10] - 1 do call('XADD', key, '*', 'd', args[i]) end
+    count(S, 'g|' .. group .. '|items', s[10])
+    local policy = Lane.group(S, group)
+    if policy and policy.max_items > 0 and call('XLEN', key) >= policy.max_items then Lane.hold(S, group, 'items_full') end
+  end
+end
+
+-- The response arrived: frees slots once. fetched[i] = {id, nonce, feedback or false}.
+function Lease.fetched(S, incarnation, fetched)
+  for _, f in ipairs(fetched) do
+    local raw = call('HGET', S.b .. K.leases, f[1])
+    local v = raw and unpack_msg(raw)
+    if v and v[6] == incarnation and v[7] == f[2] and call('HGET', S.b .. K.marks, f[1]) ~= '2' then
+      call('HSET', S.b .. K.marks, f[1], '2')
+      if f[3] then Host.learn(S, v[2], f[3]) end
+      Host.free(S, v[2])
+    end
+  end
+end
+
+-- The download began: from now on a lost lease counts against the request. sent[i] = {id, nonce}.
+function Lease.sent(S, incarnation, sent)
+  if #sent == 0 then return end
+  local ids, set = {}, {}
+  for i, s in ipairs(sent) do ids[i] = s[1] end
+  local raws = call('HMGET', S.b .. K.leases, unpack(ids))
+  for i, s in ipairs(sent) do
+    local v = raws[i] and unpack_msg(raws[i])
+    if v and v[6] == incarnation and v[7] == s[2] then
+      set[#set + 1] = s[1]
+      set[#set + 1] = '1'
+    end
+  end
+  for i = 1, #set, 2 do call('HSETNX', S.b .. K.marks, set[i], set[i + 1]) end
+end
+
+-- Writes leases for taken = {{lane, priority, host, record}}; answers {id, lane, host, priority, attempt, alone} each
+-- and the first records.
+function Lease.grant(S, call_info, taken, alone)
+  local n = #taken
+  if n == 0 then return {}, {} end
+  local heads, records, book, order = {}, {}, {}, {}
+  local deadline = S.now + call_info.lease_ms
+  local per_lane = {}
+  local good = {}
+  for i = 1, n do
+    local t = taken[i]
+    if sound(t[4]) then
+      good[#good + 1] = t
+    else
+      local lane = t[1]
+      count(S, lane.id .. '|q', -1)
+      count(S, lane.id .. '|failed', 1)
+      open_change(S, lane.group, -1)
+      bury(S, lane.group, lane.name, {lane.id, t[3], tonumber(t[2]), 0, 0, '', '', 0, t[4]}, 0, 'garbage', 'not a record of the frontier')
+      Host.free(S, t[3])
+    end
+  end
+  if #good == 0 then return {}, {} end
+  for i = 1, #good do
+    local t = good[i]
+    local lane = t[1]
+    local id, attempts, strikes, first = parts(t[4])
+    if id == 0 then
+      id = S.m.id + 1
+      S.m.id = id
+    end
+    local text = format('%d', id)
+    local priority = tonumber(t[2])
+    heads[i] = {id, lane.name, t[3], priority, attempts + 1, alone or 0}
+    records[i] = first
+    book[#book + 1] = text
+    book[#book + 1] = pack({lane.id, t[3], priority, attempts + 1, strikes, call_info.incarnation, call_info.nonce, alone or 0, first})
+    order[#order + 1] = deadline
+    order[#order + 1] = text
+    per_lane[lane.id] = (per_lane[lane.id] or 0) + 1
+  end
+  call_chunked('HSET', S.b .. K.leases, book)
+  call_chunked('ZADD', S.b .. K.deadlines, order)
+  for id, by in pairs(per_lane) do
+    count(S, id .. '|q', -by)
+    count(S, id .. '|l', by)
+  end
+  count(S, 'w|' .. call_info.incarnation, #good)
+  return heads, records
+end
+
+local function serves(selection, lane)
+  if selection.lanes then return selection.lanes[lane.name] == true end
+  return lane.stage == selection.stage
+end
+
+-- A suspect goes alone to a worker that holds nothing else. One worker at a time is emptied for that: the taster.
+-- Returns true when this worker must take nothing else now.
+function Lease.taste(S, call_info, selection, taken)
+  if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return true end
+  if S.m.x == 0 then return false end
+  local key = S.b .. K.suspects
+  for index, raw in ipairs(call('LRANGE', key, 0, 15)) do
+    local suspect = unpack_msg(raw)
+    local v = suspect[2]
+    local lane = Lane.by_id(S, v[1])
+    if not lane then
+      call('LREM', key, 1, raw)
+      S.m.x = max(0, S.m.x - 1)
+    elseif serves(selection, lane) and Lane.closed(S, lane) == '' then
+      local other = S.m.taster ~= '' and S.m.taster ~= call_info.incarnation and S.m.tasterat > S.now
+      if other then return false end
+      S.m.taster, S.m.tasterat = call_info.incarnation, S.now + call_info.lease_ms
+      if count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end
+      local host = Host.get(S, v[2])
+      local group = Lane.group(S, lane.group)
+      if Host.capacity(S, host, group) == 0 then return true end
+      Host.occupy(S, v[2], host, group, 1)
+      call('LREM', key, 1, raw)
+      S.m.x = S.m.x - 1
+      S.m.alone = S.m.alone + 1
+      call('HSET', S.b .. K.alone, call_info.incarnation, suspect[1])
+      taken[1] = {lane, v[3], v[2], again(suspect[1], v[4], v[5], v[9])}
+      return true
+    end
+  end
+  return false
+end
+
+-- Lanes that may serve now, by tier: {{tier, {{lane, pass}}}}; and why none may, if so.
+local function candidates(S, selection, want)
+  local tiers, reason = {}, ''
+  if selection.lanes then
+    local by_tier, order = {}, {}
+    for name in pairs(selection.lanes) do
+      local lane = Lane.by_name(S, name)
+      if lane then
+        local closed = Lane.closed(S, lane)
+        if closed ~= '' then
+          reason = closed
+        else
+          local pass = call('ZSCORE', S.b .. K.active .. lane.stage .. ':' .. lane.tier, lane.id)
+          if pass then
+            if not by_tier[lane.tier] then
+              by_tier[lane.tier] = {}
+              order[#order + 1] = lane.tier
+            end
+            local list = by_tier[lane.tier]
+            list[#list + 1] = {lane, tonumber(pass)}
+          end
+        end
+      end
+    end
+    table.sort(order)
+    for i, tier in ipairs(order) do tiers[i] = by_tier[tier] end
+    return tiers, reason
+  end
+  for _, tier in ipairs(call('ZRANGE', S.b .. K.tiers .. selection.stage, 0, -1)) do
+    local key, list, index = S.b .. K.active .. selection.stage .. ':' .. tier, {}, 0
+    while #list < want do
+      local page = call('ZRANGE', key, index, index + want - 1, 'WITHSCORES')
+      if #page == 0 then break end
+      for i = 1, #page, 2 do
+        local lane = Lane.by_id(S, page[i])
+        local closed = lane and Lane.closed(S, lane) or 'gone'
+        if closed == '' then
+          list[#list + 1] = {lane, tonumber(page[i + 1])}
+          index = index + 1
+        else
+          reason = closed
+          if lane then Lane.deactivate(S, lane) else call('ZREM', key, page[i]) end
+        end
+      end
+    end
+    tiers[#tiers + 1] = list
+  end
+  return tiers, reason
+end
+
+-- Room that max_leased leaves in a lane.
+local function lane_room(S, lane)
+  if lane.max_leased == 0 then return huge end
+  return lane.max_leased - count_now(S, lane.id .. '|l')
+end
+
+-- Takes up to `want` requests: lower tiers strictly first, by stride inside a tier.
+function Lease.take(S, selection, want)
+  local taken, reason = {}, ''
+  local tiers
+  tiers, reason = candidates(S, selection, want)
+  for _, list in ipairs(tiers) do
+    for _, entry in ipairs(list) do entry.room = lane_room(S, entry[1]) end
+    while #taken < want and #list > 0 and S.looked < LOOK_MAX do
+      -- Shares of what is still wanted, by stride; then each lane gives its share, as far as it can.
+      local left = want - #taken
+      for _, entry in ipairs(list) do entry.share, entry.pass = 0, entry[2] end
+      for _ = 1, left do
+        local best
+        for _, entry in ipairs(list) do
+          if entry.share < entry.room and (not best or entry.pass < best.pass) then best = entry end
+        end
+        if not best then break end
+        best.share = best.share + 1
+        best.pass = best.pass + 1 / best[1].weight
+      end
+      local rest = {}
+      for _, entry in ipairs(list) do
+        local lane, got = entry[1], 0
+        if entry.share > 0 then
+          got = Queue.take(S, lane, entry.share, taken)
+          if got > 0 then
+            Lane.advance(S, lane, entry[2], got)
+            entry[2] = entry[2] + got / lane.weight
+            entry.room = entry.room - got
+          end
+        end
+        if entry.room <= 0 then
+          Lane.deactivate(S, lane)
+        elseif got == entry.share then
+          rest[#rest + 1] = entry
+        end
+      end
+      if #rest == #list and #taken < want then
+        local any = false
+        for _, entry in ipairs(rest) do any = any or entry.share > 0 end
+        if not any then break end
+      end
+      list = rest
+    end
+    if #taken >= want or S.looked >= LOOK_MAX then break end
+  end
+  return taken, reason
+end
+
+-- When something may become ready: the earliest wake, delayed request or deadline.
+function Lease.ready_in(S)
+  if S.looked >= LOOK_MAX then return 0 end
+  local soonest
+  for _, key in ipairs({K.wake, K.delayed, K.deadlines}) do
+    local first = call('ZRANGE', S.b .. key, 0, 0, 'WITHSCORES')
+    if first[2] then
+      local at = tonumber(first[2])
+      if not soonest or at < soonest then soonest = at end
+    end
+  end
+  return soonest and max(0, soonest - S.now)
+end

@@ -1,0 +1,50 @@
+-- lease_tasks: takes tasks from a producer's list, set or sorted set (highest score first) under a lease.
+--
+-- KEYS    1: the producer's key; 2: the book (hash id -> {data, incarnation, nonce, attempts}); 3: deadlines; 4: answers
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, want}
+-- Returns {msgpack {[[id, attempt]...], nonce}, data...}
+-- Cost    O(want log tasks); idempotent by (incarnation, sequence)
+
+local function lease_tasks(keys, args)
+  local source, book, deadlines, answers = keys[1], keys[2], keys[3], keys[4]
+  local h = unpack_msg(args[1])
+  local now = task_now(book)
+  local kept = call('HGET', answers, h.i)
+  kept = kept and unpack_msg(kept)
+  local ids
+  if kept and kept[1] == h.s then
+    ids, h.n = kept[2], kept[3]
+  else
+    ids = {}
+    local due = call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', 0, h.want)
+    for _, id in ipairs(due) do
+      local v = unpack_msg(call('HGET', book, id))
+      call('HSET', book, id, pack({v[1], h.i, h.n, v[4] + 1}))
+      ids[#ids + 1] = id
+    end
+    if #ids < h.want then
+      local fresh_tasks, problem = task_source(source, h.want - #ids)
+      if not fresh_tasks then return problem end
+      for _, data in ipairs(fresh_tasks) do
+        local id = format('%d', call('HINCRBY', book, 'id', 1))
+        call('HSET', book, id, pack({data, h.i, h.n, 1}))
+        ids[#ids + 1] = id
+      end
+    end
+    for _, id in ipairs(ids) do call('ZADD', deadlines, now + h.lease, id) end
+    call('HSET', answers, h.i, pack({h.s, ids, h.n}))
+  end
+  local heads, reply = {}, {''}
+  for _, id in ipairs(ids) do
+    local raw = call('HGET', book, id)
+    local v = raw and unpack_msg(raw)
+    if v and v[2] == h.i and v[3] == h.n then
+      heads[#heads + 1] = {tonumber(id), v[4]}
+      reply[#reply + 1] = v[1]
+    end
+  end
+  reply[1] = pack({heads, h.n})
+  return reply
+end
+
+register('lease_tasks', lease_tasks)

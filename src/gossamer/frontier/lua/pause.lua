@@ -1,0 +1,42 @@
+-- pause: stops or resumes leasing in the crawl, a group, a lane or a host. What is leased goes on; adding goes on.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {salt, scope (crawl|group|lane|host), name, reason ('' resumes)}
+-- Returns the config version
+-- Cost    O(lanes of the group)
+
+local function pause(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  if h.scope == 'crawl' then
+    call('HSET', S.b .. K.meta, 'paused', h.reason)
+  elseif h.scope == 'host' then
+    local host = Host.get(S, h.name)
+    host.paused = h.reason
+    S.dirty[h.name] = true
+    Host.refresh(S, h.name, host)
+  else
+    local group = h.scope == 'group'
+    local key, field = S.b .. K.group_policy, h.name
+    if not group then
+      key, field = S.b .. K.lane_policy, call('HGET', S.b .. K.lane_names, h.name)
+    end
+    local raw = field and call('HGET', key, field)
+    if not raw then return fail(group and 'NOGROUP' or 'NOLANE', h.name) end
+    local policy = unpack_msg(raw)
+    policy.paused = h.reason
+    call('HSET', key, field, pack(policy))
+    bump_config(S, h.salt)
+    if h.reason == '' then
+      if group then Lane.wake_group(S, h.name) else Lane.activate(S, Lane.by_id(S, field)) end
+    elseif not group then
+      Lane.deactivate(S, Lane.by_id(S, field))
+    end
+  end
+  S.changed = true
+  finish(S)
+  return S.m.cfg
+end
+
+register('pause', pause, {'allow-oom'})

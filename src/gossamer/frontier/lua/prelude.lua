@@ -1,0 +1,144 @@
+-- State of one call: opened by `begin`, written back by `finish`.
+--
+-- Every key of a partition starts with KEYS[1], which carries the partition's hash tag; the table K of
+-- key suffixes is put in front of this file by keys.py, the only place where key names are made.
+-- Times are whole milliseconds of server time that never go back.
+
+local call
+local floor, ceil, max, min, huge
+local pack, unpack_msg
+local sub, byte, format
+
+-- While a library loads the server offers nothing but registration; the rest is taken up when a function first runs.
+local function take_up()
+  call = redis.call
+  floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
+  pack, unpack_msg = cmsgpack.pack, cmsgpack.unpack
+  sub, byte, format = string.sub, string.byte, string.format
+end
+
+local function register(name, callback, flags)
+  local function run(keys, args)
+    if not call then take_up() end
+    return callback(keys, args)
+  end
+  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = run, flags = flags or {}}
+end
+
+local UNPACK_MAX = 4000   -- Lua's unpack() fails near 8,000 values
+local RECLAIM_MAX = 64    -- leases, delayed requests and hosts moved per call
+local LOOK_MAX = 256      -- hosts looked at per call before the worker is asked to call again
+local MEMORY_CHECK = 200  -- ms between looks at the server's memory
+local MEMORY_FULL = 0.95  -- share of maxmemory at which leasing and producers stop
+local ANSWER_TTL = 3600000
+local KEYED_TTL = 604800000
+
+-- Decoded policies, kept between calls. A stamp that changes with every policy change guards them, so
+-- they can never be older than the store; losing them costs a few reads.
+local configs, configs_count = {}, 0
+
+local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone'}
+
+local function fail(code, text)
+  return redis.error_reply('GSM' .. code .. ' ' .. text)
+end
+
+local function call_chunked(command, key, values)
+  local result = 0
+  for first = 1, #values, UNPACK_MAX do
+    result = call(command, key, unpack(values, first, min(first + UNPACK_MAX - 1, #values)))
+  end
+  return result
+end
+
+local function memory_full(S)
+  local m = S.m
+  if S.now - m.memat >= MEMORY_CHECK or S.now < m.memat then
+    local info = call('INFO', 'memory')
+    local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
+    local used = tonumber(string.match(info, 'used_memory:(%d+)'))
+    m.mem = (limit > 0 and used >= limit * MEMORY_FULL) and 1 or 0
+    m.memat = S.now
+  end
+  return m.mem == 1
+end
+
+local function config_of(base, stamp)
+  local config = configs[base]
+  if not config or config.stamp ~= stamp then
+    if not config then
+      configs_count = configs_count + 1
+      if configs_count > 512 then configs, configs_count = {}, 1 end
+    end
+    config = {stamp = stamp, lanes = {}, names = {}, groups = {}}
+    configs[base] = config
+  end
+  return config
+end
+
+-- Nil and an error reply when the crawl does not exist.
+local function begin(base)
+  local v = call('HMGET', base .. K.meta, unpack(META))
+  if not v[5] then
+    return nil, fail('NOCRAWL', 'the crawl does not exist on this server')
+  end
+  local time = call('TIME')
+  local off = tonumber(v[2]) or 0
+  local now = floor(time[1] * 1000 + time[2] / 1000) + off
+  local m = {
+    t = tonumber(v[1]) or 0, id = tonumber(v[3]) or 0, chg = tonumber(v[4]) or 0, cfg = v[5],
+    paused = v[6] or '', snap = tonumber(v[7]) or 0, mem = tonumber(v[8]) or 0, memat = tonumber(v[9]) or 0,
+    x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
+  }
+  if m.t > now then now = m.t end
+  return {
+    b = base, now = now, m = m, counts = {}, hosts = {}, dirty = {}, config = config_of(base, v[5]),
+    changed = false,
+  }
+end
+
+-- Adds to a count, written by `finish`. Fields: `<lane id>|<what>`, `g|<group>|<what>`, `w|<incarnation>`.
+local function count(S, field, by)
+  S.counts[field] = (S.counts[field] or 0) + by
+end
+
+local function count_now(S, field)
+  return (tonumber(call('HGET', S.b .. K.counts, field)) or 0) + (S.counts[field] or 0)
+end
+
+local flush_hosts -- host.lua
+
+local function finish(S)
+  flush_hosts(S)
+  local key = S.b .. K.counts
+  for field, by in pairs(S.counts) do
+    if by ~= 0 then
+      S.changed = true
+      if call('HINCRBY', key, field, by) == 0 then call('HDEL', key, field) end
+    end
+  end
+  local m = S.m
+  if S.changed then m.chg = m.chg + 1 end
+  call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, 'mem', m.mem, 'memat', m.memat, 'x', m.x,
+    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone)
+end
+
+-- A new policy stamp: `salt` is random, so that a stamp never returns with other contents behind it.
+local function bump_config(S, salt)
+  local number = tonumber(string.match(S.m.cfg, '^(%d+)')) or 0
+  S.m.cfg = format('%d-%s', number + 1, salt)
+  call('HSET', S.b .. K.meta, 'cfg', S.m.cfg)
+  S.config = config_of(S.b, S.m.cfg)
+end
+
+-- While a snapshot runs, all that is queued anew is also written here, so that the snapshot misses nothing
+-- that moved behind its back.
+local function journal(S, entry)
+  if S.m.snap > S.now then
+    call('RPUSH', S.b .. K.journal, pack(entry))
+  elseif S.m.snap > 0 then
+    S.m.snap = 0
+    call('HDEL', S.b .. K.meta, 'snap')
+    call('UNLINK', S.b .. K.journal)
+  end
+end

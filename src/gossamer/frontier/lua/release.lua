@@ -1,0 +1,47 @@
+-- release: gives back leases whose requests were not sent; they go ahead of other work and nothing counts against them.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {incarnation, leases [[id, nonce]...]}
+-- Returns letters: r released or l lost
+-- Cost    O(n log leases); a repeat answers l and changes nothing
+
+local function release(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  S.wake_lanes = {}
+  local out, gone, ids = {}, {}, {}
+  for i, l in ipairs(h.leases) do ids[i] = l[1] end
+  if #ids == 0 then return '' end
+  local raws = call('HMGET', S.b .. K.leases, unpack(ids))
+  local marks = call('HMGET', S.b .. K.marks, unpack(ids))
+  local seen = {}
+  for i, l in ipairs(h.leases) do
+    local v = raws[i] and unpack_msg(raws[i])
+    if v and v[6] == h.i and v[7] == l[2] and not seen[ids[i]] then
+      seen[ids[i]] = true
+      out[i] = 'r'
+      gone[#gone + 1] = ids[i]
+      put_down(S, ids[i], v, marks[i])
+      local lane = v[1] ~= '' and Lane.by_id(S, v[1])
+      if lane then
+        count(S, lane.id .. '|q', 1)
+        if v[8] == 1 then
+          v[4] = v[4] - 1
+          call('RPUSH', S.b .. K.suspects, pack({tonumber(ids[i]), v}))
+          S.m.x = S.m.x + 1
+        else
+          Queue.push_front(S, lane, v[3], v[2], again(tonumber(ids[i]), v[4] - 1, v[5], v[9]))
+        end
+      end
+    else
+      out[i] = 'l'
+    end
+  end
+  drop_leases(S, gone)
+  for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
+  finish(S)
+  return table.concat(out)
+end
+
+register('release', release, {'allow-oom'})

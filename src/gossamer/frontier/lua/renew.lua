@@ -1,0 +1,33 @@
+-- renew: moves the deadlines of leases that are still held.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {incarnation, lease_ms, leases [[id, nonce]...]}
+-- Returns msgpack {letters: r renewed or l lost, new deadline ms}
+-- Cost    O(n log leases); harmless when repeated
+
+local function renew(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local out, order, ids = {}, {}, {}
+  local deadline = S.now + h.lease
+  for i, l in ipairs(h.leases) do ids[i] = l[1] end
+  local raws = #ids > 0 and call('HMGET', S.b .. K.leases, unpack(ids)) or {}
+  for i, l in ipairs(h.leases) do
+    local v = raws[i] and unpack_msg(raws[i])
+    -- A lease that ran out but was not given away yet is still this worker's.
+    if v and v[6] == h.i and v[7] == l[2] then
+      out[i] = 'r'
+      order[#order + 1] = deadline
+      order[#order + 1] = ids[i]
+    else
+      out[i] = 'l'
+    end
+  end
+  if #order > 0 then call('ZADD', S.b .. K.deadlines, 'XX', unpack(order)) end
+  call('ZADD', S.b .. K.worker_seen, S.now, h.i)
+  finish(S)
+  return pack({table.concat(out), deadline})
+end
+
+register('renew', renew, {'allow-oom'})

@@ -1,0 +1,109 @@
+-- scan: pages through what a snapshot needs. `begin` and each page keep a journal of all that is queued anew
+-- meanwhile; `journal` pages through that, `end` stops it.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {what (begin|leased|delayed|suspect|hosts|list|journal|end), cursor, limit, key, keep_ms}
+-- Returns {msgpack {cursor ('' at the end), heads[]}, records...}; heads: leased, suspect, journal {lane, host, priority, due
+--            ms or 0}, delayed likewise, hosts {name, blocked ms, why, paused, crawl delay, policy or false}
+-- Cost    O(limit)
+
+local function scan_lease(S, heads, records, id, v)
+  local lane = v[1] ~= '' and Lane.by_id(S, v[1])
+  if lane then
+    heads[#heads + 1] = {lane.name, v[2], v[3], 0}
+    records[#records + 1] = v[9]
+  end
+end
+
+local Scans = {}
+
+function Scans.leased(S, h, heads, records)
+  local page = call('HSCAN', S.b .. K.leases, h.cursor, 'COUNT', h.limit)
+  for i = 1, #page[2], 2 do scan_lease(S, heads, records, page[2][i], unpack_msg(page[2][i + 1])) end
+  return page[1] == '0' and '' or page[1]
+end
+
+function Scans.delayed(S, h, heads, records)
+  local page = call('ZSCAN', S.b .. K.delayed, h.cursor, 'COUNT', h.limit)
+  for i = 1, #page[2], 2 do
+    local v = unpack_msg(page[2][i])
+    local lane = Lane.by_id(S, v[1])
+    if lane then
+      local _, _, _, first = parts(v[4])
+      heads[#heads + 1] = {lane.name, v[2], v[3], tonumber(page[2][i + 1])}
+      records[#records + 1] = first
+    end
+  end
+  return page[1] == '0' and '' or page[1]
+end
+
+function Scans.suspect(S, h, heads, records)
+  for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, -1)) do
+    local s = unpack_msg(raw)
+    scan_lease(S, heads, records, s[1], s[2])
+  end
+  return ''
+end
+
+function Scans.hosts(S, h, heads)
+  local page = call('HSCAN', S.b .. K.hosts, h.cursor, 'COUNT', h.limit)
+  for i = 1, #page[2], 2 do
+    local host = Host.get(S, page[2][i])
+    if host.policy or host.blocked > S.now or host.paused ~= '' or host.floor > 0 then
+      heads[#heads + 1] = {page[2][i], max(0, host.blocked - S.now), host.why, host.paused, host.floor, host.policy or false}
+    end
+  end
+  return page[1] == '0' and '' or page[1]
+end
+
+-- One queue, from the end that does not move under the reader: pops happen at the left of FIFO lists (so it is read from
+-- the right) and at the right of LIFO lists (so it is read from the left).
+function Scans.list(S, h, heads, records)
+  local kind, lane_id, priority, host = string.match(h.key, '^([qf]):(%d+):(-?%d+):(.*)$')
+  local lane = kind and Lane.by_id(S, lane_id)
+  if not lane then return '' end
+  local key = S.b .. (kind == 'q' and K.queue or K.front) .. lane_id .. ':' .. priority .. ':' .. host
+  local at, page = tonumber(h.cursor), nil
+  if lane.lifo and kind == 'q' then
+    page = call('LRANGE', key, at, at + h.limit - 1)
+  else
+    page = call('LRANGE', key, -at - h.limit, -at - 1)
+  end
+  for _, record in ipairs(page) do
+    local _, _, _, first = parts(record)
+    heads[#heads + 1] = {lane.name, host, tonumber(priority), 0}
+    records[#records + 1] = first
+  end
+  return #page < h.limit and '' or format('%d', at + h.limit)
+end
+
+function Scans.journal(S, h, heads, records)
+  local at = tonumber(h.cursor)
+  local page = call('LRANGE', S.b .. K.journal, at, at + h.limit - 1)
+  for _, raw in ipairs(page) do
+    local v = unpack_msg(raw)
+    local _, _, _, first = parts(v[4])
+    heads[#heads + 1] = {v[1], v[2], tonumber(v[3]), v[5] or 0}
+    records[#records + 1] = first
+  end
+  return #page < h.limit and '' or format('%d', at + h.limit)
+end
+
+local function scan(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  if h.what == 'end' then
+    call('HDEL', S.b .. K.meta, 'snap')
+    call('UNLINK', S.b .. K.journal)
+    return {pack({'', {}})}
+  end
+  call('HSET', S.b .. K.meta, 'snap', S.now + h.keep_ms)
+  if h.what == 'begin' then return {pack({'', {}})} end
+  local heads, records = {}, {''}
+  local cursor = Scans[h.what](S, h, heads, records)
+  records[1] = pack({cursor, heads, S.now})
+  return records
+end
+
+register('scan', scan, {'allow-oom'})

@@ -1,0 +1,385 @@
+-- The memory of fingerprints.
+--
+-- A fingerprint arrives as the signed decimal text of 64 bits: that is what the server keeps as an integer in an
+-- intset, at 8 bytes each. A Lua number holds only 53 bits, so the text is never turned into one number; buckets are
+-- chosen from its last digits and, roughly, its size.
+--
+-- exact: sets of integers that stay below the 512 entries up to which a set is an intset. They grow by linear
+-- hashing: one bucket is divided whenever the mean load passes LOAD. A bucket that was not divided yet in a doubling
+-- carries up to twice the mean, hence the low LOAD.
+-- bloom: segments of up to 1 MiB, one BITFIELD per layer and fingerprint. A full layer is followed by one a quarter of
+-- the whole, with an error that shrinks so that the sum stays below the promised one. A fingerprint that is to be
+-- forgotten goes into a small set of exceptions.
+-- rolling, hits: GENERATIONS + 1 exact memories, the oldest dropped whole. Hits moves what it meets to the newest.
+
+local Seen = {}
+
+local LOAD = 200
+local GENERATIONS = 4
+local SEGMENT_BITS = 8388608
+local BLOOM_GROWTH = 1 / 4
+
+local function hash(fp)
+  local low = tonumber(sub(fp, -9))
+  if low < 0 then low = -low end
+  local high = floor(tonumber(fp) / 4294967296) % 4194304
+  local h = (low * 2654435 + high * 40503) % 4294967296
+  return bit.bxor(h, bit.rshift(h, 15)) % 4294967296
+end
+
+-- One exact memory under `key`: a hash with n (fingerprints) and b (buckets); buckets at `key:<number>`.
+local Exact = {}
+
+function Exact.open(key)
+  local v = call('HMGET', key, 'n', 'b')
+  local set = {key = key, n = tonumber(v[1]) or 0, b = tonumber(v[2]) or 1}
+  set.low = 2 ^ floor(math.log(set.b) / math.log(2) + 1e-9)
+  return set
+end
+
+local function bucket(set, fp)
+  local h = hash(fp)
+  local a = h % set.low
+  if a < set.b - set.low then a = h % (set.low * 2) end
+  return set.key .. ':' .. a
+end
+
+local function divide(set)
+  local from, to = set.b - set.low, set.b
+  local stay, move = {}, {}
+  for _, fp in ipairs(call('SMEMBERS', set.key .. ':' .. from)) do
+    if hash(fp) % (set.low * 2) == from then stay[#stay + 1] = fp else move[#move + 1] = fp end
+  end
+  -- Rebuilt rather than trimmed: a set that once outgrew the intset form never returns to it.
+  call('DEL', set.key .. ':' .. from)
+  if #stay > 0 then call_chunked('SADD', set.key .. ':' .. from, stay) end
+  if #move > 0 then call_chunked('SADD', set.key .. ':' .. to, move) end
+  set.b = set.b + 1
+  if set.b == set.low * 2 then set.low = set.b end
+end
+
+function Exact.add(set, fp)
+  if call('SADD', bucket(set, fp), fp) == 0 then return false end
+  set.n = set.n + 1
+  set.changed = true
+  if set.n > set.b * LOAD then divide(set) end
+  return true
+end
+
+function Exact.has(set, fp)
+  return call('SISMEMBER', bucket(set, fp), fp) == 1
+end
+
+function Exact.remove(set, fp)
+  if call('SREM', bucket(set, fp), fp) == 0 then return false end
+  set.n = set.n - 1
+  set.changed = true
+  return true
+end
+
+function Exact.save(set)
+  if set.changed then call('HSET', set.key, 'n', set.n, 'b', set.b) end
+end
+
+-- Unlinks up to `budget` buckets from the end; true when nothing is left.
+function Exact.purge(key, budget)
+  local set = Exact.open(key)
+  while set.b > 1 and budget > 0 do
+    set.b = set.b - 1
+    call('UNLINK', key .. ':' .. set.b)
+    budget = budget - 1
+  end
+  if set.b > 1 then
+    call('HSET', key, 'b', set.b)
+    return false
+  end
+  call('UNLINK', key .. ':0', key)
+  return true
+end
+
+local Kinds = {exact = {}, bloom = {}, rolling = {}}
+Kinds.hits = Kinds.rolling
+
+function Kinds.exact.open(book)
+  book.set = Exact.open(book.key)
+end
+
+function Kinds.exact.add(book, fp)
+  return Exact.add(book.set, fp)
+end
+
+function Kinds.exact.save(book)
+  Exact.save(book.set)
+end
+
+function Kinds.exact.count(book)
+  return book.set.n
+end
+
+function Kinds.exact.has(book, fp)
+  return Exact.has(book.set, fp)
+end
+
+function Kinds.exact.forget(book, fp)
+  return Exact.remove(book.set, fp)
+end
+
+function Kinds.exact.purge(book, budget)
+  return Exact.purge(book.key, budget)
+end
+
+-- bloom: the hash at `key` has layers (count), n (all), n<i> (of layer i) and f (forgotten and pending).
+
+local function layer_shape(book, i)
+  local capacity, error = book.policy.capacity, book.policy.error
+  local total = capacity
+  for _ = 2, i do
+    capacity = ceil(total * BLOOM_GROWTH)
+    total = total + capacity
+  end
+  -- The first layer may spend half of the error, the later ones ever smaller parts of the other half.
+  if i == 1 then error = error * 0.5 else error = error * 0.5 * 0.2 * 0.8 ^ (i - 2) end
+  local hashes = ceil(-math.log(error) / math.log(2))
+  local bits = ceil(capacity * -math.log(error) / 0.4804530139)
+  local segments = ceil(bits / SEGMENT_BITS)
+  return {capacity = capacity, hashes = hashes, segments = segments, bits = ceil(bits / segments)}
+end
+
+function Kinds.bloom.open(book)
+  local v = call('HMGET', book.key, 'layers', 'n', 'f')
+  book.layers, book.n, book.forgotten = tonumber(v[1]) or 1, tonumber(v[2]) or 0, tonumber(v[3]) or 0
+  book.last = tonumber(call('HGET', book.key, 'n' .. book.layers)) or 0
+  book.shapes = {}
+  for i = 1, book.layers do book.shapes[i] = layer_shape(book, i) end
+end
+
+local function bit_commands(book, i, fp, verb)
+  local shape = book.shapes[i]
+  local digest = redis.sha1hex(fp)
+  local a, b = tonumber(sub(digest, 1, 8), 16), tonumber(sub(digest, 9, 16), 16)
+  local segment = tonumber(sub(digest, 17, 24), 16) % shape.segments
+  local c = tonumber(sub(digest, 25, 30), 16)
+  local args = {}
+  for k = 0, shape.hashes - 1 do
+    -- Enhanced double hashing: the cubic term keeps short cycles of a + k*b apart.
+    local offset = (a + k * b + (k * k * k - k) / 6 * c) % shape.bits
+    args[#args + 1] = verb
+    args[#args + 1] = 'u1'
+    args[#args + 1] = format('%d', offset)
+    if verb == 'SET' then args[#args + 1] = 1 end
+  end
+  return book.key .. ':' .. i .. ':' .. segment, args
+end
+
+local function layer_has(book, i, fp)
+  local key, args = bit_commands(book, i, fp, 'GET')
+  for _, bit_value in ipairs(call('BITFIELD_RO', key, unpack(args))) do
+    if bit_value == 0 then return false end
+  end
+  return true
+end
+
+local function layer_set(book, fp)
+  local key, args = bit_commands(book, book.layers, fp, 'SET')
+  local shape = book.shapes[book.layers]
+  if call('EXISTS', key) == 0 then
+    -- The whole segment at once: growing a string bit by bit would copy it again and again.
+    call('SETBIT', key, shape.bits - 1, 0)
+  end
+  for _, bit_value in ipairs(call('BITFIELD', key, unpack(args))) do
+    if bit_value == 0 then return true end
+  end
+  return false
+end
+
+function Kinds.bloom.has(book, fp)
+  for i = book.layers, 1, -1 do
+    if layer_has(book, i, fp) then
+      return not (book.forgotten > 0 and call('SISMEMBER', book.key .. ':f', fp) == 1)
+    end
+  end
+  return false
+end
+
+function Kinds.bloom.add(book, fp)
+  local pending = book.forgotten > 0 and call('SREM', book.key .. ':f', fp) == 1
+  if pending then
+    book.forgotten = book.forgotten - 1
+    book.n, book.changed = book.n + 1, true
+    return true
+  end
+  for i = book.layers - 1, 1, -1 do
+    if layer_has(book, i, fp) then return false end
+  end
+  if not layer_set(book, fp) then return false end
+  book.n, book.last, book.changed = book.n + 1, book.last + 1, true
+  if book.last >= book.shapes[book.layers].capacity then
+    call('HSET', book.key, 'n' .. book.layers, book.last)
+    book.layers, book.last = book.layers + 1, 0
+    book.shapes[book.layers] = layer_shape(book, book.layers)
+  end
+  return true
+end
+
+function Kinds.bloom.save(book)
+  if book.changed then
+    call('HSET', book.key, 'layers', book.layers, 'n', book.n, 'f', book.forgotten, 'n' .. book.layers, book.last)
+  end
+end
+
+function Kinds.bloom.count(book)
+  return book.n
+end
+
+function Kinds.bloom.forget(book, fp)
+  if not Kinds.bloom.has(book, fp) then return false end
+  call('SADD', book.key .. ':f', fp)
+  book.forgotten, book.n, book.changed = book.forgotten + 1, book.n - 1, true
+  return true
+end
+
+function Kinds.bloom.purge(book, budget)
+  for i = book.layers, 1, -1 do
+    for segment = 0, book.shapes[i].segments - 1 do
+      budget = budget - call('UNLINK', book.key .. ':' .. i .. ':' .. segment)
+      if budget <= 0 then return false end
+    end
+  end
+  call('UNLINK', book.key .. ':f', book.key)
+  return true
+end
+
+-- rolling and hits: the hash at `key` has g (number of the newest generation), at (when it began), o (the oldest that
+-- may still exist). Generation g is an exact memory at `key:<g>`.
+
+function Kinds.rolling.open(book)
+  local v = call('HMGET', book.key, 'g', 'at', 'o')
+  book.g, book.at, book.oldest = tonumber(v[1]) or 1, tonumber(v[2]), tonumber(v[3]) or 1
+  if not book.at then
+    book.at, book.changed = book.now, true
+  end
+  book.sets = {}
+  Kinds.rolling.turn(book)
+end
+
+local function generation(book, g)
+  local set = book.sets[g]
+  if not set then
+    set = Exact.open(book.key .. ':' .. g)
+    book.sets[g] = set
+  end
+  return set
+end
+
+-- Starts a new generation when the newest is old or large enough, and lets go of those past the window.
+function Kinds.rolling.turn(book)
+  local policy = book.policy
+  if policy.window > 0 then
+    local span = policy.window / GENERATIONS
+    local turns = floor((book.now - book.at) / span)
+    if turns > 0 then
+      book.g, book.at, book.changed = book.g + turns, book.at + turns * span, true
+    end
+  elseif generation(book, book.g).n >= ceil(policy.window_count / GENERATIONS) then
+    book.g, book.at, book.changed = book.g + 1, book.now, true
+  end
+  local keep = book.g - GENERATIONS
+  -- After a long rest only generations that exist need to go; a bounded number per call, and what is not yet gone is
+  -- no longer asked.
+  local budget = 64
+  while book.oldest < keep and budget > 0 do
+    if call('EXISTS', book.key .. ':' .. book.oldest) == 0 then
+      if keep - book.oldest > 64 and book.g - book.oldest > 2 * GENERATIONS + 64 then
+        book.oldest = keep
+      else
+        book.oldest = book.oldest + 1
+      end
+    elseif Exact.purge(book.key .. ':' .. book.oldest, budget) then
+      book.sets[book.oldest] = nil
+      book.oldest = book.oldest + 1
+    end
+    budget = budget - 1
+    book.changed = true
+  end
+  book.from = max(1, keep)
+end
+
+function Kinds.rolling.has(book, fp)
+  for g = book.g, book.from, -1 do
+    if Exact.has(generation(book, g), fp) then return true, g end
+  end
+  return false
+end
+
+function Kinds.rolling.add(book, fp)
+  if book.policy.window_count > 0 then Kinds.rolling.turn(book) end
+  for g = book.g - 1, book.from, -1 do
+    local set = generation(book, g)
+    if set.n > 0 and Exact.has(set, fp) then
+      if book.policy.kind == 'hits' then
+        Exact.remove(set, fp)
+        Exact.add(generation(book, book.g), fp)
+      end
+      return false
+    end
+  end
+  return Exact.add(generation(book, book.g), fp)
+end
+
+function Kinds.rolling.save(book)
+  for _, set in pairs(book.sets) do Exact.save(set) end
+  if book.changed then call('HSET', book.key, 'g', book.g, 'at', book.at, 'o', book.oldest) end
+end
+
+function Kinds.rolling.count(book)
+  local n = 0
+  for g = book.from, book.g do n = n + generation(book, g).n end
+  return n
+end
+
+function Kinds.rolling.forget(book, fp)
+  local found, g = Kinds.rolling.has(book, fp)
+  return found and Exact.remove(generation(book, g), fp)
+end
+
+function Kinds.rolling.purge(book, budget)
+  for g = book.oldest, book.g do
+    if call('EXISTS', book.key .. ':' .. g) == 1 and not Exact.purge(book.key .. ':' .. g, budget) then return false end
+  end
+  call('UNLINK', book.key)
+  return true
+end
+
+-- Opens a memory at `key` under `policy` {kind, scope, capacity, error, window (ms), window_count}.
+function Seen.open(key, policy, now)
+  local book = {key = key, policy = policy, now = now, kind = Kinds[policy.kind]}
+  book.kind.open(book)
+  return book
+end
+
+-- The memory that a lane uses: one per group and distinct policy, and per round where the scope says so.
+function Seen.of(S, lane)
+  local policy = lane.seen
+  if policy.scope == 'never' then return nil end
+  local name = lane.group .. '|' .. policy.spec
+  if policy.scope == 'round' then
+    name = name .. '|' .. (call('HGET', S.b .. K.rounds, lane.group) or '0')
+  end
+  S.books = S.books or {}
+  local book = S.books[name]
+  if not book then
+    local number = call('HGET', S.b .. K.seen_names, name)
+    if not number then
+      number = call('HINCRBY', S.b .. K.meta, 'book', 1)
+      call('HSET', S.b .. K.seen_names, name, number)
+      call('HSET', S.b .. K.seen_policy, number, pack(policy))
+    end
+    book = Seen.open(S.b .. K.seen .. number, policy, S.now)
+    S.books[name] = book
+  end
+  return book
+end
+
+function Seen.save(S)
+  for _, book in pairs(S.books or {}) do book.kind.save(book) end
+end

@@ -1,0 +1,33 @@
+-- seen_count: the memories of the partition: how many fingerprints each knows, and where it lies; read only.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {}
+-- Returns msgpack [[group|policy|round, kind, count, key]...]
+-- Cost    O(memories)
+
+local function seen_count(keys)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local out, names = {}, call('HGETALL', S.b .. K.seen_names)
+  for i = 1, #names, 2 do
+    local policy = unpack_msg(call('HGET', S.b .. K.seen_policy, names[i + 1]))
+    local key = S.b .. K.seen .. names[i + 1]
+    -- Rolling memories turn when opened; here they only report, so the turning is not saved.
+    local book = {key = key, policy = policy, now = S.now, kind = Kinds[policy.kind]}
+    local n
+    if book.kind == Kinds.rolling then
+      local v = call('HMGET', key, 'g', 'at')
+      book.g, book.sets = tonumber(v[1]) or 1, {}
+      local turns = policy.window > 0 and v[2] and floor((S.now - tonumber(v[2])) / (policy.window / GENERATIONS)) or 0
+      book.from = max(1, book.g + turns - GENERATIONS)
+      n = book.kind.count(book)
+    else
+      book.kind.open(book)
+      n = book.kind.count(book)
+    end
+    out[#out + 1] = {names[i], policy.kind, n, key}
+  end
+  return pack(out)
+end
+
+register('seen_count', seen_count, {'no-writes'})

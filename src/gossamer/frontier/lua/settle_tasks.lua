@@ -1,0 +1,37 @@
+-- settle_tasks: ends leases on tasks: done, or back to be leased again at once. Also counts what is left.
+--
+-- KEYS    1: the producer's key; 2: the book; 3: deadlines; 4: answers
+-- ARGV    1: msgpack {incarnation, done [[id, nonce]...], release [[id, nonce]...], renew_ms, renew [[id, nonce]...]}
+-- Returns msgpack {letters for done, release, renew: s settled or l lost; waiting, leased}
+-- Cost    O(n log tasks); a repeat answers l and changes nothing
+
+local function settle_tasks(keys, args)
+  local source, book, deadlines = keys[1], keys[2], keys[3]
+  local h, out = unpack_msg(args[1]), {}
+  local function each(list, action)
+    for _, t in ipairs(list) do
+      local raw = call('HGET', book, t[1])
+      local v = raw and unpack_msg(raw)
+      if v and v[2] == h.i and v[3] == t[2] then
+        action(t[1])
+        out[#out + 1] = 's'
+      else
+        out[#out + 1] = 'l'
+      end
+    end
+  end
+  each(h.done, function(id)
+    call('HDEL', book, id)
+    call('ZREM', deadlines, id)
+  end)
+  local now = (#h.release > 0 or #h.renew > 0) and task_now(book)
+  each(h.release, function(id)
+    call('ZADD', deadlines, now, id)
+    local v = unpack_msg(call('HGET', book, id))
+    call('HSET', book, id, pack({v[1], '', '', v[4]}))
+  end)
+  each(h.renew, function(id) call('ZADD', deadlines, now + h.lease, id) end)
+  return pack({table.concat(out), task_size(source), call('ZCARD', deadlines)})
+end
+
+register('settle_tasks', settle_tasks, {'allow-oom'})

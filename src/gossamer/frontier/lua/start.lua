@@ -1,0 +1,45 @@
+-- start: asks for the right to run a group's start in its present round; one worker at a time has it, until done.
+--
+-- KEYS    1: the partition's base key (the group's home partition)
+-- ARGV    1: msgpack {incarnation, lease_ms, group, action (take|done|renew)}
+-- Returns msgpack {state (granted|busy|done|lost|none), round, deadline ms}
+-- Cost    O(1); `take` by the holder answers granted again
+
+local function start(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local raw = call('HGET', S.b .. K.starts, h.group)
+  if not raw then
+    if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
+    return pack({'none', tonumber(call('HGET', S.b .. K.rounds, h.group)) or 0, 0})
+  end
+  local v = unpack_msg(raw) -- round, state, incarnation, deadline
+  local mine = v[2] == 'leased' and v[3] == h.i
+  local answer
+  if v[2] == 'done' then
+    answer = 'done'
+  elseif h.action == 'take' then
+    if mine or v[2] == 'owed' or v[4] <= S.now then
+      v[2], v[3], v[4] = 'leased', h.i, S.now + h.lease
+      answer = 'granted'
+    else
+      answer = 'busy'
+    end
+  elseif not mine then
+    answer = 'lost'
+  elseif h.action == 'renew' then
+    v[4] = S.now + h.lease
+    answer = 'granted'
+  else
+    v[2] = 'done'
+    answer = 'done'
+    open_change(S, h.group, -1)
+  end
+  call('HSET', S.b .. K.starts, h.group, pack(v))
+  S.changed = true
+  finish(S)
+  return pack({answer, v[1], v[4]})
+end
+
+register('start', start, {'allow-oom'})

@@ -1,0 +1,190 @@
+"""Reads: counts, drained, hosts, workers, memories. Conversations without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import ormsgpack
+
+from gossamer.frontier import keys
+from gossamer.frontier.ask import Verb, ask, read
+from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
+
+LANE_NUMBERS = 11
+GROUP_NUMBERS = 7
+
+
+class Counts(NamedTuple):
+    """A whole crawl at a glance, summed over its partitions. `policies` are the raw tables by lane and by group."""
+
+    now: float
+    config_version: str
+    paused: str
+    lanes: list[LaneCounts]
+    groups: list[GroupCounts]
+    lane_policies: Mapping[str, Mapping[str, Any]]
+    group_policies: Mapping[str, Mapping[str, Any]]
+
+
+class HostInfo(NamedTuple):
+    """One host now. Times are server time in seconds, 0 where none is set; `delay` is the one in force."""
+
+    host: str
+    in_flight: int
+    next_at: float
+    blocked_until: float
+    reason: str
+    paused: str
+    delay: float
+    throttled: int
+    crawl_delay: float
+    own_policy: bool
+    now: float
+
+
+class SeenInfo(NamedTuple):
+    """One memory: its group and policy, and how many fingerprints it knows (a bloom counts what it took in)."""
+
+    name: str
+    kind: str
+    known: int
+    keys: tuple[str, ...]
+
+
+class ReadVerbs:
+    """Builds and reads the questions that change nothing."""
+
+    def __init__(self, crawl: str, partitions: int) -> None:
+        self.crawl, self.partitions = crawl, partitions
+        self.bases = [keys.base(crawl, p) for p in range(partitions)]
+
+    def counts(self, group: str = "") -> Verb[Counts]:
+        replies = yield [ask("counts", base, {"group": group}) for base in self.bases]
+        parts = [read(reply) for reply in replies]
+        lanes: dict[str, list[Any]] = {}
+        groups: dict[str, list[Any]] = {}
+        counters: dict[str, dict[str, float]] = {}
+        for _, _, _, _, lane_rows, group_rows, counter_rows in parts:
+            for name, paused, policy, numbers in lane_rows:
+                row = lanes.setdefault(name, [paused, policy, [0] * LANE_NUMBERS])
+                row[2] = [a + b for a, b in zip(row[2], numbers, strict=True)]
+            for name, policy, paused, number, numbers, waiting, dead, start in group_rows:
+                row = groups.setdefault(name, [policy, "", 0, [0] * GROUP_NUMBERS, 0, 0, "none"])
+                row[1], row[2] = row[1] or paused, max(row[2], number)
+                row[3] = [a + b for a, b in zip(row[3], numbers, strict=True)]
+                row[4], row[5] = row[4] + waiting, row[5] + dead
+                row[6] = start if start != "none" else row[6]
+            for name, flat in counter_rows:
+                table = counters.setdefault(name, {})
+                for field, value in zip(flat[::2], flat[1::2], strict=True):
+                    table[field] = float(value)
+        return Counts(
+            max(part[0] for part in parts) / 1000,
+            ",".join(part[2] for part in parts),
+            next((part[3] for part in parts if part[3]), ""),
+            [LaneCounts(*(name, *row[2], row[0])) for name, row in sorted(lanes.items())],
+            [
+                GroupCounts(
+                    name,
+                    row[2],
+                    row[3][0],
+                    row[3][1],
+                    row[3][2],
+                    row[4],
+                    row[5],
+                    row[3][4],
+                    row[3][5],
+                    row[3][6],
+                    row[1],
+                    row[6],
+                    counters.get(name, {}),
+                )
+                for name, row in sorted(groups.items())
+            ],
+            {name: row[1] for name, row in lanes.items()},
+            {name: row[0] for name, row in groups.items()},
+        )
+
+    def open(self, group: str) -> Verb[tuple[int, tuple[int, ...], tuple[str, ...]]]:
+        """What is open, the change counters, and the keys that feed the group."""
+        replies = yield [ask("group_open", base, {"group": group}) for base in self.bases]
+        parts = [read(reply) for reply in replies]
+        return (
+            sum(part[0] for part in parts),
+            tuple(part[1] for part in parts),
+            tuple(parts[0][2].split("\n")) if parts[0][2] else (),
+        )
+
+    def drained(self, group: str) -> Verb[Drained]:
+        """Two sweeps, all zero and nothing changed in between: a request on its way from one partition to another is
+        always still leased on the first or already queued on the second."""
+        opened, changes, sources = yield from self.open(group)
+        tasks = yield from self._tasks(sources)
+        if opened or tasks:
+            return Drained(False, opened, tasks)
+        if self.partitions > 1 or sources:
+            opened, again, _ = yield from self.open(group)
+            tasks = yield from self._tasks(sources)
+            return Drained(opened == 0 and tasks == 0 and again == changes, opened, tasks)
+        return Drained(True, 0, 0)
+
+    def _tasks(self, sources: Sequence[str]) -> Verb[int]:
+        if not sources:
+            return 0
+        nothing: dict[str, Any] = {"i": "", "done": [], "release": [], "renew": [], "lease": 0}
+        replies = yield [ask("settle_tasks", keys.task_keys(source), nothing) for source in sources]
+        return sum(read(reply)[1] + read(reply)[2] for reply in replies)
+
+    def hosts(self, names: Iterable[str]) -> Verb[list[HostInfo]]:
+        by_partition: dict[int, list[str]] = {}
+        for name in names:
+            by_partition.setdefault(keys.partition_of(name, self.partitions), []).append(name)
+        if not by_partition:
+            return []
+        replies = yield [ask("host_show", self.bases[p], {"hosts": hosts}) for p, hosts in by_partition.items()]
+        found: list[HostInfo] = []
+        for reply in replies:
+            now, rows = read(reply)
+            for host, in_flight, next_at, blocked, why, paused, delay, throttled, floor, own in rows:
+                found.append(
+                    HostInfo(
+                        host,
+                        in_flight,
+                        next_at / 1000,
+                        blocked / 1000,
+                        why,
+                        paused,
+                        delay / 1000,
+                        throttled,
+                        floor / 1000,
+                        own == 1,
+                        now / 1000,
+                    )
+                )
+        return found
+
+    def workers(self, action: str = "list", incarnation: str = "", before: float = 0.0) -> Verb[list[WorkerInfo]]:
+        header = {"action": action, "incarnation": incarnation, "before": round(before * 1000)}
+        replies = yield [ask("workers", base, header) for base in self.bases]
+        known: dict[str, WorkerInfo] = {}
+        for reply in replies:
+            _, rows = read(reply)
+            for name, info, seen, held, draining in rows:
+                table = ormsgpack.unpackb(bytes.fromhex(info)) if info else {}
+                old = known.get(name)
+                if old:
+                    table, seen, held = {**old.info, **table}, max(seen, old.seen * 1000), held + old.held
+                known[name] = WorkerInfo(
+                    name, table, seen / 1000, held, draining == 1 or (old is not None and old.draining)
+                )
+        return sorted(known.values(), key=lambda worker: worker.seen)
+
+    def seen_counts(self) -> Verb[list[SeenInfo]]:
+        replies = yield [ask("seen_count", base, {}) for base in self.bases]
+        found: dict[str, SeenInfo] = {}
+        for reply in replies:
+            for name, kind, count, key in read(reply):
+                old = found.get(name, SeenInfo(name, kind, 0, ()))
+                found[name] = SeenInfo(name, kind, old.known + count, (*old.keys, key))
+        return sorted(found.values())

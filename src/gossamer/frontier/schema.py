@@ -1,0 +1,61 @@
+"""The server-side library: put together from the Lua files, versioned, loaded where it is missing.
+
+The schema number is part of the library's and every function's name, so that workers of an older and a newer
+schema can run side by side; the revision grows with every change of the code inside one schema, and a library is never
+replaced by an older revision.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import resources
+
+from gossamer.frontier import keys
+
+SCHEMA = 1
+REVISION = 1
+LIBRARY = f"gossamer_{SCHEMA}"
+
+SHARED = ("prelude", "lane", "host", "queue", "seen", "lease", "adding", "task")
+VERBS = (
+    "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
+    "new_round", "purge", "drop", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts", "group_open",
+    "seen_count", "workers", "scan", "clock",
+)  # fmt: skip
+READ_ONLY = frozenset({"host_show", "counts", "group_open", "seen_count"})
+
+
+def function(verb: str) -> str:
+    """The name under which the server knows a verb."""
+    return f"{LIBRARY}_{verb}"
+
+
+def source(name: str) -> str:
+    return resources.files("gossamer.frontier").joinpath("lua", f"{name}.lua").read_text("utf-8")
+
+
+def library(sources: dict[str, str] | None = None) -> str:
+    """The whole library. `sources` replaces files by name (mutation tests use it)."""
+    sources = sources or {}
+    head = f"local LIBRARY = '{LIBRARY}'\n{keys.lua_table()}"
+    parts = [head]
+    parts += [sources.get(name) or source(name) for name in SHARED]
+    parts += [f"do\n{sources.get(name) or source(name)}end\n" for name in VERBS]
+    body = "\n".join(parts)
+    digest = hashlib.sha256(body.encode()).hexdigest()[:16]
+    return f"#!lua name={LIBRARY}\n-- revision {REVISION} {digest}\n{body}"
+
+
+def revision_of(code: str) -> tuple[int, str]:
+    """Revision and digest of a loaded library; (0, "") if it is not ours."""
+    match = re.search(r"^-- revision (\d+) ([0-9a-f]+)$", code, re.MULTILINE)
+    return (int(match[1]), match[2]) if match else (0, "")
+
+
+def must_replace(loaded: str | None, code: str) -> bool:
+    """Whether `code` should take the place of what the server has (None: nothing)."""
+    if loaded is None:
+        return True
+    theirs, ours = revision_of(loaded), revision_of(code)
+    return theirs[0] < ours[0] or (theirs[0] == ours[0] and theirs[1] != ours[1])

@@ -1,0 +1,441 @@
+"""The process that owns one embedded server: starts it, restarts it, stops it when its last user has gone.
+
+Run by `embedded.attach` as a program of its own, detached (own session, so no Ctrl-C reaches it or the server):
+`supervisor.py DIRECTORY BINARY FSYNC GRACE_SECONDS READY_FD`. It imports the standard library alone, so that it
+starts in a few hundredths of a second and cannot be broken by what else is installed.
+
+In DIRECTORY:
+
+    lock         flock held while a supervisor lives; the kernel frees it at death, so a stale file means nothing
+    server.lock  flock held by the *server* process (it inherits the descriptor): while it is held a server lives,
+                 whatever became of its supervisor, and no second one is started
+    state.json   where the two sockets are and who runs
+    *.sock       `supervisor.sock` for users, `server.sock` of the server (in a short directory under the
+                 system's temporary one when the path would not fit a socket address)
+
+A user is a process that holds a connection to `supervisor.sock`. The kernel closes it however the process ends.
+Each gets one line of JSON: {"socket", "pid", "supervisor"}, or {"error"}; {"state"} lines before it mean "wait".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SOCKET_PATH_MAX = 100  # a socket address holds 104 bytes on macOS, 108 on Linux
+LOG_MAX_BYTES = 2_000_000
+FIRST_USER_SECONDS = 10.0
+STOP_SECONDS = 30.0
+TAKEOVER_SECONDS = 60.0
+BACKOFF_SECONDS = (0.05, 5.0)
+STEADY_SECONDS = 60.0
+
+CONFIG = """\
+port 0
+unixsocket {socket}
+unixsocketperm 600
+dir ./
+daemonize no
+appendonly yes
+appendfsync {fsync}
+aof-use-rdb-preamble yes
+aof-load-truncated yes
+save ""
+maxmemory-policy noeviction
+enable-debug-command no
+enable-module-command no
+loglevel notice
+logfile server.log
+"""
+
+
+class Refused(Exception):
+    """The supervisor cannot start; the text is for the user."""
+
+
+class Supervisor:
+    """One server on one directory, which is the working directory of this process."""
+
+    def __init__(self, binary: str, fsync: str, grace_seconds: float) -> None:
+        self.binary = binary
+        self.fsync = fsync
+        self.grace_seconds = grace_seconds
+        self.lock = take(Path("lock"), TAKEOVER_SECONDS)
+        stop_leftover()
+        self.place = socket_place()
+        self.control = str(self.place / "supervisor.sock")
+        self.server_socket = str(self.place / "server.sock")
+        remove(self.control)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.control)
+        self.listener.listen(128)
+        self.listener.setblocking(False)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        self.users: dict[int, socket.socket] = {}
+        self.waiting: set[int] = set()
+        self.pid = 0
+        self.ready = False
+        self.ever_ready = False
+        self.started_at = self.restart_at = self.told_at = 0.0
+        self.backoff = BACKOFF_SECONDS[0]
+        self.log_offset = 0
+        self.terminated = False
+        self.write_state()
+
+    def run(self) -> int:
+        """Serve until the last user has gone and the grace time is over. Answers the exit code."""
+        wake, wake_write = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self.selector.register(wake, selectors.EVENT_READ)
+        signal.signal(signal.SIGTERM, self.on_terminate)
+        self.start_server()
+        leave_at = time.monotonic() + max(self.grace_seconds, FIRST_USER_SECONDS)
+        while not self.terminated:
+            for key, _ in self.selector.select(self.pause(leave_at)):
+                if key.fd == wake:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(wake, 4096)
+                elif key.fileobj is self.listener:
+                    leave_at = self.admit() or leave_at
+                elif self.dismiss_if_gone(key.fd) and not self.users:
+                    leave_at = time.monotonic() + self.grace_seconds
+            if not self.watch_server():
+                break
+            # One more look at the door: whoever knocked during the last wait keeps the server alive.
+            if not self.users and time.monotonic() >= leave_at and not self.admit():
+                log("the last user has gone")
+                break
+        return self.stop()
+
+    def on_terminate(self, *_: object) -> None:
+        self.terminated = True
+
+    def pause(self, leave_at: float) -> float:
+        now = time.monotonic()
+        ends = [10.0]
+        if not self.ready:
+            ends.append(0.005 if self.pid else self.restart_at - now)
+        if not self.users:
+            ends.append(leave_at - now)
+        return max(0.0, min(ends))
+
+    def admit(self) -> float | None:
+        """Let everybody in who knocks. Answers the time if there was anyone, else None."""
+        came = None
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            while True:
+                user, _ = self.listener.accept()
+                user.setblocking(False)
+                self.users[user.fileno()] = user
+                self.selector.register(user, selectors.EVENT_READ)
+                self.waiting.add(user.fileno())
+                came = time.monotonic()
+                if self.ready:
+                    self.welcome()
+        return came
+
+    def dismiss_if_gone(self, fd: int) -> bool:
+        try:
+            if self.users[fd].recv(4096):
+                return False
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        self.dismiss(fd)
+        return True
+
+    def dismiss(self, fd: int) -> None:
+        user = self.users.pop(fd)
+        self.waiting.discard(fd)
+        self.selector.unregister(user)
+        user.close()
+
+    def tell(self, fds: set[int], message: dict[str, Any]) -> None:
+        line = json.dumps(message).encode() + b"\n"
+        for fd in fds:
+            with contextlib.suppress(OSError):
+                self.users[fd].send(line)
+
+    def welcome(self) -> None:
+        self.tell(self.waiting, {"socket": self.server_socket, "pid": self.pid, "supervisor": os.getpid()})
+        self.waiting.clear()
+
+    def start_server(self) -> None:
+        lock = take(Path("server.lock"), STOP_SECONDS)
+        remove(self.server_socket)
+        trim(Path("server.log"))
+        self.log_offset = size(Path("server.log"))
+        Path("server.conf").write_text(CONFIG.format(socket=quoted(self.server_socket), fsync=self.fsync))
+        self.pid = spawn_server(self.binary, lock)
+        os.close(lock)  # the server's copy alone keeps the lock from here on
+        self.ready = False
+        self.started_at = self.told_at = time.monotonic()
+        self.write_state()
+
+    def watch_server(self) -> bool:
+        """Bring the server forward by one step. False when it never came up: nothing to supervise."""
+        now = time.monotonic()
+        trim(Path("server.log"))
+        if self.pid and os.waitpid(self.pid, os.WNOHANG)[0]:
+            reason = last_words(self.log_offset)
+            self.pid, self.ready = 0, False
+            if not self.ever_ready or self.waiting:
+                self.tell(self.waiting, {"error": f"The embedded server stopped: {reason}"})
+            for fd in list(self.waiting):
+                self.dismiss(fd)
+            if not self.ever_ready:
+                log(f"the server did not start: {reason}")
+                return False
+            if now - self.started_at > STEADY_SECONDS:
+                self.backoff = BACKOFF_SECONDS[0]
+            self.restart_at = now + self.backoff
+            log(f"the server stopped ({reason}); starting it again on the same data in {self.backoff:.2f} s")
+            self.backoff = min(self.backoff * 2, BACKOFF_SECONDS[1])
+        elif not self.pid and now >= self.restart_at:
+            self.start_server()
+        elif self.pid and not self.ready:
+            if answers(self.server_socket):
+                self.ready = self.ever_ready = True
+                log(f"the server runs, pid {self.pid}, ready after {now - self.started_at:.3f} s")
+                self.welcome()
+            elif now - self.told_at > 1:
+                self.told_at = now
+                self.tell(self.waiting, {"state": "starting"})
+        return True
+
+    def write_state(self) -> None:
+        state = {"control": self.control, "socket": self.server_socket, "pid": self.pid, "supervisor": os.getpid()}
+        Path("state.json.new").write_text(json.dumps(state))
+        os.replace("state.json.new", "state.json")
+
+    def stop(self) -> int:
+        # The door first: whoever comes from now on finds nobody and starts a supervisor, which waits for our lock.
+        remove(self.control)
+        self.listener.close()
+        if self.pid:
+            os.kill(self.pid, signal.SIGTERM)  # the server flushes and syncs its log, then leaves
+            if not wait_for(lambda: os.waitpid(self.pid, os.WNOHANG)[0] != 0, STOP_SECONDS):
+                log("the server did not stop in time and is killed")
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+        for user in self.users.values():
+            user.close()
+        for name in (self.server_socket, "state.json"):
+            remove(name)
+        if self.place != Path.cwd():
+            shutil.rmtree(self.place, ignore_errors=True)
+        log("stopped")
+        return 0 if self.ever_ready else 1
+
+
+def take(path: Path, seconds: float) -> int:
+    """Hold a lock file, waiting for its owner to go. Raises `Refused` naming the owner."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if not wait_for(lambda: locked(fd), seconds):
+        raise Refused(f"process {read_state().get('pid' if path.name == 'server.lock' else 'supervisor')} holds {path}")
+    return fd
+
+
+def locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def stop_leftover() -> None:
+    """End a server whose supervisor was killed. On Linux it is already ending (parent-death signal)."""
+    state = read_state()
+    fd = os.open("server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if not wait_for(lambda: locked(fd), 0.2):
+            log(f"a server without supervisor is running, pid {state.get('pid')}: stopping it")
+            for stop in (ask_to_stop, signal.SIGTERM, signal.SIGKILL):
+                if callable(stop):
+                    stop(str(state.get("socket")))
+                else:
+                    kill_server(state, stop)
+                if wait_for(lambda: locked(fd), STOP_SECONDS / 3):
+                    break
+            else:
+                raise Refused(f"a server (process {state.get('pid')}) holds the data and cannot be stopped")
+    finally:
+        os.close(fd)
+    place = Path(str(state.get("control", "lock"))).parent
+    if place.name.startswith("gossamer-") and place.parent == Path(tempfile.gettempdir()):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def ask_to_stop(path: str) -> None:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as server:
+        server.settimeout(2)
+        server.connect(path)
+        server.sendall(b"SHUTDOWN\r\n")
+        server.recv(100)
+
+
+def kill_server(state: dict[str, Any], signal_number: int) -> None:
+    """Signal the recorded process, only if its title still names our socket: pids are used again."""
+    pid = state.get("pid")
+    if isinstance(pid, int) and pid > 1:
+        with os.popen(f"ps -p {pid} -o args=") as listing:
+            if str(state.get("socket")) in listing.read():
+                os.kill(pid, signal_number)
+
+
+def spawn_server(binary: str, lock: int) -> int:
+    parent = os.getpid()
+    prctl = None
+    if sys.platform == "linux":
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        if prctl:
+            prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: the kernel ends the server when this process dies
+        if os.getppid() != parent:
+            os._exit(1)
+        log_fd = os.open("server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log_fd, 1)
+        os.dup2(log_fd, 2)
+        os.set_inheritable(lock, True)
+        os.execv(binary, [binary, "server.conf"])
+    except BaseException as error:
+        os.write(2, f"# cannot run {binary}: {error}\n".encode())
+    os._exit(127)
+
+
+def answers(path: str) -> bool:
+    """Whether the server serves: it answers PING, and not that it is still loading."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as server:
+        server.settimeout(1)
+        server.connect(path)
+        server.sendall(b"PING\r\n")
+        return server.recv(100).startswith(b"+PONG")
+    return False
+
+
+def socket_place() -> Path:
+    here = Path.cwd()
+    if len(os.fsencode(here / "supervisor.sock")) <= SOCKET_PATH_MAX:
+        return here
+    return Path(tempfile.mkdtemp(prefix="gossamer-"))
+
+
+def last_words(offset: int, path: Path = Path("server.log")) -> str:
+    """The line of the log that says why the server stopped: its last warning since `offset`."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            lines = file.read()[-65536:].decode(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    telling = [line.strip() for line in lines if is_telling(line)]
+    return telling[-1] if telling else "killed, or without a word"
+
+
+def is_telling(line: str) -> bool:
+    return (" # " in line or line.startswith("# ") or ">>>" in line or "rror" in line) and not any(
+        noise in line for noise in ("WARNING", "Configuration loaded", "bye bye", "Received SIG", "User requested")
+    )
+
+
+def quoted(text: str) -> str:
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in os.fsencode(text))
+    return f'"{"".join(plain)}"'
+
+
+def read_state() -> dict[str, Any]:
+    try:
+        state = json.loads(Path("state.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def trim(path: Path) -> None:
+    """Keep a log and one predecessor. The server opens its log for every line, so renaming is enough."""
+    if size(path) > LOG_MAX_BYTES:
+        os.replace(path, path.with_suffix(".log.old"))
+
+
+def log(text: str) -> None:
+    trim(Path("supervisor.log"))
+    with contextlib.suppress(OSError), open("supervisor.log", "a") as file:
+        file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} [{os.getpid()}] {text}\n")
+
+
+def remove(name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name)
+
+
+def wait_for(condition: Any, seconds: float) -> bool:
+    return any(condition() for _ in ticks(seconds))
+
+
+def ticks(seconds: float) -> Iterator[None]:
+    deadline = time.monotonic() + seconds
+    while True:
+        yield
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(0.01)
+
+
+def main(arguments: list[str]) -> int:
+    directory, binary, fsync, grace_seconds, ready = arguments
+    os.set_inheritable(int(ready), False)
+    if os.fork():
+        # The process that attached waits for this one and is rid of us: no zombie, no parent to be killed with.
+        os._exit(0)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    os.umask(0o077)
+    os.chdir(directory)
+    with os.fdopen(int(ready), "w") as answer:
+        try:
+            supervisor = Supervisor(binary, fsync, float(grace_seconds))
+        except (Refused, OSError) as error:
+            log(f"not started: {error}")
+            answer.write(json.dumps({"error": str(error), "in_use": isinstance(error, Refused)}) + "\n")
+            return 1
+        answer.write(json.dumps({"control": supervisor.control}) + "\n")
+    try:
+        return supervisor.run()
+    except (Refused, OSError) as error:
+        log(f"giving up: {error}")
+        supervisor.tell(supervisor.waiting, {"error": str(error)})
+        return supervisor.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""All conversations of one crawl together, how it is opened, and how long a question is asked again. No I/O."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from gossamer.errors import FrontierError, SchemaTooNew, SchemaTooOld
+from gossamer.frontier import keys, schema
+from gossamer.frontier.ask import Verb, ask, read
+from gossamer.frontier.control import ControlVerbs, host_table
+from gossamer.frontier.exchange import WorkVerbs
+from gossamer.frontier.reading import ReadVerbs
+from gossamer.frontier.snapshot import SnapshotVerbs
+from gossamer.model import HostPolicy
+from gossamer.settings import Settings
+
+
+class Verbs:
+    """The verbs of one opened crawl, and the settings they need."""
+
+    def __init__(self, crawl: str, partitions: int, settings: Settings) -> None:
+        self.crawl, self.partitions = crawl, partitions
+        self.work = WorkVerbs(
+            crawl,
+            partitions,
+            payload_max=settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
+            send_seconds=settings["GOSSAMER_SEND_SECONDS"],
+            strikes=settings["GOSSAMER_POISON_STRIKES"],
+        )
+        self.control = ControlVerbs(crawl, partitions, self.work.checked, settings["GOSSAMER_LEASE_SECONDS"])
+        self.read = ReadVerbs(crawl, partitions)
+        self.snapshot = SnapshotVerbs(crawl, partitions)
+
+    def opening(self, host: HostPolicy, salt: str) -> Verb[tuple[int, int]]:
+        """Make the crawl where it does not exist; answers the schema and number of partitions that are there."""
+        header = {"schema": schema.SCHEMA, "partitions": self.partitions, "salt": salt, "host": host_table(host)}
+        [reply] = yield [ask("open", keys.base(self.crawl, 0), header)]
+        number, partitions, _, _ = read(reply)
+        if number == schema.SCHEMA:
+            rest = [
+                ask("open", keys.base(self.crawl, p), {**header, "partitions": partitions})
+                for p in range(1, partitions)
+            ]
+            if rest:
+                yield rest
+        return number, partitions
+
+
+def checked_schema(crawl: str, number: int) -> None:
+    if number > schema.SCHEMA:
+        raise SchemaTooNew(
+            f"crawl {crawl!r} has schema {number}, this Gossamer writes {schema.SCHEMA}. {SchemaTooNew()}"
+        )
+    if number < schema.SCHEMA:
+        raise SchemaTooOld(
+            f"crawl {crawl!r} has schema {number}, this Gossamer writes {schema.SCHEMA}. {SchemaTooOld()}"
+        )
+
+
+class Patience:
+    """How long a question is asked again while the server is away: full-jitter steps from 20 ms to 1 s."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._step = 0.02
+
+    def pause(self, error: FrontierError) -> float:
+        """How long to wait before the next try; raises the error when patience is over."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise error
+        wait = min(left, random.uniform(self._step / 2, self._step))
+        self._step = min(1.0, self._step * 2)
+        return wait

@@ -1,0 +1,146 @@
+"""What the frontier answers. Outcomes are enums; numbers that may be None say so."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gossamer.model.request import Lease
+
+
+class AddOutcome(enum.Enum):
+    """What became of one added request.
+
+    ADDED: queued, and marked seen. DUPLICATE: seen before, never resend. FULL: beyond the room of lane, group or
+    memory; may be sent again later. CLOSED: its lane is being dropped. UNKNOWN_LANE: no such lane; a page's child is
+    kept as a dead letter. INVALID: refused before it was sent, the reason is in `Answer.invalid`. LOST: an unfiltered
+    child of a page whose lease was lost; the new holder will add it.
+    """
+
+    ADDED = "a"
+    DUPLICATE = "d"
+    FULL = "f"
+    CLOSED = "c"
+    UNKNOWN_LANE = "u"
+    INVALID = "i"
+    LOST = "l"
+
+
+class SettleOutcome(enum.Enum):
+    """SETTLED: done as asked. LOST: the lease had been given away; its items and unfiltered children were refused."""
+
+    SETTLED = "s"
+    LOST = "l"
+
+
+class Hints(NamedTuple):
+    """What to do next.
+
+    `ready_in`: seconds until something may become ready; 0 means at once, None means nothing is known to come.
+    `open`: queued + delayed + leased + owed starts of the groups served, on the partitions asked; 0 means drained but
+    for tasks (see `Frontier.drained`). `paused`: why nothing is leased, "" if leasing is open. `config_version`
+    changes when any policy changes. `room`: how many requests a producer may still add to the fullest lane it added to
+    in this call; None means no limit.
+    """
+
+    ready_in: float | None
+    open: int
+    paused: str
+    config_version: str
+    now: float
+    room: int | None
+
+
+class Answer(NamedTuple):
+    """The answer to one exchange, in the order of what was sent.
+
+    `invalid` says why a request was refused before it was sent: by its place in `add`, or by (settlement, child).
+    """
+
+    leases: list[Lease]
+    settled: list[SettleOutcome]
+    added: list[AddOutcome]
+    children: list[list[AddOutcome]]
+    invalid: Mapping[int | tuple[int, int], str]
+    hints: Hints
+
+
+class StartState(enum.Enum):
+    """GRANTED: run `start()` now, then say `started`. BUSY: another worker runs it. DONE: it ran in this round."""
+
+    GRANTED = "granted"
+    BUSY = "busy"
+    DONE = "done"
+
+
+class Drained(NamedTuple):
+    """Whether a group is drained, and what is still open if not."""
+
+    drained: bool
+    open: int
+    tasks: int
+
+
+class LaneCounts(NamedTuple):
+    """One lane now, and over the life of the crawl."""
+
+    lane: str
+    queued: int
+    delayed: int
+    leased: int
+    added: int
+    duplicates: int
+    done: int
+    replaced: int
+    retried: int
+    failed: int
+    expired: int
+    overflow: int
+    paused: str
+
+
+class GroupCounts(NamedTuple):
+    """One group: `open` is what keeps it from being drained, tasks aside; `lost` counts settlements that came after
+    their lease was given away, with what of theirs was refused. `start` is none, owed, leased or done."""
+
+    group: str
+    round: int
+    open: int
+    pages: int
+    items: int
+    items_waiting: int
+    dead: int
+    lost: int
+    refused_items: int
+    refused_children: int
+    paused: str
+    start: str
+    counters: Mapping[str, float]
+
+
+class DeadLetter(NamedTuple):
+    """A request that failed for good. `at` is server time in seconds."""
+
+    partition: int
+    id: int
+    group: str
+    lane: str
+    host: str
+    priority: int
+    fingerprint: int
+    attempt: int
+    reason: str
+    detail: str
+    at: float
+    payload: bytes
+
+
+class WorkerInfo(NamedTuple):
+    """One worker as the frontier knows it. `seen` is the server time of its last call; `held` its leases."""
+
+    incarnation: str
+    info: Mapping[str, str]
+    seen: float
+    held: int
+    draining: bool

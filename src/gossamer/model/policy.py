@@ -1,0 +1,189 @@
+"""How lanes, hosts, groups and the seen memory behave. Plain data, checked when made."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from dataclasses import dataclass, field
+
+from gossamer.errors import PolicyError
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\Z")
+LANE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}\Z")
+
+
+class Order(enum.Enum):
+    """Inside one priority of one host: first in first out, or last in first out."""
+
+    FIFO = "fifo"
+    LIFO = "lifo"
+
+
+class SeenKind(enum.Enum):
+    """How fingerprints are remembered.
+
+    EXACT: every one, for good. BLOOM: all, in a quarter of the memory, but a new one is taken for seen with
+    probability `error`. ROLLING: for `window` seconds or the last `window_count`. HITS: as rolling, but every
+    sighting renews it.
+    """
+
+    EXACT = "exact"
+    BLOOM = "bloom"
+    ROLLING = "rolling"
+    HITS = "hits"
+
+
+class SeenScope(enum.Enum):
+    """FOREVER: over all rounds. ROUND: once per round. NEVER: nothing is checked (next/prev links loop)."""
+
+    FOREVER = "forever"
+    ROUND = "round"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPolicy:
+    """Lanes of one group with equal policies share one memory.
+
+    `capacity` and `error` serve BLOOM. `window` (seconds) or `window_count`, exactly one of them, serve ROLLING and
+    HITS: what is younger than the window is surely remembered, what is older than 1.25 windows surely forgotten.
+    """
+
+    kind: SeenKind = SeenKind.EXACT
+    scope: SeenScope = SeenScope.FOREVER
+    capacity: int = 1_000_000
+    error: float = 1e-4
+    window: float = 0.0
+    window_count: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind is SeenKind.BLOOM:
+            if not 1_000 <= self.capacity <= 10**10:
+                raise PolicyError(f"seen: capacity {self.capacity} must lie between 1,000 and 10^10.")
+            if not 1e-9 <= self.error <= 0.1:
+                raise PolicyError(f"seen: error {self.error} must lie between 1e-9 and 0.1.")
+        if self.kind in (SeenKind.ROLLING, SeenKind.HITS):
+            number("seen: window", self.window, low=0.0)
+            if (self.window > 0) == (self.window_count > 0):
+                raise PolicyError(f"seen: {self.kind.value} needs either window (seconds) or window_count.")
+            if 0 < self.window < 1 or 0 < self.window_count < 4:
+                raise PolicyError("seen: a window must be at least one second, or four fingerprints.")
+
+    @property
+    def spec(self) -> str:
+        """One text per distinct memory."""
+        detail = ""
+        if self.kind is SeenKind.BLOOM:
+            detail = f":{self.capacity}:{self.error:g}"
+        elif self.kind in (SeenKind.ROLLING, SeenKind.HITS):
+            detail = f":{self.window:g}:{self.window_count}"
+        return f"{self.kind.value}{detail}@{self.scope.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class LanePolicy:
+    """One sub-queue of a group.
+
+    A lower `tier` is served strictly first; inside a tier shares follow `weight`. `max_queued` binds producers
+    (0: no limit; children of pages are always accepted); `max_leased` bounds what is in progress (0: no limit).
+    `stage` names the worker pool that serves it; "" is the general pool.
+    """
+
+    order: Order = Order.FIFO
+    tier: int = 0
+    weight: float = 1.0
+    seen: SeenPolicy = field(default_factory=SeenPolicy)
+    max_queued: int = 0
+    max_leased: int = 0
+    stage: str = ""
+
+    def __post_init__(self) -> None:
+        number("lane: weight", self.weight, low=0.001, high=1e6)
+        whole("lane: tier", self.tier, low=-1000, high=1000)
+        whole("lane: max_queued", self.max_queued)
+        whole("lane: max_leased", self.max_leased)
+        if self.stage and not NAME.match(self.stage):
+            raise PolicyError(f"lane: stage {self.stage!r} must be a plain name.")
+
+
+@dataclass(frozen=True, slots=True)
+class HostPolicy:
+    """How the whole fleet treats one host (or, as the crawl's default, every host).
+
+    `delay` seconds between requests and at most `concurrency` in flight (0: no limit). With `adaptive`, the delay
+    follows latency / `target` between `min_delay` and `max_delay`, and never shrinks on errors. `block_base` is the
+    first block after a throttled answer without Retry-After, doubling in a row; no block lasts beyond `block_max`.
+    """
+
+    delay: float = 0.0
+    concurrency: int = 8
+    adaptive: bool = False
+    min_delay: float = 0.0
+    max_delay: float = 60.0
+    target: float = 1.0
+    block_base: float = 5.0
+    block_max: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for name in ("delay", "min_delay", "max_delay", "block_base", "block_max"):
+            number(f"host: {name}", getattr(self, name), low=0.0, high=86400.0 * 365)
+        number("host: target", self.target, low=0.01, high=1000.0)
+        whole("host: concurrency", self.concurrency)
+        if self.min_delay > self.max_delay:
+            raise PolicyError("host: min_delay is larger than max_delay.")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPolicy:
+    """A spider or a site.
+
+    `max_queued` binds producers over all its lanes; `max_pages` ends leasing with reason `pages_full` once that many
+    pages were done (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
+    group (0: as the host's). `start` says that a start is owed: the group is not drained before it has run. `tasks`
+    are the keys that feed it. Items and dead letters beyond `max_items` / `max_dead` pause it.
+    """
+
+    max_queued: int = 0
+    max_pages: int = 0
+    delay: float = 0.0
+    concurrency: int = 0
+    start: bool = False
+    tasks: tuple[str, ...] = ()
+    max_items: int = 1_000_000
+    max_dead: int = 100_000
+
+    def __post_init__(self) -> None:
+        number("group: delay", self.delay, low=0.0, high=86400.0 * 365)
+        for name in ("max_queued", "max_pages", "concurrency", "max_items", "max_dead"):
+            whole(f"group: {name}", getattr(self, name))
+
+
+def number(name: str, value: float, low: float, high: float = math.inf) -> None:
+    """Refuse what is not a finite number from `low` to `high`; NaN is neither."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or value == math.inf:
+        raise PolicyError(
+            f"{name} is {value!r}; it must be a finite number, at least {low:g}"
+            + (f" and at most {high:g}." if high < math.inf else ".")
+        )
+
+
+def whole(name: str, value: int, low: int = 0, high: int = 2**53) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise PolicyError(f"{name} is {value!r}; it must be a whole number from {low} to {high}.")
+
+
+def group_name(name: str) -> str:
+    """A usable group name, or PolicyError."""
+    if not NAME.match(name):
+        raise PolicyError(
+            f"group {name!r}: use letters, digits, and _ . : - (at most 100, starting with a letter or digit)."
+        )
+    return name
+
+
+def lane_name(name: str) -> str:
+    """A usable lane name (without its group), or PolicyError."""
+    if not LANE.match(name):
+        raise PolicyError(f"lane {name!r}: use letters, digits, and _ : - (no dot; at most 100).")
+    return name
