@@ -41,14 +41,8 @@ class SnapshotVerbs:
         self.crawl, self.partitions = crawl, partitions
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
-    def begin(self) -> Verb[None]:
-        yield [ask("scan", base, {"what": "begin", "keep_ms": KEEP_MS}) for base in self.bases]
-
-    def end(self) -> Verb[None]:
-        yield [ask("scan", base, {"what": "end"}) for base in self.bases]
-
     def page(self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "") -> Verb[Page]:
-        """`what`: leased, delayed, suspect, journal, hosts, or list with the `place` of one queue."""
+        """`what`: begin and end the journal; leased, delayed, suspect, journal, hosts; or list, with the `place` of one queue."""
         header = {"what": what, "cursor": cursor, "limit": limit, "key": place, "keep_ms": KEEP_MS}
         [reply] = yield [ask("scan", self.bases[partition], header)]
         cursor, heads, now = read(reply[0])

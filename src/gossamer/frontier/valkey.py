@@ -94,12 +94,12 @@ class ValkeyFrontier:
         try:
             asks = next(verb)
             while True:
-                asks = verb.send(self._ask(asks))
+                asks = verb.send(self.ask(asks))
         except StopIteration as stop:
             result: T = stop.value
             return result
 
-    def _ask(self, asks: Sequence[Ask]) -> list[Any]:
+    def ask(self, asks: Sequence[Ask]) -> list[Any]:
         calls = [(schema.function(a.verb), a.keys, a.args) for a in asks]
         patience = Patience(self._outage)
         while True:

@@ -92,12 +92,12 @@ class AsyncValkeyFrontier:
         try:
             asks = next(verb)
             while True:
-                asks = verb.send(await self._ask(asks))
+                asks = verb.send(await self.ask(asks))
         except StopIteration as stop:
             result: T = stop.value
             return result
 
-    async def _ask(self, asks: Sequence[Ask]) -> list[Any]:
+    async def ask(self, asks: Sequence[Ask]) -> list[Any]:
         calls = [(schema.function(a.verb), a.keys, a.args) for a in asks]
         patience = Patience(self._outage)
         while True:

@@ -3,7 +3,7 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {what (begin|leased|delayed|suspect|hosts|list|journal|end), cursor, limit, key, keep_ms}
--- Returns {msgpack {cursor ('' at the end), heads[]}, records...}; heads: leased, suspect, journal {lane, host, priority, due
+-- Returns {msgpack {cursor ('' at the end), heads[], now}, records...}; heads: leased, suspect, journal {lane, host, priority, due
 --            ms or 0}, delayed likewise, hosts {name, blocked ms, why, paused, crawl delay, policy or false}
 -- Cost    O(limit)
 
@@ -96,10 +96,10 @@ local function scan(keys, args)
   if h.what == 'end' then
     call('HDEL', S.b .. K.meta, 'snap')
     call('UNLINK', S.b .. K.journal)
-    return {pack({'', {}})}
+    return {pack({'', {}, S.now})}
   end
   call('HSET', S.b .. K.meta, 'snap', S.now + h.keep_ms)
-  if h.what == 'begin' then return {pack({'', {}})} end
+  if h.what == 'begin' then return {pack({'', {}, S.now})} end
   local heads, records = {}, {''}
   local cursor = Scans[h.what](S, h, heads, records)
   records[1] = pack({cursor, heads, S.now})

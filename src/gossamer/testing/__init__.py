@@ -1,0 +1,1 @@
+"""Real servers, faults and the contract suite, for our tests and yours."""

@@ -1,0 +1,18 @@
+"""Moving a crawl's time forward, so that tests need not wait. Time never goes back."""
+
+from __future__ import annotations
+
+from gossamer.frontier import keys
+from gossamer.frontier.ask import ask
+from gossamer.frontier.valkey import ValkeyFrontier
+
+
+def advance(frontier: ValkeyFrontier, seconds: float, *, tasks: tuple[str, ...] = ()) -> None:
+    """Let `seconds` pass on every partition, and in the books of these task keys."""
+    milliseconds = round(seconds * 1000)
+    asks = [
+        ask("clock", keys.base(frontier.crawl, p), {"by_ms": milliseconds, "book": False})
+        for p in range(frontier.partitions)
+    ]
+    asks += [ask("clock", keys.task_keys(source)[1], {"by_ms": milliseconds, "book": True}) for source in tasks]
+    frontier.ask(asks)
