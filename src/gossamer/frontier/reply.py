@@ -62,7 +62,7 @@ def failure(problem: Refusal | Lost, place: str) -> FrontierError | UrlError:
     Its `code` is the server's error code, empty when the answer was lost.
     """
     if isinstance(problem, Lost):
-        remedy = _connection_remedy(problem.text)
+        remedy = _connection_remedy(problem.text, place.startswith("rediss"))
         return FrontierUnavailable(f"{place}: {_one_line(problem.text)}; {remedy}.", maybe_executed=problem.sent)
     error = _refused(problem, place)
     if isinstance(error, FrontierError):
@@ -93,13 +93,17 @@ def _refused(refusal: Refusal, place: str) -> FrontierError | UrlError:
     return FrontierError(f"{place}: {code} {text}")
 
 
-def _connection_remedy(text: str) -> str:
+def _connection_remedy(text: str, tls: bool) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return "name the authority that signed its certificate with ?ca=, and a host that is in the certificate"
     if "WRONG_VERSION_NUMBER" in text or "record layer failure" in text:
         return "it does not speak TLS on this port: write redis://"
     if "certificate required" in text.lower():
         return "it wants a client certificate: add cert= and key= to the URL"
+    if tls and any(word in text for word in ("EOF occurred", "closed", "reset", "Broken pipe")):
+        return "check that it runs; if it wants a client certificate, add cert= and key= to the URL"
+    if tls and "Timeout connecting" in text:
+        return "it does not answer, or does not speak TLS on this port (then write redis://)"
     return "check that the server runs and that GOSSAMER_URL points at it"
 
 

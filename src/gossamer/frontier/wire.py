@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -79,6 +80,18 @@ def entry_for(error: Exception, sent: bool) -> Refusal | Lost:
         code, _, rest = text.partition(" ")
         return Refusal(code, rest) if code.isupper() else Refusal("ERR", text)
     return Lost(text, sent)
+
+
+def readable(connection: Any) -> bool:
+    """Whether the socket of an idle asyncio connection has something to read: its end, as a rule.
+
+    The driver knows only what the event loop has handled, and a busy loop may not have come round to it.
+    """
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(connection._writer.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _packed(connection: Any, trip: Trip) -> Any:
@@ -241,7 +254,7 @@ class AsyncWires:
         while idle := self._idle.get(trip.node):
             connection = idle.pop()
             try:
-                if not await connection.can_read():
+                if not (readable(connection) or await connection.can_read()):
                     await connection.check_health()
                     return connection
             except RedisError:
