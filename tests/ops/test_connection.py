@@ -239,6 +239,26 @@ def test_lost_answer_may_have_been_executed_and_is_not_sent_again() -> None:
     assert [sent.count(b"\r\n" + name + b"\r\n") for name in (b"f", b"g", b"h")] == [2, 1, 1]
 
 
+def test_lost_answer_of_a_cluster_node_is_not_sent_again() -> None:
+    ports: list[int] = []
+
+    def node(data: bytes) -> bytes | None:
+        if b"SLOTS" in data:
+            return f"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:{ports[0]}\r\n".encode()
+        return bulk("redis_version:7.2.0\r\nredis_mode:cluster\r\n") if b"INFO" in data else None
+
+    with responder(node) as (port, received):
+        ports.append(port)
+        with connect(settings(f"redis+cluster://127.0.0.1:{port}")) as connection:
+            outcomes = connection.execute_many([("f", ["a"], []), ("g", ["b"], [])], raise_errors=False)
+            assert [outcome.maybe_executed for outcome in outcomes] == [True, True]
+            with pytest.raises(FrontierUnavailable) as caught:
+                connection.call("h", ["a"], [])
+            assert caught.value.maybe_executed
+    sent = b"".join(received)
+    assert [sent.count(b"\r\n" + name + b"\r\n") for name in (b"f", b"g", b"h")] == [1, 1, 1]
+
+
 def test_slow_answer_ends_at_the_limit() -> None:
     with responder(lambda data: MODERN if b"INFO" in data else b"") as (port, received):
         limits = settings(f"redis://127.0.0.1:{port}", GOSSAMER_CALL_SECONDS=0.3)

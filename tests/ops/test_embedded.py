@@ -46,10 +46,11 @@ def gone(pid: int) -> bool:
     """No such process, or one that has ended and waits to be reaped by whoever runs as process 1 here."""
     try:
         os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:  # it ended between the two lines, or this system has no /proc
+        return sys.platform == "linux"
 
 
 def settings(directory: Path, **more: Any) -> Settings:
@@ -166,8 +167,9 @@ def test_supervisor_killed_takes_the_server_along_and_the_data_is_still_there(di
         connection.execute("SET", "k", "v")
         with attach(directory) as attachment:
             os.kill(attachment.supervisor_pid, signal.SIGKILL)
-            until(lambda: gone(attachment.pid))
-            assert not attachment.alive()
+            if sys.platform == "linux":  # elsewhere the next supervisor ends it
+                until(lambda: gone(attachment.pid))
+            until(lambda: not attachment.alive())
         with attach(directory, grace_seconds=GRACE) as other:
             assert other.pid != attachment.pid
             assert eventually(connection, "GET", "k") == b"v"
@@ -235,16 +237,20 @@ def test_server_without_supervisor_is_stopped_before_another_starts(directory: P
         cwd=directory, stdout=subprocess.DEVNULL, pass_fds=(lock,),
     )  # fmt: skip
     os.close(lock)
-    state = {"control": "x", "socket": str(directory / "server.sock"), "pid": leftover.pid, "supervisor": 1}
-    (directory / "state.json").write_text(json.dumps(state))
-    until(lambda: (directory / "server.sock").exists())
-    with socket.socket(socket.AF_UNIX) as line:
-        until(lambda: line.connect_ex(str(directory / "server.sock")) == 0)
-        line.sendall(b"SET k v\r\n")
-        assert line.recv(100) == b"+OK\r\n"
-    with connect(settings(directory)) as connection:
-        assert leftover.wait(60) == 0
-        assert connection.execute("GET", "k") == b"v"
+    try:
+        state = {"control": "x", "socket": str(directory / "server.sock"), "pid": leftover.pid, "supervisor": 1}
+        (directory / "state.json").write_text(json.dumps(state))
+        until(lambda: (directory / "server.sock").exists())
+        with socket.socket(socket.AF_UNIX) as line:
+            until(lambda: line.connect_ex(str(directory / "server.sock")) == 0)
+            line.sendall(b"SET k v\r\n")
+            assert line.recv(100) == b"+OK\r\n"
+        with connect(settings(directory)) as connection:
+            assert leftover.wait(60) == 0
+            assert connection.execute("GET", "k") == b"v"
+    finally:
+        leftover.kill()
+        leftover.wait()
 
 
 def test_forked_child_neither_takes_the_server_nor_breaks_the_connection(directory: Path) -> None:

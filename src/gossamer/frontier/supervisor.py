@@ -294,10 +294,16 @@ def ask_to_stop(path: str) -> None:
 def kill_server(state: dict[str, Any], signal_number: int) -> None:
     """Signal the recorded process, only if its title still names our socket: pids are used again."""
     pid = state.get("pid")
-    if isinstance(pid, int) and pid > 1:
-        with os.popen(f"ps -p {pid} -o args=") as listing:
-            if str(state.get("socket")) in listing.read():
-                os.kill(pid, signal_number)
+    if isinstance(pid, int) and pid > 1 and str(state.get("socket")) in title(pid):
+        os.kill(pid, signal_number)
+
+
+def title(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        with os.popen(f"ps -p {pid} -o args= 2>/dev/null") as listing:
+            return listing.read()
 
 
 def spawn_server(binary: str, lock: int) -> int:
