@@ -23,6 +23,10 @@ ADDED = AddOutcome.ADDED
 Slot = tuple[list[AddOutcome], int]
 
 
+Place = tuple[str, str, int, int]
+"""Where a request goes: lane, host, priority, delay in milliseconds."""
+
+
 class Checked:
     """Checks requests field by field; remembers hosts and lanes that passed, which are few and come again."""
 
@@ -31,25 +35,34 @@ class Checked:
         self._hosts: set[str] = set()
         self._lanes: set[str] = set()
 
-    def record(self, request: Request) -> bytes:
-        """The request's record, or InvalidRequest naming the field."""
+    def prepare(self, request: Request) -> tuple[Place, bytes]:
+        """The request's place and record, or InvalidRequest naming the field."""
+        fingerprint, host, lane, payload, priority, _, delay = request
         try:
-            head = RECORD.pack(0, request.fingerprint)
-        except StructError:
-            self.fingerprint(request.fingerprint)
-            raise
-        payload = request.payload
+            record = RECORD.pack(0, fingerprint) + payload
+            known = host in self._hosts and lane in self._lanes
+        except (StructError, TypeError):
+            self.fingerprint(fingerprint)
+            self.payload(payload)
+            known = False
+            record = b""
+        if len(record) > self.payload_max or type(payload) is not bytes:
+            self.payload(payload)
+        if not known:
+            self._hosts.add(self.host(host))
+            self._lanes.add(self.lane(lane))
+        if type(priority) is not int or not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
+            priority = self.priority(priority)
+        return (lane, host, priority, self.delay(delay) if delay else 0), record
+
+    def payload(self, payload: bytes) -> None:
         if type(payload) is not bytes:
             raise InvalidRequest(f"payload is {type(payload).__name__}, not bytes; encode it with the codec.")
         if len(payload) > self.payload_max:
             raise InvalidRequest(
-                f"payload has {len(payload)} bytes; GOSSAMER_PAYLOAD_MAX_BYTES allows {self.payload_max}. Send less, or raise it."
+                f"payload has {len(payload)} bytes; GOSSAMER_PAYLOAD_MAX_BYTES allows {self.payload_max}. "
+                "Send less, or raise it."
             )
-        if request.host not in self._hosts:
-            self._hosts.add(self.host(request.host))
-        if request.lane not in self._lanes:
-            self._lanes.add(self._lane(request.lane))
-        return head + payload
 
     def fingerprint(self, value: int) -> int:
         if type(value) is not int or not 0 <= value < 2**64:
@@ -76,7 +89,7 @@ class Checked:
             raise InvalidRequest(f"host {host!r} holds blanks, control characters or bytes that are no text.")
         return host
 
-    def _lane(self, lane: str) -> str:
+    def lane(self, lane: str) -> str:
         if (
             not isinstance(lane, str)
             or not 0 < lane.rfind(".") < len(lane) - 1
@@ -93,11 +106,11 @@ class Batch:
     __slots__ = ("_groups", "count", "size")
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, str, int, int], tuple[list[str], list[bytes], list[Slot]]] = {}
+        self._groups: dict[Place, tuple[list[str], list[bytes], list[Slot]]] = {}
         self.count = 0
         self.size = 0
 
-    def put(self, place: tuple[str, str, int, int], entry: str, record: bytes, slot: Slot) -> None:
+    def put(self, place: Place, entry: str, record: bytes, slot: Slot) -> None:
         group = self._groups.get(place)
         if group is None:
             self._groups[place] = group = ([], [], [])
@@ -132,7 +145,7 @@ class Batches:
         self._full: dict[int, list[Batch]] = {}
         self._open: dict[int, Batch] = {}
 
-    def put(self, partition: int, place: tuple[str, str, int, int], entry: str, record: bytes, slot: Slot) -> None:
+    def put(self, partition: int, place: Place, entry: str, record: bytes, slot: Slot) -> None:
         batch = self._open.get(partition)
         if batch is None:
             self._open[partition] = batch = Batch()

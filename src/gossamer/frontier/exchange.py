@@ -16,6 +16,7 @@ from gossamer.model import (
     AddOutcome,
     Answer,
     Counter,
+    Ending,
     Feedback,
     Fetched,
     Hints,
@@ -99,19 +100,21 @@ class WorkVerbs:
         wants = self._wants(want, parts)
         choice = selection or Selection()
         nonce = secrets.token_hex(8)
+        group = settle[0].lease.lane.rpartition(".")[0] if settle else ""
         asked, asks = [], []
         for partition in sorted(set(wants) | set(parts) | ({0} if counters or not wants else set())):
             part = parts.get(partition) or Part()
             header = {
                 "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "strikes": self.strikes,
                 "want": wants.get(partition, 0), "groups": choice.groups, "lanes": choice.lanes, "stage": choice.stage,
-                "settle": part.settle, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
+                "settle": part.settle, "group": group, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
                 "add": part.add.header, "counters": _counters(counters) if partition == 0 else (),
                 "info": ormsgpack.packb(dict(info)).hex() if info else None,
             }  # fmt: skip
             first_item = 2 + part.children.count + part.add.count
             for entry in part.settle:
-                entry[8] += first_item
+                if len(entry) > 2:
+                    entry[8] += first_item
             asked.append((partition, part))
             asks.append(
                 ask("exchange", self.bases[partition], header, *part.children.records, *part.add.records, *part.items)
@@ -137,12 +140,14 @@ class WorkVerbs:
         part.add.settle(add_outcomes)
         seconds = now / 1000
         deadline, send_by = (now + self.lease_ms) / 1000, seconds + self.send_seconds
-        for head, record in zip(heads, reply[1:], strict=True):
-            number, lane, host, priority, attempt, alone = head
+        incarnation = token.incarnation
+        fields = iter(heads)
+        columns = zip(fields, fields, fields, fields, fields, fields, reply[1:], strict=True)
+        for number, lane, host, priority, attempt, alone, record in columns:
             leases.append(
                 Lease(
-                    partition, number, token.incarnation, nonce, lane, host, priority,
-                    int.from_bytes(record[1:9], "big"), record[9:], attempt, alone == 1, deadline, send_by,
+                    partition, number, incarnation, nonce, lane, host, priority, int.from_bytes(record[1:9], "big"),
+                    record[9:], attempt, alone == 1, deadline, send_by,
                 )
             )  # fmt: skip
         mine = Hints(
@@ -163,13 +168,7 @@ class WorkVerbs:
         number = len(part.settle) + 1
         for ordinal, request in enumerate(settlement.add):
             try:
-                record = self.checked.record(request)
-                place = (
-                    request.lane,
-                    request.host,
-                    self.checked.priority(request.priority),
-                    self.checked.delay(request.delay),
-                )
+                place, record = self.checked.prepare(request)
             except InvalidRequest as problem:
                 outcomes[ordinal] = AddOutcome.INVALID
                 invalid[index, ordinal] = str(problem)
@@ -190,6 +189,9 @@ class WorkVerbs:
             else:
                 ahead.put(target, place, entry, record, (outcomes, ordinal))
         part.settled_at.append(index)
+        if settlement[1] is Ending.DONE and not settlement.items and settlement.feedback is None:
+            part.settle.append([str(lease.id), lease.nonce])
+            return
         part.settle.append(
             [
                 str(lease.id), lease.nonce, settlement.ending.value, self.checked.delay(settlement.delay),
@@ -205,13 +207,7 @@ class WorkVerbs:
         invalid: Invalid, key: str = "",
     ) -> None:  # fmt: skip
         try:
-            record = self.checked.record(request)
-            place = (
-                request.lane,
-                request.host,
-                self.checked.priority(request.priority),
-                self.checked.delay(request.delay),
-            )
+            place, record = self.checked.prepare(request)
         except InvalidRequest as problem:
             outcomes[index] = AddOutcome.INVALID
             invalid[index] = str(problem)

@@ -67,6 +67,7 @@ function Adding.add(S, groups, args, first, bound, lost)
       local limit = bound and room or huge
       local letters, records, duplicates = {}, {}, 0
       local book = Seen.of(S, lane)
+      local seen_add = book and book.kind.add
       for i = 1, n do
         local entry = entries[i]
         local kind = byte(entry)
@@ -81,7 +82,7 @@ function Adding.add(S, groups, args, first, bound, lost)
           elseif key and keyed_before(S, key) then
             letter = 'd'
           end
-        elseif book and not book.kind.add(book, entry) then
+        elseif book and not seen_add(book, entry) then
           letter = 'd'
           duplicates = duplicates + 1
         end
@@ -95,10 +96,10 @@ function Adding.add(S, groups, args, first, bound, lost)
           count(S, lane.id .. '|d', added)
         else
           Queue.push(S, lane, g[3], g[2], records)
-          count(S, lane.id .. '|q', added)
+          count(S, lane.f.q, added)
         end
-        count(S, lane.id .. '|added', added)
-        open_change(S, lane.group, added)
+        count(S, lane.f.added, added)
+        count(S, lane.f.open, added)
         if room then
           if not bound and added > room then count(S, lane.id .. '|overflow', added - max(0, room)) end
           least = min(least or huge, max(0, room - added))
@@ -106,7 +107,7 @@ function Adding.add(S, groups, args, first, bound, lost)
       elseif room then
         least = min(least or huge, max(0, room))
       end
-      if duplicates > 0 then count(S, lane.id .. '|dup', duplicates) end
+      if duplicates > 0 then count(S, lane.f.dup, duplicates) end
       outcomes[gi] = table.concat(letters)
     end
     at = at + n

@@ -34,7 +34,10 @@ local function counts(keys, args)
       counters[#counters + 1] = {name, call('HGETALL', S.b .. K.counters .. name)}
       for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. name)) do
         local lane = Lane.by_id(S, id)
-        if lane then lanes[#lanes + 1] = {lane.name, lane.paused, lane, numbers(S, id .. '|', WHAT)} end
+        if lane then
+          local policy = unpack_msg(call('HGET', S.b .. K.lane_policy, id))
+          lanes[#lanes + 1] = {lane.name, lane.paused, policy, numbers(S, id .. '|', WHAT)}
+        end
       end
     end
   end

@@ -79,11 +79,9 @@ local function drop(keys, args)
   if not lane.closed then
     Lane.deactivate(S, lane)
     lane.closed, lane.paused = 'hosts:0', 'dropped'
-    local id = lane.id
-    lane.id = nil
-    call('HSET', S.b .. K.lane_policy, id, pack(lane))
+    Lane.save(S, lane)
     bump_config(S, h.salt)
-    lane = Lane.by_id(S, id)
+    lane = Lane.by_id(S, lane.id)
   end
   local phase, cursor = string.match(lane.closed, '^(%a+):(.*)$')
   local queued, delayed, done = 0, 0, false
@@ -114,10 +112,7 @@ local function drop(keys, args)
     bump_config(S, h.salt)
   else
     lane.closed = phase .. ':' .. cursor
-    local id = lane.id
-    lane.id = nil
-    call('HSET', S.b .. K.lane_policy, id, pack(lane))
-    lane.id = id
+    Lane.save(S, lane)
   end
   finish(S)
   return pack({done and 1 or 0, queued + delayed})

@@ -5,7 +5,7 @@
 -- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil,
 --            settle[], fetched[], sent[], add groups[], counters[], info, child groups[]}; then the records of the child
 --            groups, the records of the add groups, and the items, in that order
--- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads[], ready_in ms or -1, open, paused,
+-- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce}, first record of each lease...}
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
@@ -52,10 +52,10 @@ local function repeat_answer(S, kept, incarnation)
   if #kept[5] > 0 then
     local raws = call('HMGET', S.b .. K.leases, unpack(kept[5]))
     for i, id in ipairs(kept[5]) do
-      local v = raws[i] and unpack_msg(raws[i])
+      local v = raws[i] and lease_table(raws[i])
       local lane = v and Lane.by_id(S, v[1])
       if lane and v[6] == incarnation and v[7] == kept[6] then
-        heads[#heads + 1] = {tonumber(id), lane.name, v[2], v[3], v[4], v[8]}
+        for _, value in ipairs({tonumber(id), lane.name, v[2], v[3], v[4], v[8]}) do heads[#heads + 1] = value end
         reply[#reply + 1] = v[9]
       end
     end
@@ -73,13 +73,13 @@ local function exchange(keys, args)
   if misuse then return misuse end
   if kept then return repeat_answer(S, kept, incarnation) end
 
-  S.looked, S.wake_lanes = 0, {}
+  S.looked, S.wake_lanes, S.incarnation, S.given_back = 0, {}, incarnation, 0
   local child_records = 0
   for _, g in ipairs(h.children) do child_records = child_records + #g[5] end
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
-  local settled, lost = Lease.settle(S, incarnation, h.settle, args)
+  local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group)
   Lease.fetched(S, incarnation, h.fetched)
-  Lease.sent(S, incarnation, h.sent)
+  Lease.sent(S, h.sent)
   Lease.reclaim(S, h.strikes)
   Queue.due(S)
   local child_outcomes = Adding.add(S, h.children, args, 2, false, lost)
@@ -88,6 +88,7 @@ local function exchange(keys, args)
   Host.wake_due(S)
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
 
+  if S.given_back > 0 then count(S, 'w|' .. incarnation, -S.given_back) end
   local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease}
   local worker = call('HGET', S.b .. K.workers, incarnation)
   if h.info or not worker then call('HSET', S.b .. K.workers, incarnation, h.info or '') end
@@ -105,12 +106,10 @@ local function exchange(keys, args)
       taken, paused = Lease.take(S, selection, h.want)
     end
   end
-  local heads, records = Lease.grant(S, info, taken, alone)
-  local ids = {}
-  for i, head in ipairs(heads) do ids[i] = format('%d', head[1]) end
+  local heads, records, ids = Lease.grant(S, info, taken, alone)
   local ready_in = -1
-  if #heads < h.want then ready_in = Lease.ready_in(S) or -1 end
-  if #heads > 0 then paused = '' end
+  if #ids < h.want then ready_in = Lease.ready_in(S) or -1 end
+  if #ids > 0 then paused = '' end
   local open = open_of(S, selection)
   finish(S)
   keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})

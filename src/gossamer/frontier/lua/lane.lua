@@ -11,10 +11,24 @@ function Lane.by_id(S, id)
   if lane == nil then
     local raw = call('HGET', S.b .. K.lane_policy, id)
     lane = raw and unpack_msg(raw) or false
-    if lane then lane.id = id end
+    if lane then
+      -- The names of its counts, made once: they are used for every request.
+      lane.id = id
+      lane.f = {
+        q = id .. '|q', l = id .. '|l', done = id .. '|done', added = id .. '|added', dup = id .. '|dup',
+        open = 'g|' .. lane.group .. '|open', pages = 'g|' .. lane.group .. '|pages',
+      }
+    end
     S.config.lanes[id] = lane
   end
   return lane
+end
+
+function Lane.save(S, lane)
+  local id, f = lane.id, lane.f
+  lane.id, lane.f = nil, nil
+  call('HSET', S.b .. K.lane_policy, id, pack(lane))
+  lane.id, lane.f = id, f
 end
 
 function Lane.by_name(S, name)

@@ -1,10 +1,21 @@
 -- Leases: granting, ending, reclaiming, and what becomes of requests that kill their workers.
 --
--- `leases` maps id -> {lane id, host, priority, attempts, strikes, incarnation, nonce, alone, first record};
--- `deadlines` orders ids by when they run out; `marks` holds 1 (sent) or 2 (response arrived) per id. A permit is
--- a lease with lane id '' that only holds a slot of its host.
+-- `leases` maps id -> lane id, host, priority, attempts, strikes, incarnation, nonce, alone, first record (packed one
+-- after the other, which costs less than a table); `deadlines` orders ids by when they run out; `marks` holds, per id, 1
+-- (sent) or 2 (response arrived) and the nonce it was said for. A permit is a lease with lane id '' that only holds a
+-- slot of its host.
 
 local Lease = {}
+
+-- A stored lease as a table, for the paths that are not hot.
+local function lease_table(raw)
+  return {unpack_msg(raw)}
+end
+
+-- What was said of a lease under this nonce: '1' sent, '2' response arrived, nil nothing.
+local function mark_of(mark, nonce)
+  return mark and sub(mark, 2) == nonce and sub(mark, 1, 1) or nil
+end
 
 local DEAD_DETAIL_MAX = 16384
 
@@ -24,30 +35,43 @@ local function bury(S, group, lane_name, v, id, reason, detail)
 end
 
 -- The request leaves the hands of a worker; its slot is freed unless the response had arrived.
-local function put_down(S, id, v, mark)
-  if mark ~= '2' then Host.free(S, v[2]) end
-  if v[8] == 1 then
+local function put_down(S, lane_id, host, incarnation, alone, mark)
+  if mark ~= '2' then Host.free(S, host) end
+  if alone == 1 then
     S.m.alone = max(0, S.m.alone - 1)
-    call('HDEL', S.b .. K.alone, v[6])
-    if S.m.taster == v[6] then S.m.taster = '' end
+    call('HDEL', S.b .. K.alone, incarnation)
+    if S.m.taster == incarnation then S.m.taster = '' end
   end
-  count(S, 'w|' .. v[6], -1)
-  if v[1] ~= '' then
-    count(S, v[1] .. '|l', -1)
-    local lane = Lane.by_id(S, v[1])
-    if lane and lane.max_leased > 0 then S.wake_lanes[lane.id] = lane end
+  local lane = lane_id ~= '' and Lane.by_id(S, lane_id)
+  if incarnation ~= S.incarnation then
+    count(S, 'w|' .. incarnation, -1)
+  else
+    S.given_back = S.given_back + 1
   end
+  if lane then
+    count(S, lane.f.l, -1)
+    if lane.max_leased > 0 then S.wake_lanes[lane.id] = lane end
+  end
+  return lane
 end
 
 local function drop_leases(S, ids)
   if #ids == 0 then return end
   call('HDEL', S.b .. K.leases, unpack(ids))
   call('ZREM', S.b .. K.deadlines, unpack(ids))
-  call('HDEL', S.b .. K.marks, unpack(ids))
+  if call('EXISTS', S.b .. K.marks) == 1 then call('HDEL', S.b .. K.marks, unpack(ids)) end
 end
 
 local function open_change(S, group, by)
   count(S, 'g|' .. group .. '|open', by)
+end
+
+local function page_done(S, lane)
+  count(S, lane.f.pages, 1)
+  local policy = Lane.group(S, lane.group)
+  if policy and policy.max_pages > 0 and count_now(S, lane.f.pages) >= policy.max_pages then
+    Lane.hold(S, lane.group, 'pages_full')
+  end
 end
 
 -- Leases that ran out go back ahead of other work; what struck too often is set aside to be tried alone.
@@ -58,12 +82,13 @@ function Lease.reclaim(S, strikes_max)
   local marks = call('HMGET', S.b .. K.marks, unpack(due))
   for i, id in ipairs(due) do
     if raws[i] then
-      local v = unpack_msg(raws[i])
-      put_down(S, id, v, marks[i])
+      local v = lease_table(raws[i])
+      local mark = mark_of(marks[i], v[7])
+      put_down(S, v[1], v[2], v[6], v[8], mark)
       local lane = v[1] ~= '' and Lane.by_id(S, v[1])
       if lane then
         count(S, lane.id .. '|expired', 1)
-        if marks[i] then v[5] = v[5] + 1 end
+        if mark then v[5] = v[5] + 1 end
         if v[8] == 1 then
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
@@ -85,41 +110,51 @@ function Lease.reclaim(S, strikes_max)
   drop_leases(S, due)
 end
 
--- Ends leases. settle[i] = {id, nonce, ending, delay ms, priority or nil, reason, detail, feedback or false,
--- items from, items count}; items are args[from..]. Returns one letter each: s or l.
-function Lease.settle(S, incarnation, settle, args)
+-- Ends leases. settle[i] = {id, nonce} for a page that is done and brought nothing, or {id, nonce, ending, delay ms, priority
+-- or nil, reason, detail, feedback or false, items from, items count, group}; items are args[from..]. Returns one letter
+-- each: s or l; and the set of those lost.
+function Lease.settle(S, incarnation, settle, args, default_group)
   local n = #settle
   if n == 0 then return '', {} end
   local ids = {}
   for i = 1, n do ids[i] = settle[i][1] end
   local raws = call('HMGET', S.b .. K.leases, unpack(ids))
-  local marks = call('HMGET', S.b .. K.marks, unpack(ids))
-  local out, lost, ended = {}, {}, {}
+  local marks = call('EXISTS', S.b .. K.marks) == 1 and call('HMGET', S.b .. K.marks, unpack(ids)) or {}
+  local out, lost, ended, gone = {}, {}, {}, {}
   for i = 1, n do
-    local s, v = settle[i], raws[i] and unpack_msg(raws[i])
-    if v and v[6] == incarnation and v[7] == s[2] and not ended[ids[i]] then
-      out[i] = 's'
-      ended[ids[i]] = true
-      if s[8] then Host.learn(S, v[2], s[8]) end
-      put_down(S, ids[i], v, marks[i])
-      if v[1] ~= '' then Lease.ended(S, ids[i], v, s, args) end
-    else
+    local s, id, held = settle[i], ids[i], false
+    if raws[i] and not ended[id] then
+      local lane_id, host, priority, attempts, strikes, holder, nonce, alone, first = unpack_msg(raws[i])
+      if holder == incarnation and nonce == s[2] then
+        held = true
+        out[i], ended[id], gone[#gone + 1] = 's', true, id
+        if s[8] then Host.learn(S, host, s[8]) end
+        local lane = put_down(S, lane_id, host, holder, alone, mark_of(marks[i], nonce))
+        if lane then
+          if s[3] then
+            Lease.ended(S, lane, id, {lane_id, host, priority, attempts, strikes, holder, nonce, alone, first}, s, args)
+          else
+            count(S, lane.f.open, -1)
+            count(S, lane.f.done, 1)
+            page_done(S, lane)
+          end
+        end
+      end
+    end
+    if not held then
       out[i] = 'l'
       lost[i] = true
-      count(S, 'g|' .. s[11] .. '|lost', 1)
-      count(S, 'g|' .. s[11] .. '|refused_items', s[10])
+      local group = s[11] or default_group
+      count(S, 'g|' .. group .. '|lost', 1)
+      if s[10] then count(S, 'g|' .. group .. '|refused_items', s[10]) end
     end
   end
-  local gone = {}
-  for id in pairs(ended) do gone[#gone + 1] = id end
   drop_leases(S, gone)
   return table.concat(out), lost
 end
 
-function Lease.ended(S, id, v, s, args)
-  local lane, ending = Lane.by_id(S, v[1]), s[3]
-  if not lane then return end
-  local group = lane.group
+function Lease.ended(S, lane, id, v, s, args)
+  local ending, group = s[3], lane.group
   if ending == 'retry' then
     local record = again(tonumber(id), v[4], v[5], v[9])
     local priority = s[5] or v[3]
@@ -136,13 +171,7 @@ function Lease.ended(S, id, v, s, args)
     count(S, lane.id .. '|' .. ending, 1)
     if ending == 'failed' then bury(S, group, lane.name, v, id, s[6], s[7]) end
   end
-  if ending == 'done' or ending == 'failed' then
-    count(S, 'g|' .. group .. '|pages', 1)
-    local policy = Lane.group(S, group)
-    if policy and policy.max_pages > 0 and count_now(S, 'g|' .. group .. '|pages') >= policy.max_pages then
-      Lane.hold(S, group, 'pages_full')
-    end
-  end
+  if ending == 'done' or ending == 'failed' then page_done(S, lane) end
   if s[10] > 0 then
     local key = S.b .. K.items .. group
     for i = s[9], s[9] + s[10] - 1 do call('XADD', key, '*', 'd', args[i]) end
@@ -156,37 +185,39 @@ end
 function Lease.fetched(S, incarnation, fetched)
   for _, f in ipairs(fetched) do
     local raw = call('HGET', S.b .. K.leases, f[1])
-    local v = raw and unpack_msg(raw)
-    if v and v[6] == incarnation and v[7] == f[2] and call('HGET', S.b .. K.marks, f[1]) ~= '2' then
-      call('HSET', S.b .. K.marks, f[1], '2')
-      if f[3] then Host.learn(S, v[2], f[3]) end
-      Host.free(S, v[2])
+    if raw then
+      local _, host, _, _, _, holder, nonce = unpack_msg(raw)
+      if holder == incarnation and nonce == f[2] and mark_of(call('HGET', S.b .. K.marks, f[1]), nonce) ~= '2' then
+        call('HSET', S.b .. K.marks, f[1], '2' .. nonce)
+        if f[3] then Host.learn(S, host, f[3]) end
+        Host.free(S, host)
+      end
     end
   end
 end
 
 -- The download began: from now on a lost lease counts against the request. sent[i] = {id, nonce}.
-function Lease.sent(S, incarnation, sent)
+function Lease.sent(S, sent)
   if #sent == 0 then return end
   local ids, set = {}, {}
   for i, s in ipairs(sent) do ids[i] = s[1] end
   local raws = call('HMGET', S.b .. K.leases, unpack(ids))
+  local marks = call('HMGET', S.b .. K.marks, unpack(ids))
   for i, s in ipairs(sent) do
-    local v = raws[i] and unpack_msg(raws[i])
-    if v and v[6] == incarnation and v[7] == s[2] then
+    if raws[i] and mark_of(marks[i], s[2]) ~= '2' then
       set[#set + 1] = s[1]
-      set[#set + 1] = '1'
+      set[#set + 1] = '1' .. s[2]
     end
   end
-  for i = 1, #set, 2 do call('HSETNX', S.b .. K.marks, set[i], set[i + 1]) end
+  if #set > 0 then call_chunked('HSET', S.b .. K.marks, set) end
 end
 
--- Writes leases for taken = {{lane, priority, host, record}}; answers {id, lane, host, priority, attempt, alone} each
--- and the first records.
+-- Writes leases for taken = {{lane, priority, host, record}}; answers id, lane, host, priority, attempt, alone of each in one
+-- flat list, the first records, and the ids as text.
 function Lease.grant(S, call_info, taken, alone)
   local n = #taken
-  if n == 0 then return {}, {} end
-  local heads, records, book, order = {}, {}, {}, {}
+  if n == 0 then return {}, {}, {} end
+  local heads, records, ids, book, order = {}, {}, {}, {}, {}
   local deadline = S.now + call_info.lease_ms
   local per_lane = {}
   local good = {}
@@ -196,40 +227,42 @@ function Lease.grant(S, call_info, taken, alone)
       good[#good + 1] = t
     else
       local lane = t[1]
-      count(S, lane.id .. '|q', -1)
+      count(S, lane.f.q, -1)
       count(S, lane.id .. '|failed', 1)
       open_change(S, lane.group, -1)
       bury(S, lane.group, lane.name, {lane.id, t[3], tonumber(t[2]), 0, 0, '', '', 0, t[4]}, 0, 'garbage', 'not a record of the frontier')
       Host.free(S, t[3])
     end
   end
-  if #good == 0 then return {}, {} end
+  if #good == 0 then return {}, {}, {} end
+  local incarnation, nonce, number = call_info.incarnation, call_info.nonce, S.m.id
+  alone = alone or 0
   for i = 1, #good do
     local t = good[i]
-    local lane = t[1]
+    local lane, host = t[1], t[3]
     local id, attempts, strikes, first = parts(t[4])
     if id == 0 then
-      id = S.m.id + 1
-      S.m.id = id
+      number = number + 1
+      id = number
     end
-    local text = format('%d', id)
-    local priority = tonumber(t[2])
-    heads[i] = {id, lane.name, t[3], priority, attempts + 1, alone or 0}
-    records[i] = first
-    book[#book + 1] = text
-    book[#book + 1] = pack({lane.id, t[3], priority, attempts + 1, strikes, call_info.incarnation, call_info.nonce, alone or 0, first})
-    order[#order + 1] = deadline
-    order[#order + 1] = text
-    per_lane[lane.id] = (per_lane[lane.id] or 0) + 1
+    local text, priority = format('%d', id), tonumber(t[2])
+    local h = #heads
+    heads[h + 1], heads[h + 2], heads[h + 3], heads[h + 4], heads[h + 5], heads[h + 6] =
+      id, lane.name, host, priority, attempts + 1, alone
+    records[i], ids[i] = first, text
+    book[2 * i - 1], book[2 * i] = text, pack(lane.id, host, priority, attempts + 1, strikes, incarnation, nonce, alone, first)
+    order[2 * i - 1], order[2 * i] = deadline, text
+    per_lane[lane] = (per_lane[lane] or 0) + 1
   end
+  S.m.id = number
   call_chunked('HSET', S.b .. K.leases, book)
   call_chunked('ZADD', S.b .. K.deadlines, order)
-  for id, by in pairs(per_lane) do
-    count(S, id .. '|q', -by)
-    count(S, id .. '|l', by)
+  for lane, by in pairs(per_lane) do
+    count(S, lane.f.q, -by)
+    count(S, lane.f.l, by)
   end
-  count(S, 'w|' .. call_info.incarnation, #good)
-  return heads, records
+  count(S, 'w|' .. incarnation, #good)
+  return heads, records, ids
 end
 
 local function serves(selection, lane)

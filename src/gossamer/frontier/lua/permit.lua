@@ -13,7 +13,7 @@ local function permit(keys, args)
   local kept, misuse = kept_answer(S, h.i .. '/p', h.s)
   if misuse then return misuse end
   if kept then return pack({kept[2], kept[3], kept[4], kept[5]}) end
-  S.looked, S.wake_lanes = 0, {}
+  S.looked, S.wake_lanes, S.incarnation, S.given_back = 0, {}, false, 0
   Lease.reclaim(S, h.strikes)
   local host = Host.get(S, h.host)
   local free, wake = Host.capacity(S, host)
@@ -23,7 +23,7 @@ local function permit(keys, args)
     id = S.m.id + 1
     S.m.id = id
     local text = format('%d', id)
-    call('HSET', S.b .. K.leases, text, pack({'', h.host, 0, 1, 0, h.i, h.n, 0, ''}))
+    call('HSET', S.b .. K.leases, text, pack('', h.host, 0, 1, 0, h.i, h.n, 0, ''))
     call('ZADD', S.b .. K.deadlines, deadline, text)
     count(S, 'w|' .. h.i, 1)
   elseif wake then

@@ -9,7 +9,7 @@ local function release(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
   local h = unpack_msg(args[1])
-  S.wake_lanes = {}
+  S.wake_lanes, S.incarnation, S.given_back = {}, false, 0
   local out, gone, ids = {}, {}, {}
   for i, l in ipairs(h.leases) do ids[i] = l[1] end
   if #ids == 0 then return '' end
@@ -17,12 +17,12 @@ local function release(keys, args)
   local marks = call('HMGET', S.b .. K.marks, unpack(ids))
   local seen = {}
   for i, l in ipairs(h.leases) do
-    local v = raws[i] and unpack_msg(raws[i])
+    local v = raws[i] and lease_table(raws[i])
     if v and v[6] == h.i and v[7] == l[2] and not seen[ids[i]] then
       seen[ids[i]] = true
       out[i] = 'r'
       gone[#gone + 1] = ids[i]
-      put_down(S, ids[i], v, marks[i])
+      put_down(S, v[1], v[2], v[6], v[8], mark_of(marks[i], v[7]))
       local lane = v[1] ~= '' and Lane.by_id(S, v[1])
       if lane then
         count(S, lane.id .. '|q', 1)

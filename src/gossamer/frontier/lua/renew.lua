@@ -14,7 +14,7 @@ local function renew(keys, args)
   for i, l in ipairs(h.leases) do ids[i] = l[1] end
   local raws = #ids > 0 and call('HMGET', S.b .. K.leases, unpack(ids)) or {}
   for i, l in ipairs(h.leases) do
-    local v = raws[i] and unpack_msg(raws[i])
+    local v = raws[i] and lease_table(raws[i])
     -- A lease that ran out but was not given away yet is still this worker's.
     if v and v[6] == h.i and v[7] == l[2] then
       out[i] = 'r'

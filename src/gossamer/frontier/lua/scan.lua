@@ -19,7 +19,7 @@ local Scans = {}
 
 function Scans.leased(S, h, heads, records)
   local page = call('HSCAN', S.b .. K.leases, h.cursor, 'COUNT', h.limit)
-  for i = 1, #page[2], 2 do scan_lease(S, heads, records, page[2][i], unpack_msg(page[2][i + 1])) end
+  for i = 1, #page[2], 2 do scan_lease(S, heads, records, page[2][i], lease_table(page[2][i + 1])) end
   return page[1] == '0' and '' or page[1]
 end
 

@@ -20,28 +20,31 @@ local SEGMENT_BITS = 8388608
 local BLOOM_GROWTH = 1 / 4
 
 local function hash(fp)
-  local low = tonumber(sub(fp, -9))
-  if low < 0 then low = -low end
-  local high = floor(tonumber(fp) / 4294967296) % 4194304
-  local h = (low * 2654435 + high * 40503) % 4294967296
-  return bit.bxor(h, bit.rshift(h, 15)) % 4294967296
+  local value = tonumber(fp)
+  return (tonumber(sub(fp, -9)) * 2654435 + (value - value % 4294967296) / 4294967296 * 40503) % 4294967296
 end
 
 -- One exact memory under `key`: a hash with n (fingerprints) and b (buckets); buckets at `key:<number>`.
 local Exact = {}
 
-function Exact.open(key)
-  local v = call('HMGET', key, 'n', 'b')
-  local set = {key = key, n = tonumber(v[1]) or 0, b = tonumber(v[2]) or 1}
-  set.low = 2 ^ floor(math.log(set.b) / math.log(2) + 1e-9)
+-- Reads the state of the memory at set.key into `set`.
+function Exact.open(set)
+  local v = call('HMGET', set.key, 'n', 'b')
+  set.n, set.b = tonumber(v[1]) or 0, tonumber(v[2]) or 1
+  set.low = 1
+  while set.low * 2 <= set.b do set.low = set.low * 2 end
+  set.prefix = set.key .. ':'
   return set
 end
 
 local function bucket(set, fp)
-  local h = hash(fp)
-  local a = h % set.low
-  if a < set.b - set.low then a = h % (set.low * 2) end
-  return set.key .. ':' .. a
+  -- The same sum as in `hash`, written out: this is the hottest line of all.
+  local value = tonumber(fp)
+  local h = (tonumber(sub(fp, -9)) * 2654435 + (value - value % 4294967296) / 4294967296 * 40503) % 4294967296
+  local low = set.low
+  local a = h % low
+  if a < set.b - low then a = h % (low * 2) end
+  return set.prefix .. a
 end
 
 local function divide(set)
@@ -83,7 +86,7 @@ end
 
 -- Unlinks up to `budget` buckets from the end; true when nothing is left.
 function Exact.purge(key, budget)
-  local set = Exact.open(key)
+  local set = Exact.open({key = key})
   while set.b > 1 and budget > 0 do
     set.b = set.b - 1
     call('UNLINK', key .. ':' .. set.b)
@@ -100,28 +103,12 @@ end
 local Kinds = {exact = {}, bloom = {}, rolling = {}}
 Kinds.hits = Kinds.rolling
 
-function Kinds.exact.open(book)
-  book.set = Exact.open(book.key)
-end
-
-function Kinds.exact.add(book, fp)
-  return Exact.add(book.set, fp)
-end
-
-function Kinds.exact.save(book)
-  Exact.save(book.set)
-end
+-- An exact memory is its own set.
+Kinds.exact.open, Kinds.exact.add, Kinds.exact.has = Exact.open, Exact.add, Exact.has
+Kinds.exact.forget, Kinds.exact.save = Exact.remove, Exact.save
 
 function Kinds.exact.count(book)
-  return book.set.n
-end
-
-function Kinds.exact.has(book, fp)
-  return Exact.has(book.set, fp)
-end
-
-function Kinds.exact.forget(book, fp)
-  return Exact.remove(book.set, fp)
+  return book.n
 end
 
 function Kinds.exact.purge(book, budget)
@@ -265,7 +252,7 @@ end
 local function generation(book, g)
   local set = book.sets[g]
   if not set then
-    set = Exact.open(book.key .. ':' .. g)
+    set = Exact.open({key = book.key .. ':' .. g})
     book.sets[g] = set
   end
   return set
