@@ -44,12 +44,14 @@ class HostInfo(NamedTuple):
 
 
 class SeenInfo(NamedTuple):
-    """One memory: its group and policy, and how many fingerprints it knows (a bloom counts what it took in)."""
+    """One memory: its group and policy, and how many fingerprints it knows (a bloom counts what it took in); `bytes` is
+    taken from a sample."""
 
     name: str
     kind: str
     known: int
     keys: tuple[str, ...]
+    bytes: int
 
 
 class ReadVerbs:
@@ -184,7 +186,7 @@ class ReadVerbs:
         replies = yield [ask("seen_count", base, {}) for base in self.bases]
         found: dict[str, SeenInfo] = {}
         for reply in replies:
-            for name, kind, count, key in read(reply):
-                old = found.get(name, SeenInfo(name, kind, 0, ()))
-                found[name] = SeenInfo(name, kind, old.known + count, (*old.keys, key))
+            for name, kind, count, key, used in read(reply):
+                old = found.get(name, SeenInfo(name, kind, 0, (), 0))
+                found[name] = SeenInfo(name, kind, old.known + count, (*old.keys, key), old.bytes + used)
         return sorted(found.values())

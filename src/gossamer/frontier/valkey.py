@@ -1,26 +1,21 @@
-"""The frontier on Valkey or Redis, for blocking code and any number of threads. The verbs are told in `contract`.
-
-A question whose answer was lost is asked again with the same token until GOSSAMER_OUTAGE_SECONDS have passed, so it takes
-effect at most once.
-"""
+"""The frontier on Valkey or Redis, for blocking code and any number of threads. The verbs are told in `contract`."""
 
 from __future__ import annotations
 
 import secrets
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Self
 
-from gossamer.errors import FrontierError, FrontierUnavailable, ReadOnlyReplica, UnknownDeadLetter
-from gossamer.frontier import keys, schema
-from gossamer.frontier.ask import Ask, Verb, function_missing, translate
+from gossamer.errors import UnknownDeadLetter
+from gossamer.frontier import keys
+from gossamer.frontier.asker import Asker
 from gossamer.frontier.connection import Connection, connect
 from gossamer.frontier.control import scope_of, start_state
 from gossamer.frontier.exchange import Added
 from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
 from gossamer.frontier.snapshot import Page
-from gossamer.frontier.verbs import Patience, Verbs, checked_schema
+from gossamer.frontier.verbs import Verbs, checked_schema
 from gossamer.model import (
     Answer,
     Counter,
@@ -41,79 +36,34 @@ from gossamer.model import (
 )
 from gossamer.settings import Settings, load
 
-T = TypeVar("T")
 
-
-class ValkeyFrontier:
+class ValkeyFrontier(Asker):
     """One crawl on one server or cluster. Made by `open`; closed by `close` or as a context manager."""
 
-    def __init__(self, connection: Connection, verbs: Verbs, outage: float) -> None:
-        self.connection, self.verbs = connection, verbs
+    def __init__(self, connection: Connection, verbs: Verbs, outage: float, library: str | None = None) -> None:
+        super().__init__(connection, outage, library)
+        self.verbs = verbs
         self.crawl, self.partitions = verbs.crawl, verbs.partitions
-        self._outage = outage
         self._token = Token.fresh()
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, settings: Settings | None = None, *, host: HostPolicy | None = None) -> Self:
+    def open(
+        cls, settings: Settings | None = None, *, host: HostPolicy | None = None, library: str | None = None
+    ) -> Self:
         """Connect as GOSSAMER_URL says and open GOSSAMER_CRAWL; a crawl that does not exist is made, with
-        GOSSAMER_PARTITIONS and `host` as its default host policy."""
+        GOSSAMER_PARTITIONS and `host` as its default host policy. `library` stands in for the functions, in tests."""
         settings = settings or load()
-        crawl = keys.crawl_name(settings["GOSSAMER_CRAWL"])
-        connection = connect(settings)
+        crawl, outage = keys.crawl_name(settings["GOSSAMER_CRAWL"]), settings["GOSSAMER_OUTAGE_SECONDS"]
+        frontier = cls(connect(settings), Verbs(crawl, settings["GOSSAMER_PARTITIONS"], settings), outage, library)
         try:
-            frontier = cls(
-                connection, Verbs(crawl, settings["GOSSAMER_PARTITIONS"], settings), settings["GOSSAMER_OUTAGE_SECONDS"]
-            )
             frontier.load_library()
-            number, partitions = frontier._run(frontier.verbs.opening(host or HostPolicy(), secrets.token_hex(8)))
+            number, partitions = frontier.run(frontier.verbs.opening(host or HostPolicy(), secrets.token_hex(8)))
             checked_schema(crawl, number)
-            return cls(connection, Verbs(crawl, partitions, settings), settings["GOSSAMER_OUTAGE_SECONDS"])
         except BaseException:
-            connection.close()
+            frontier.close()
             raise
-
-    def load_library(self, code: str | None = None) -> None:
-        """Load the server-side functions where they are missing or older."""
-        code = code or schema.library()
-        for libraries in self.connection.function_list(schema.LIBRARY, code=True).values():
-            if schema.must_replace(libraries[0].code if libraries else None, code):
-                self.connection.function_load(code, replace=True)
-                return
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self, verb: Verb[T]) -> T:
-        try:
-            asks = next(verb)
-            while True:
-                asks = verb.send(self.ask(asks))
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-
-    def ask(self, asks: Sequence[Ask]) -> list[Any]:
-        calls = [(schema.function(a.verb), a.keys, a.args) for a in asks]
-        patience = Patience(self._outage)
-        while True:
-            try:
-                if len(calls) == 1:
-                    return [self.connection.call(*calls[0])]
-                return self.connection.execute_many(calls)
-            except (FrontierUnavailable, ReadOnlyReplica) as error:
-                time.sleep(patience.pause(error))
-            except FrontierError as error:
-                if not function_missing(error):
-                    raise translate(error) from None
-                time.sleep(patience.pause(error))
-                self.load_library()
+        return cls(frontier.connection, Verbs(crawl, partitions, settings), outage, library)
 
     def exchange(
         self,
@@ -128,7 +78,7 @@ class ValkeyFrontier:
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
     ) -> Answer:
-        return self._run(
+        return self.run(
             self.verbs.work.exchange(
                 token,
                 settle=settle,
@@ -145,7 +95,7 @@ class ValkeyFrontier:
     def add(
         self, requests: Sequence[Request], *, bound: bool = True, key: str = "", token: Token | None = None
     ) -> Added:
-        return self._run(self.verbs.work.add(token or self._next(), requests, bound=bound, key=key))
+        return self.run(self.verbs.work.add(token or self._next(), requests, bound=bound, key=key))
 
     def _next(self) -> Token:
         with self._lock:
@@ -153,82 +103,82 @@ class ValkeyFrontier:
             return self._token
 
     def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
-        return self._run(self.verbs.work.renew(token.incarnation, leases))
+        return self.run(self.verbs.work.renew(token.incarnation, leases))
 
     def release(self, token: Token, leases: Sequence[Lease]) -> list[bool]:
-        return self._run(self.verbs.work.release(token.incarnation, leases))
+        return self.run(self.verbs.work.release(token.incarnation, leases))
 
     def permit(self, token: Token, host: str) -> tuple[Lease | None, float | None]:
-        return self._run(self.verbs.work.permit(token, host))
+        return self.run(self.verbs.work.permit(token, host))
 
     def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None) -> None:
-        self._run(self.verbs.control.define(group, lanes, policy))
+        self.run(self.verbs.control.define(group, lanes, policy))
 
     def pause(self, *, group: str = "", lane: str = "", host: str = "", reason: str = "paused") -> None:
-        self._run(self.verbs.control.pause(*scope_of(group, lane, host), reason or "paused"))
+        self.run(self.verbs.control.pause(*scope_of(group, lane, host), reason or "paused"))
 
     def resume(self, *, group: str = "", lane: str = "", host: str = "") -> None:
-        self._run(self.verbs.control.pause(*scope_of(group, lane, host), ""))
+        self.run(self.verbs.control.pause(*scope_of(group, lane, host), ""))
 
     def set_host(self, host: str, policy: HostPolicy | None) -> None:
-        self._run(self.verbs.control.set_host(host, policy))
+        self.run(self.verbs.control.set_host(host, policy))
 
     def set_crawl_delay(self, host: str, seconds: float) -> None:
-        self._run(self.verbs.control.set_crawl_delay(host, seconds))
+        self.run(self.verbs.control.set_crawl_delay(host, seconds))
 
     def block(self, host: str, seconds: float, reason: str = "blocked") -> float:
-        return self._run(self.verbs.control.block(host, seconds, reason))
+        return self.run(self.verbs.control.block(host, seconds, reason))
 
     def start(self, group: str, token: Token) -> tuple[StartState, int]:
-        state, number = self._run(self.verbs.control.start(group, token.incarnation, "take"))
+        state, number = self.run(self.verbs.control.start(group, token.incarnation, "take"))
         return start_state(state), number
 
     def renew_start(self, group: str, token: Token) -> bool:
-        return self._run(self.verbs.control.start(group, token.incarnation, "renew"))[0] == "granted"
+        return self.run(self.verbs.control.start(group, token.incarnation, "renew"))[0] == "granted"
 
     def started(self, group: str, token: Token) -> bool:
-        return self._run(self.verbs.control.start(group, token.incarnation, "done"))[0] == "done"
+        return self.run(self.verbs.control.start(group, token.incarnation, "done"))[0] == "done"
 
     def new_round(self, group: str, number: int) -> int:
-        return self._run(self.verbs.control.new_round(group, number))
+        return self.run(self.verbs.control.new_round(group, number))
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         done = False
         while not done:
-            done, dropped = self._run(self.verbs.control.drop_lane(lane))
+            done, dropped = self.run(self.verbs.control.drop_lane(lane))
             yield dropped
 
     def drained(self, group: str) -> Drained:
-        return self._run(self.verbs.read.drained(group))
+        return self.run(self.verbs.read.drained(group))
 
     def seen(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
-        return self._run(self.verbs.control.seen(lane, fingerprints, probe=True))
+        return self.run(self.verbs.control.seen(lane, fingerprints, probe=True))
 
     def forget(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
-        return self._run(self.verbs.control.seen(lane, fingerprints, probe=False))
+        return self.run(self.verbs.control.seen(lane, fingerprints, probe=False))
 
     def dead_letters(self, group: str, after: int = 0, limit: int = 100) -> list[DeadLetter]:
-        return self._run(self.verbs.control.dead_list(group, after, limit))
+        return self.run(self.verbs.control.dead_list(group, after, limit))
 
     def dead_letter(self, partition: int, number: int) -> DeadLetter:
-        letter = self._run(self.verbs.control.dead_show(partition, number))
+        letter = self.run(self.verbs.control.dead_show(partition, number))
         if letter is None:
             raise UnknownDeadLetter(f"there is no dead letter {partition}.{number} in crawl {self.crawl!r}.")
         return letter
 
     def replay(self, partition: int, numbers: Sequence[int]) -> int:
-        return self._run(self.verbs.control.dead_change("replay", partition, numbers))
+        return self.run(self.verbs.control.dead_change("replay", partition, numbers))
 
     def drop_dead(self, partition: int, numbers: Sequence[int]) -> int:
-        return self._run(self.verbs.control.dead_change("drop", partition, numbers))
+        return self.run(self.verbs.control.dead_change("drop", partition, numbers))
 
     def bury(
         self, group: str, payload: bytes, *, reason: str, key: str, detail: str = "", lane: str = "", host: str = ""
     ) -> bool:
-        return self._run(self.verbs.control.bury(group, lane, host, payload, reason, detail, key))
+        return self.run(self.verbs.control.bury(group, lane, host, payload, reason, detail, key))
 
     def lease_tasks(self, token: Token, source: str, want: int) -> list[Task]:
-        return self._run(self.verbs.control.lease_tasks(token, source, want))
+        return self.run(self.verbs.control.lease_tasks(token, source, want))
 
     def settle_tasks(
         self,
@@ -239,7 +189,7 @@ class ValkeyFrontier:
         release: Sequence[Task] = (),
         renew: Sequence[Task] = (),
     ) -> list[bool]:
-        return self._run(self.verbs.control.settle_tasks(token.incarnation, source, done, release, renew))[0]
+        return self.run(self.verbs.control.settle_tasks(token.incarnation, source, done, release, renew))[0]
 
     def read_items(self, group: str, partition: int, after: str = "0-0", limit: int = 100) -> list[tuple[str, bytes]]:
         key = keys.items(self.crawl, partition, group)
@@ -247,25 +197,25 @@ class ValkeyFrontier:
         return [(row[0].decode(), row[1][1]) for row in rows]
 
     def keep_items(self, group: str, consumer: str, positions: Mapping[int, str]) -> int:
-        return self._run(self.verbs.control.items_ack(group, consumer, positions))
+        return self.run(self.verbs.control.items_ack(group, consumer, positions))
 
     def counts(self, group: str = "") -> Counts:
-        return self._run(self.verbs.read.counts(group))
+        return self.run(self.verbs.read.counts(group))
 
     def hosts(self, names: Sequence[str]) -> list[HostInfo]:
-        return self._run(self.verbs.read.hosts(names))
+        return self.run(self.verbs.read.hosts(names))
 
     def workers(self) -> list[WorkerInfo]:
-        return self._run(self.verbs.read.workers())
+        return self.run(self.verbs.read.workers())
 
     def drain_worker(self, incarnation: str, draining: bool = True) -> None:
-        self._run(self.verbs.read.workers("drain" if draining else "undrain", incarnation))
+        self.run(self.verbs.read.workers("drain" if draining else "undrain", incarnation))
 
     def forget_workers(self, silent: float) -> None:
-        self._run(self.verbs.read.workers("forget", before=silent))
+        self.run(self.verbs.read.workers("forget", before=silent))
 
     def seen_counts(self) -> list[SeenInfo]:
-        return self._run(self.verbs.read.seen_counts())
+        return self.run(self.verbs.read.seen_counts())
 
     def scan(self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "") -> Page:
-        return self._run(self.verbs.snapshot.page(partition, what, cursor, limit, place))
+        return self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place))

@@ -1,8 +1,8 @@
 -- mark: a memory on its own, without queues: which of these fingerprints are new? They are known from now on.
 --
 -- KEYS    1: the memory's base key
--- ARGV    1: msgpack {incarnation, sequence, policy, fingerprints[], action (mark|probe|forget|count|purge)}
--- Returns letters: y (new, or known for probe, or forgotten) or n; for count the number; for purge 1 when gone
+-- ARGV    1: msgpack {incarnation, sequence, policy, fingerprints[], action (mark|probe|forget|count|bytes|purge)}
+-- Returns letters: y (new, or known for probe, or forgotten) or n; for count and bytes the number; for purge 1 when gone
 -- Cost    O(fingerprints); idempotent by (incarnation, sequence)
 
 local function mark(keys, args)
@@ -17,6 +17,7 @@ local function mark(keys, args)
   call('HSET', base .. K.meta, 't', now)
   local book = Seen.open(base .. K.seen .. '0', h.policy, now)
   if h.action == 'count' then return format('%d', book.kind.count(book)) end
+  if h.action == 'bytes' then return format('%d', book.kind.bytes(book)) end
   if h.action == 'purge' then return book.kind.purge(book, 1000) and '1' or '0' end
   local out = {}
   for i, fp in ipairs(h.fps) do

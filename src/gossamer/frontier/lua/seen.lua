@@ -100,12 +100,19 @@ function Exact.purge(key, budget)
   return true
 end
 
+-- Bytes used, from a sample of the buckets.
+function Exact.bytes(set)
+  local sample, sum = min(set.b, 16), 0
+  for i = 0, sample - 1 do sum = sum + (call('MEMORY', 'USAGE', set.prefix .. floor(i * set.b / sample)) or 0) end
+  return floor(sum / sample * set.b) + (call('MEMORY', 'USAGE', set.key) or 0)
+end
+
 local Kinds = {exact = {}, bloom = {}, rolling = {}}
 Kinds.hits = Kinds.rolling
 
 -- An exact memory is its own set.
 Kinds.exact.open, Kinds.exact.add, Kinds.exact.has = Exact.open, Exact.add, Exact.has
-Kinds.exact.forget, Kinds.exact.save = Exact.remove, Exact.save
+Kinds.exact.forget, Kinds.exact.save, Kinds.exact.bytes = Exact.remove, Exact.save, Exact.bytes
 
 function Kinds.exact.count(book)
   return book.n
@@ -218,6 +225,16 @@ function Kinds.bloom.count(book)
   return book.n
 end
 
+function Kinds.bloom.bytes(book)
+  local sum = (call('MEMORY', 'USAGE', book.key) or 0) + (call('MEMORY', 'USAGE', book.key .. ':f') or 0)
+  for i = 1, book.layers do
+    for segment = 0, book.shapes[i].segments - 1 do
+      sum = sum + (call('MEMORY', 'USAGE', book.key .. ':' .. i .. ':' .. segment) or 0)
+    end
+  end
+  return sum
+end
+
 function Kinds.bloom.forget(book, fp)
   if not Kinds.bloom.has(book, fp) then return false end
   call('SADD', book.key .. ':f', fp)
@@ -322,6 +339,15 @@ function Kinds.rolling.count(book)
   local n = 0
   for g = book.from, book.g do n = n + generation(book, g).n end
   return n
+end
+
+function Kinds.rolling.bytes(book)
+  local sum = call('MEMORY', 'USAGE', book.key) or 0
+  for g = book.from, book.g do
+    local set = generation(book, g)
+    if set.n > 0 then sum = sum + Exact.bytes(set) end
+  end
+  return sum
 end
 
 function Kinds.rolling.forget(book, fp)

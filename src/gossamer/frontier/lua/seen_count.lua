@@ -1,8 +1,8 @@
--- seen_count: the memories of the partition: how many fingerprints each knows, and where it lies; read only.
+-- seen_count: the memories of the partition: how many fingerprints each knows, where it lies and what it takes; read only.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {}
--- Returns msgpack [[group|policy|round, kind, count, key]...]
+-- Returns msgpack [[group|policy|round, kind, count, key, bytes]...]
 -- Cost    O(memories)
 
 local function seen_count(keys)
@@ -25,7 +25,7 @@ local function seen_count(keys)
       book.kind.open(book)
       n = book.kind.count(book)
     end
-    out[#out + 1] = {names[i], policy.kind, n, key}
+    out[#out + 1] = {names[i], policy.kind, n, key, book.kind.bytes(book)}
   end
   return pack(out)
 end

@@ -1,0 +1,142 @@
+"""Asking the server's functions and waiting for the answer: the blocking and the asyncio way.
+
+A question whose answer was lost is asked again, word for word and so with the same token, until GOSSAMER_OUTAGE_SECONDS have
+passed: it takes effect at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+from gossamer.errors import FrontierError, FrontierUnavailable, ReadOnlyReplica
+from gossamer.frontier import schema
+from gossamer.frontier.ask import Ask, Verb, function_missing, translate
+from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
+from gossamer.frontier.verbs import Patience
+from gossamer.settings import Settings
+
+T = TypeVar("T")
+
+
+class Asker:
+    """Asks over a blocking connection. `library` is the code to load where it is missing; ours by default."""
+
+    def __init__(self, connection: Connection, outage: float, library: str | None = None) -> None:
+        self.connection = connection
+        self._outage = outage
+        self._library = library or schema.library()
+
+    @classmethod
+    def connect(cls, settings: Settings) -> Asker:
+        """Connect as GOSSAMER_URL says and load the functions."""
+        asker = Asker(connect(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
+        try:
+            asker.load_library()
+        except BaseException:
+            asker.close()
+            raise
+        return asker
+
+    def load_library(self) -> None:
+        """Load the server-side functions where they are missing or older."""
+        for libraries in self.connection.function_list(schema.LIBRARY, code=True).values():
+            if schema.must_replace(libraries[0].code if libraries else None, self._library):
+                self.connection.function_load(self._library, replace=True)
+                return
+
+    def run(self, verb: Verb[T]) -> T:
+        """Carry a conversation to its end."""
+        try:
+            asks = next(verb)
+            while True:
+                asks = verb.send(self.ask(asks))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def ask(self, asks: Sequence[Ask]) -> list[Any]:
+        calls = [(schema.function(a.verb), a.keys, a.args) for a in asks]
+        patience = Patience(self._outage)
+        while True:
+            try:
+                if len(calls) == 1:
+                    return [self.connection.call(*calls[0])]
+                return self.connection.execute_many(calls)
+            except (FrontierUnavailable, ReadOnlyReplica) as error:
+                time.sleep(patience.pause(error))
+            except FrontierError as error:
+                if not function_missing(error):
+                    raise translate(error) from None
+                time.sleep(patience.pause(error))
+                self.load_library()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncAsker:
+    """Asks over an asyncio connection; otherwise as `Asker`."""
+
+    def __init__(self, connection: AsyncConnection, outage: float, library: str | None = None) -> None:
+        self.connection = connection
+        self._outage = outage
+        self._library = library or schema.library()
+
+    @classmethod
+    async def connect(cls, settings: Settings) -> AsyncAsker:
+        asker = AsyncAsker(await connect_async(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
+        try:
+            await asker.load_library()
+        except BaseException:
+            await asker.close()
+            raise
+        return asker
+
+    async def load_library(self) -> None:
+        for libraries in (await self.connection.function_list(schema.LIBRARY, code=True)).values():
+            if schema.must_replace(libraries[0].code if libraries else None, self._library):
+                await self.connection.function_load(self._library, replace=True)
+                return
+
+    async def run(self, verb: Verb[T]) -> T:
+        try:
+            asks = next(verb)
+            while True:
+                asks = verb.send(await self.ask(asks))
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def ask(self, asks: Sequence[Ask]) -> list[Any]:
+        calls = [(schema.function(a.verb), a.keys, a.args) for a in asks]
+        patience = Patience(self._outage)
+        while True:
+            try:
+                if len(calls) == 1:
+                    return [await self.connection.call(*calls[0])]
+                return await self.connection.execute_many(calls)
+            except (FrontierUnavailable, ReadOnlyReplica) as error:
+                await asyncio.sleep(patience.pause(error))
+            except FrontierError as error:
+                if not function_missing(error):
+                    raise translate(error) from None
+                await asyncio.sleep(patience.pause(error))
+                await self.load_library()
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
