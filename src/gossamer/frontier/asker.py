@@ -42,10 +42,11 @@ class Asker:
 
     def load_library(self) -> None:
         """Load the server-side functions where they are missing or older."""
-        for libraries in self.connection.function_list(schema.LIBRARY, code=True).values():
-            if schema.must_replace(libraries[0].code if libraries else None, self._library):
-                self.connection.function_load(self._library, replace=True)
-                return
+        found = self.connection.function_list(schema.LIBRARY, code=True).values()
+        loaded = [libraries[0].code if libraries else None for libraries in found]
+        code = schema.newest(loaded, self._library)
+        if any(schema.must_replace(known, code) for known in loaded):
+            self.connection.function_load(code, replace=True)
 
     def run(self, verb: Verb[T]) -> T:
         """Carry a conversation to its end."""
@@ -102,10 +103,11 @@ class AsyncAsker:
         return asker
 
     async def load_library(self) -> None:
-        for libraries in (await self.connection.function_list(schema.LIBRARY, code=True)).values():
-            if schema.must_replace(libraries[0].code if libraries else None, self._library):
-                await self.connection.function_load(self._library, replace=True)
-                return
+        found = (await self.connection.function_list(schema.LIBRARY, code=True)).values()
+        loaded = [libraries[0].code if libraries else None for libraries in found]
+        code = schema.newest(loaded, self._library)
+        if any(schema.must_replace(known, code) for known in loaded):
+            await self.connection.function_load(code, replace=True)
 
     async def run(self, verb: Verb[T]) -> T:
         try:

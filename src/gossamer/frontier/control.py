@@ -19,6 +19,8 @@ from gossamer.model.policy import group_name, lane_name
 
 DROP_BUDGET = 2000
 PURGE_BUDGET = 500
+CALL_FINGERPRINTS = 5000
+CALL_TASKS = 1000
 
 
 def seen_table(policy: SeenPolicy) -> dict[str, Any]:
@@ -134,19 +136,26 @@ class ControlVerbs:
                 if int(reply) == 1:
                     break
 
-    def drop_lane(self, lane: str) -> Verb[tuple[bool, int]]:
-        """One bounded step on every partition: whether all are done, and how many requests went."""
-        header = {"salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET}
-        replies = yield self.everywhere("drop", header)
+    def drop_lane(self, lane: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
+        """One bounded step on the partitions that are left (None: the first step, on all of them): which are left then,
+        and how many requests went."""
+        asked = range(self.partitions) if left is None else left
+        header = {"salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "first": left is None}
+        replies = yield [ask("drop", self.bases[p], header) for p in asked]
         results = [read(reply) for reply in replies]
-        return all(done == 1 for done, _ in results), sum(count for _, count in results)
+        still = [p for p, (done, _) in zip(asked, results, strict=True) if done != 1]
+        return still, sum(count for _, count in results)
 
     def seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
         """A fingerprint lives in its host's partition; without the host every partition is asked."""
-        header = {"lane": lane, "fps": [entry_of(self.checked.fingerprint(fp)) for fp in fingerprints], "probe": probe}
-        replies = yield self.everywhere("forget", header)
-        answers = [text(reply) for reply in replies]
-        return [any(letters[i] == "y" for letters in answers) for i in range(len(fingerprints))]
+        entries = [entry_of(self.checked.fingerprint(fp)) for fp in fingerprints]
+        found: list[bool] = []
+        for first in range(0, len(entries), CALL_FINGERPRINTS):
+            some = entries[first : first + CALL_FINGERPRINTS]
+            replies = yield self.everywhere("forget", {"lane": lane, "fps": some, "probe": probe})
+            answers = [text(reply) for reply in replies]
+            found += [any(letters[i] == "y" for letters in answers) for i in range(len(some))]
+        return found
 
     def dead_list(self, group: str, after: int, limit: int) -> Verb[list[DeadLetter]]:
         letters: list[DeadLetter] = []
@@ -189,6 +198,7 @@ class ControlVerbs:
 
     def lease_tasks(self, token: Token, source: str, want: int) -> Verb[list[Task]]:
         nonce = secrets.token_hex(8)
+        want = max(0, min(want, CALL_TASKS))
         header = {"i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want}
         [reply] = yield [ask("lease_tasks", keys.task_keys(source), header)]
         heads, nonce = read(reply[0])

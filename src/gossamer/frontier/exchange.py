@@ -37,7 +37,7 @@ SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 class Part:
     """What one partition is told in one exchange."""
 
-    __slots__ = ("add", "children", "fetched", "items", "sent", "settle", "settled_at")
+    __slots__ = ("add", "children", "fetched", "items", "sent", "settle", "settled_at", "sizes", "spill")
 
     def __init__(self) -> None:
         self.settle: list[list[Any]] = []
@@ -45,6 +45,8 @@ class Part:
         self.fetched: list[list[Any]] = []
         self.sent: list[list[Any]] = []
         self.items: list[bytes] = []
+        self.sizes: list[int] = []
+        self.spill = 0
         self.children = Batch()
         self.add = Batch()
 
@@ -59,7 +61,6 @@ class WorkVerbs:
         self.lease_ms, self.send_seconds, self.strikes = round(lease_seconds * 1000), send_seconds, strikes
         self.checked = Checked(payload_max)
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
-        self._turn = 0
 
     def exchange(
         self,
@@ -74,7 +75,8 @@ class WorkVerbs:
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
     ) -> Verb[Answer]:
-        parts: dict[int, Part] = {}
+        told = _counters(counters)
+        parts = self._parts(settle)
         invalid: Invalid = {}
         ahead = Batches(CALL_REQUESTS, CALL_BYTES)
         children: list[list[AddOutcome]] = []
@@ -85,8 +87,9 @@ class WorkVerbs:
             self._settle(part, ahead, index, settlement, outcomes, invalid)
         added = [ADDED] * len(add)
         producers = Batches(CALL_REQUESTS, CALL_BYTES)
+        together = None if _many(add) else parts
         for index, request in enumerate(add):
-            self._put(parts, producers, index, request, added, invalid)
+            self._put(together, producers, index, request, added, invalid)
         for arrival in fetched:
             parts.setdefault(arrival.lease.partition, Part()).fetched.append(
                 [str(arrival.lease.id), arrival.lease.nonce, _feedback(arrival.feedback)]
@@ -95,20 +98,21 @@ class WorkVerbs:
             parts.setdefault(lease.partition, Part()).sent.append([str(lease.id), lease.nonce])
         # Children of other partitions, and more than one call holds, go first; the page settles last.
         yield from self._ahead(token, ahead, "c", bound=False)
-        yield from self._ahead(token, producers, "a", bound=True)
+        room = yield from self._ahead(token, producers, "a", bound=True)
         settled = [SettleOutcome.SETTLED] * len(settle)
-        wants = self._wants(want, parts)
+        wants = self._wants(want, token)
         choice = selection or Selection()
         nonce = secrets.token_hex(8)
         group = settle[0].lease.lane.rpartition(".")[0] if settle else ""
         asked, asks = [], []
-        for partition in sorted(set(wants) | set(parts) | ({0} if counters or not wants else set())):
+        for partition in sorted(set(wants) | set(parts) | ({0} if told or not wants else set())):
             part = parts.get(partition) or Part()
             header = {
                 "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "strikes": self.strikes,
                 "want": wants.get(partition, 0), "groups": choice.groups, "lanes": choice.lanes, "stage": choice.stage,
                 "settle": part.settle, "group": group, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
-                "add": part.add.header, "counters": _counters(counters) if partition == 0 else (),
+                "add": part.add.header, "counters": told if partition == 0 else (),
+                "peek": self.partitions > 1 and want > 0,
                 "info": ormsgpack.packb(dict(info)).hex() if info else None,
             }  # fmt: skip
             first_item = 2 + part.children.count + part.add.count
@@ -125,6 +129,8 @@ class WorkVerbs:
         for (partition, part), reply in zip(asked, replies, strict=True):
             hints = self._read(token, partition, part, reply, leases, settled, hints)
         assert hints is not None
+        if room is not None:
+            hints = hints._replace(room=room if hints.room is None else min(room, hints.room))
         return Answer(leases, settled, added, children, invalid, hints)
 
     def _read(
@@ -174,7 +180,10 @@ class WorkVerbs:
                 invalid[index, ordinal] = str(problem)
                 continue
             target = keys.partition_of(request.host, self.partitions)
-            here = target == lease.partition and part.children.count < CALL_REQUESTS and part.children.size < CALL_BYTES
+            here = target == lease.partition
+            if here and part.spill > 0:
+                part.spill -= 1
+                here = False
             if not request.dont_filter:
                 entry = entry_of(request.fingerprint)
             elif not here:
@@ -196,7 +205,7 @@ class WorkVerbs:
             [
                 str(lease.id), lease.nonce, settlement.ending.value, self.checked.delay(settlement.delay),
                 None if settlement.priority is None else self.checked.priority(settlement.priority),
-                settlement.reason or settlement.ending.value, _clean(settlement.detail), _feedback(settlement.feedback),
+                _clean(settlement.reason) or settlement.ending.value, _clean(settlement.detail), _feedback(settlement.feedback),
                 len(part.items), len(settlement.items), lease.lane.rpartition(".")[0],
             ]
         )  # fmt: skip
@@ -218,11 +227,34 @@ class WorkVerbs:
             entry = f"k{key}:{index}" if key else ""
         target = keys.partition_of(request.host, self.partitions)
         if parts is not None:
-            batch = parts.setdefault(target, Part()).add
-            if batch.count < CALL_REQUESTS and batch.size < CALL_BYTES:
-                batch.put(place, entry, record, (outcomes, index))
-                return
-        overflow.put(target, place, entry, record, (outcomes, index))
+            parts.setdefault(target, Part()).add.put(place, entry, record, (outcomes, index))
+        else:
+            overflow.put(target, place, entry, record, (outcomes, index))
+
+    def _parts(self, settle: Sequence[Settlement]) -> dict[int, Part]:
+        """A part for each partition that pages are settled in; where their children are more than one call holds, with
+        how many of the first go ahead."""
+        parts: dict[int, Part] = {}
+        many = _many([request for settlement in settle for request in settlement.add])
+        for settlement in settle:
+            partition = settlement.lease.partition
+            part = parts.setdefault(partition, Part())
+            for request in settlement.add if many else ():
+                try:
+                    self.checked.prepare(request)
+                except InvalidRequest:
+                    continue
+                if keys.partition_of(request.host, self.partitions) == partition:
+                    part.sizes.append(len(request.payload))
+        for part in parts.values():
+            stay = size = 0
+            for length in reversed(part.sizes):
+                size += length
+                if stay >= CALL_REQUESTS or size > CALL_BYTES:
+                    break
+                stay += 1
+            part.spill = len(part.sizes) - stay
+        return parts
 
     def _ahead(self, token: Token, batches: Batches, kind: str, *, bound: bool) -> Verb[int | None]:
         """Send whole batches, one call each; each has a caller's name of its own, so that a repeat answers the same."""
@@ -297,16 +329,15 @@ class WorkVerbs:
         lease = Lease(partition, number, token.incarnation, nonce, "", host, 0, 0, b"", 1, False, end, end)
         return lease, None
 
-    def _wants(self, want: int, parts: dict[int, Part]) -> dict[int, int]:
-        """Shares of `want` per partition; who gets the odd ones changes from call to call."""
+    def _wants(self, want: int, token: Token) -> dict[int, int]:
+        """Shares of `want` per partition; who gets the odd ones changes from token to token. A share of 0 still asks
+        whether there is work."""
         if want <= 0:
             return {}
         if self.partitions == 1:
             return {0: want}
         whole, odd = divmod(want, self.partitions)
-        self._turn += 1
-        shares = {p: whole + ((p + self._turn) % self.partitions < odd) for p in range(self.partitions)}
-        return {p: share for p, share in shares.items() if share > 0}
+        return {p: whole + ((p + token.sequence) % self.partitions < odd) for p in range(self.partitions)}
 
 
 Added = tuple[list[AddOutcome], Invalid, int | None]
@@ -326,6 +357,13 @@ def _merge(a: Hints, b: Hints) -> Hints:
         max(a.now, b.now),
         min(rooms, default=None),
     )
+
+
+def _many(requests: Sequence[Request]) -> bool:
+    """Whether these are more than one call holds."""
+    if len(requests) > CALL_REQUESTS:
+        return True
+    return sum(len(request.payload) for request in requests if type(request.payload) is bytes) > CALL_BYTES
 
 
 def _feedback(feedback: Feedback | None) -> list[Any] | bool:

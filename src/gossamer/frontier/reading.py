@@ -138,13 +138,14 @@ class ReadVerbs:
         replies = yield [ask("settle_tasks", keys.task_keys(source), nothing) for source in sources]
         return sum(read(reply)[1] + read(reply)[2] for reply in replies)
 
-    def hosts(self, names: Iterable[str]) -> Verb[list[HostInfo]]:
+    def hosts(self, names: Sequence[str]) -> Verb[list[HostInfo]]:
         by_partition: dict[int, list[str]] = {}
         for name in names:
             by_partition.setdefault(keys.partition_of(name, self.partitions), []).append(name)
         if not by_partition:
             return []
         replies = yield [ask("host_show", self.bases[p], {"hosts": hosts}) for p, hosts in by_partition.items()]
+        asked = {name: place for place, name in enumerate(names)}
         found: list[HostInfo] = []
         for reply in replies:
             now, rows = read(reply)
@@ -164,7 +165,7 @@ class ReadVerbs:
                         now / 1000,
                     )
                 )
-        return found
+        return sorted(found, key=lambda info: asked[info.host])
 
     def workers(self, action: str = "list", incarnation: str = "", before: float = 0.0) -> Verb[list[WorkerInfo]]:
         header = {"action": action, "incarnation": incarnation, "before": round(before * 1000)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from importlib import resources
 
 from gossamer.frontier import keys
@@ -51,6 +52,11 @@ def revision_of(code: str) -> tuple[int, str]:
     """Revision and digest of a loaded library; (0, "") if it is not ours."""
     match = re.search(r"^-- revision (\d+) ([0-9a-f]+)$", code, re.MULTILINE)
     return (int(match[1]), match[2]) if match else (0, "")
+
+
+def newest(loaded: Iterable[str | None], code: str) -> str:
+    """The newest of what the nodes of a server have and `code`: what all of them should have."""
+    return max((known for known in (code, *loaded) if known), key=lambda known: revision_of(known)[0])
 
 
 def must_replace(loaded: str | None, code: str) -> bool:

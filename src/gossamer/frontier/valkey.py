@@ -143,9 +143,10 @@ class ValkeyFrontier(Asker):
         return self.run(self.verbs.control.new_round(group, number))
 
     def drop_lane(self, lane: str) -> Iterator[int]:
-        done = False
-        while not done:
-            done, dropped = self.run(self.verbs.control.drop_lane(lane))
+        left, dropped = self.run(self.verbs.control.drop_lane(lane, None))
+        yield dropped
+        while left:
+            left, dropped = self.run(self.verbs.control.drop_lane(lane, left))
             yield dropped
 
     def drained(self, group: str) -> Drained:

@@ -142,9 +142,10 @@ class AsyncValkeyFrontier(AsyncAsker):
         return await self.run(self.verbs.control.new_round(group, number))
 
     async def drop_lane(self, lane: str) -> AsyncIterator[int]:
-        done = False
-        while not done:
-            done, dropped = await self.run(self.verbs.control.drop_lane(lane))
+        left, dropped = await self.run(self.verbs.control.drop_lane(lane, None))
+        yield dropped
+        while left:
+            left, dropped = await self.run(self.verbs.control.drop_lane(lane, left))
             yield dropped
 
     async def drained(self, group: str) -> Drained:

@@ -9,6 +9,7 @@ import enum
 import hashlib
 import secrets
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -74,7 +75,8 @@ class Lease(NamedTuple):
     @property
     def identity(self) -> str:
         """Stable over attempts and partitions: what children of this page are keyed by."""
-        return f"{self.partition}.{self.id}"
+        # With the fingerprint: after a failover that lost writes, a number may come again for another request.
+        return f"{self.partition}.{self.id}.{self.fingerprint:x}"
 
 
 class Verdict(enum.Enum):
@@ -180,6 +182,13 @@ def fingerprint(url: str, method: str = "GET", body: bytes = b"") -> int:
 
 def host_of(url: str) -> str:
     """The unit of politeness of a URL: its host name in lower case, with the port unless it is the scheme's own."""
+    # Up to the first slash after the host; a query or fragment that comes earlier only costs a place in the cache.
+    end = url.find("/", url.find("//") + 2)
+    return _host_of_origin(url if end < 0 else url[:end])
+
+
+@lru_cache(maxsize=50_000)
+def _host_of_origin(url: str) -> str:
     parts = urlsplit(url)
     name = parts.hostname or ""
     if ":" in name:

@@ -12,7 +12,6 @@ local function block(keys, args)
   local untl = h.for_ms > 0 and S.now + h.for_ms or 0
   local host = Host.get(S, h.host)
   host.throttles = 0
-  if untl == 0 then host.next = min(host.next, S.now) end
   Host.block(S, h.host, untl, untl > 0 and h.reason or '')
   S.changed = true
   finish(S)

@@ -59,6 +59,14 @@ local function define(keys, args)
       open_change(S, h.group, 1)
       call('HSETNX', S.b .. K.rounds, h.group, 0)
     end
+    if h.home and not h.policy.start then
+      -- A start that is no longer wanted keeps nobody waiting.
+      local owed = call('HGET', S.b .. K.starts, h.group)
+      if owed then
+        if unpack_msg(owed)[2] ~= 'done' then open_change(S, h.group, -1) end
+        call('HDEL', S.b .. K.starts, h.group)
+      end
+    end
   end
   for name, policy in pairs(h.lanes) do
     local id = define_lane(S, h.group, name, policy)

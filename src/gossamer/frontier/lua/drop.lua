@@ -2,7 +2,7 @@
 -- added any more. Leased requests of it end as usual; a retry among them is dropped with it.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, lane, budget (requests per call)}
+-- ARGV    1: msgpack {salt, lane, budget (requests per call), first (an unknown lane is an error, else it is gone already)}
 -- Returns msgpack {done (1|0), dropped in this call}
 -- Cost    O(budget)
 
@@ -21,6 +21,7 @@ local function drop_queues(S, lane, budget)
         local key = S.b .. kind .. lane.id .. ':' .. priority .. ':' .. host
         local gone = call('LPOP', key, budget - dropped - n + 1)
         n = n + (gone and #gone or 0)
+        if kind == K.front then S.m.front = S.m.front - (gone and #gone or 0) end
         left = left or call('EXISTS', key) == 1
       end
       dropped = dropped + n
@@ -75,7 +76,10 @@ local function drop(keys, args)
   if not S then return problem end
   local h = unpack_msg(args[1])
   local lane = Lane.by_name(S, h.lane)
-  if not lane then return fail('NOLANE', h.lane) end
+  if not lane then
+    if h.first then return fail('NOLANE', h.lane) end
+    return pack({1, 0})
+  end
   if not lane.closed then
     Lane.deactivate(S, lane)
     lane.closed, lane.paused = 'hosts:0', 'dropped'
@@ -99,6 +103,7 @@ local function drop(keys, args)
     cursor, delayed = drop_delayed(S, lane, cursor)
     -- Leases hold the lane until they end.
     done = cursor == '0' and count_now(S, lane.id .. '|l') == 0 and count_now(S, lane.id .. '|q') - queued <= 0
+      and count_now(S, lane.id .. '|d') - delayed <= 0
     if not done and cursor == '0' then phase = 'hosts' end
   end
   count(S, lane.id .. '|q', -queued)

@@ -2,7 +2,7 @@
 -- what was fetched, adds requests, applies counters, and leases up to `want` requests: all of it or nothing.
 --
 -- KEYS    1: the partition's base key; every other key shares its hash tag
--- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil,
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, peek (say also beyond `want` when more is ready),
 --            settle[], fetched[], sent[], add groups[], counters[], info, child groups[]}; then the records of the child
 --            groups, the records of the add groups, and the items, in that order
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
@@ -50,7 +50,7 @@ end
 local function repeat_answer(S, kept, incarnation)
   local heads, reply = {}, {''}
   if #kept[5] > 0 then
-    local raws = call('HMGET', S.b .. K.leases, unpack(kept[5]))
+    local raws = read_many(S.b .. K.leases, kept[5])
     for i, id in ipairs(kept[5]) do
       local v = raws[i] and lease_table(raws[i])
       local lane = v and Lane.by_id(S, v[1])
@@ -95,27 +95,30 @@ local function exchange(keys, args)
   call('ZADD', S.b .. K.worker_seen, S.now, incarnation)
 
   local selection = read_selection(S, h)
-  local taken, paused, alone = {}, S.m.paused, nil
+  local taken, paused, alone = new_taken(), S.m.paused, nil
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
   if h.want > 0 and paused == '' then
     if memory_full(S) then
       paused = 'memory'
     elseif Lease.taste(S, info, selection, taken) then
-      alone = #taken == 1 and 1 or nil
+      alone = taken.n == 1 and 1 or nil
     else
       taken, paused = Lease.take(S, selection, h.want)
     end
   end
   local heads, records, ids = Lease.grant(S, info, taken, alone)
   local ready_in = -1
-  if #ids < h.want then ready_in = Lease.ready_in(S) or -1 end
+  if #ids < h.want then
+    ready_in = Lease.ready_in(S) or -1
+  elseif h.peek then
+    ready_in = paused == '' and Lease.more(S, selection) and 0 or Lease.ready_in(S) or -1
+  end
   if #ids > 0 then paused = '' end
   local open = open_of(S, selection)
   finish(S)
   keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})
-  return {
-    pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n}), unpack(records),
-  }
+  table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n}))
+  return records
 end
 
 register('exchange', exchange, {'allow-oom'})

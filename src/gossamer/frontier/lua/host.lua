@@ -15,17 +15,24 @@ function Host.default(S)
   return policy
 end
 
-local function fresh()
-  return {inflight = 0, next = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = {}}
-end
+-- What a host is unless its record says otherwise. `parked` is replaced, never changed in place.
+local NONE = {}
+local AT_REST = {
+  __index = {
+    inflight = 0, next = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = NONE,
+  },
+}
 
+-- A record is a plain number while only the requests in flight differ from rest, which is the usual case.
 local function decode(raw)
-  if not raw then return fresh() end
+  if not raw then return setmetatable({}, AT_REST) end
+  local inflight = tonumber(raw)
+  if inflight then return setmetatable({inflight = inflight}, AT_REST) end
   local v = unpack_msg(raw)
-  return {
+  return setmetatable({
     inflight = v[1], next = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
     why = v[8], parked = v[9], policy = v[10],
-  }
+  }, AT_REST)
 end
 
 function Host.load(S, names)
@@ -51,18 +58,33 @@ flush_hosts = function(S)
   local set, gone = {}, {}
   for name in pairs(S.dirty) do
     local h = S.hosts[name]
-    local resting = h.inflight == 0 and h.next <= S.now and h.blocked <= S.now and h.paused == '' and not h.policy
-      and h.delay == 0 and h.floor == 0 and h.throttles == 0 and #h.parked == 0
-    if resting then
+    local plain = h.next <= S.now and h.blocked <= S.now and h.paused == '' and not h.policy and h.delay == 0
+      and h.floor == 0 and h.throttles == 0 and #h.parked == 0
+    if not plain then
+      set[#set + 1] = name
+      set[#set + 1] = pack({h.inflight, h.next, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy})
+    elseif h.inflight == 0 then
       gone[#gone + 1] = name
     else
       set[#set + 1] = name
-      set[#set + 1] = pack({h.inflight, h.next, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy})
+      set[#set + 1] = h.inflight
     end
   end
   if #set > 0 then call_chunked('HSET', S.b .. K.hosts, set) end
   if #gone > 0 then call_chunked('HDEL', S.b .. K.hosts, gone) end
   S.dirty = {}
+  local later, never = {}, {}
+  for name, wake in pairs(S.wakes) do
+    if wake then
+      later[#later + 1] = wake
+      later[#later + 1] = name
+    else
+      never[#never + 1] = name
+    end
+  end
+  if #later > 0 then call_chunked('ZADD', S.b .. K.wake, later) end
+  if #never > 0 then call_chunked('ZREM', S.b .. K.wake, never) end
+  S.wakes = {}
 end
 
 function Host.policy(S, host)
@@ -92,9 +114,11 @@ function Host.capacity(S, host, group)
 end
 
 function Host.park(S, name, host, lane_id, priority, wake)
-  host.parked[#host.parked + 1] = lane_id .. ':' .. priority
+  local parked = {lane_id .. ':' .. priority}
+  for _, place in ipairs(host.parked) do parked[#parked + 1] = place end
+  host.parked = parked
   S.dirty[name] = true
-  if wake then call('ZADD', S.b .. K.wake, wake, name) end
+  if wake then S.wakes[name] = wake end
 end
 
 function Host.occupy(S, name, host, group, by)
@@ -112,16 +136,16 @@ function Host.refresh(S, name, host)
   local free, wake = Host.capacity(S, host)
   if free > 0 then
     local parked = host.parked
-    host.parked = {}
+    host.parked = NONE
     S.dirty[name] = true
-    call('ZREM', S.b .. K.wake, name)
+    S.wakes[name] = false
     for _, place in ipairs(parked) do
       local lane_id, priority = string.match(place, '^(%d+):(-?%d+)$')
       local lane = Lane.by_id(S, lane_id)
       if lane then enter_ring(S, lane, priority, name) end
     end
   elseif wake then
-    call('ZADD', S.b .. K.wake, wake, name)
+    S.wakes[name] = wake
   end
 end
 

@@ -115,8 +115,22 @@ function Lane.wake_group(S, group)
   end
 end
 
+-- What of a group is still full, or nil.
+local function full(S, group)
+  local policy = Lane.group(S, group)
+  if not policy then return nil end
+  if policy.max_pages > 0 and count_now(S, 'g|' .. group .. '|pages') >= policy.max_pages then return 'pages_full' end
+  if policy.max_items > 0 and call('XLEN', S.b .. K.items .. group) >= policy.max_items then return 'items_full' end
+  if policy.max_dead > 0 and call('ZCARD', S.b .. K.dead_order .. group) >= policy.max_dead then return 'dead_full' end
+end
+
+-- One cause has passed; the group goes on unless there is another.
 function Lane.unhold(S, group, reason)
-  if call('HGET', S.b .. K.group_held, group) == reason then
+  if call('HGET', S.b .. K.group_held, group) ~= reason then return end
+  local other = full(S, group)
+  if other then
+    Lane.hold(S, group, other)
+  else
     call('HDEL', S.b .. K.group_held, group)
     if S.held_groups then S.held_groups[group] = '' end
     Lane.wake_group(S, group)

@@ -18,6 +18,7 @@ local function mark_of(mark, nonce)
 end
 
 local DEAD_DETAIL_MAX = 16384
+local TASTE_WAIT = 10000 -- ms that a worker waits idly for the host of a request to be tried alone
 
 -- Keeps a request that failed for good. v as in `leases`.
 local function bury(S, group, lane_name, v, id, reason, detail)
@@ -57,9 +58,9 @@ end
 
 local function drop_leases(S, ids)
   if #ids == 0 then return end
-  call('HDEL', S.b .. K.leases, unpack(ids))
-  call('ZREM', S.b .. K.deadlines, unpack(ids))
-  if call('EXISTS', S.b .. K.marks) == 1 then call('HDEL', S.b .. K.marks, unpack(ids)) end
+  call_chunked('HDEL', S.b .. K.leases, ids)
+  call_chunked('ZREM', S.b .. K.deadlines, ids)
+  if call('EXISTS', S.b .. K.marks) == 1 then call_chunked('HDEL', S.b .. K.marks, ids) end
 end
 
 local function open_change(S, group, by)
@@ -89,14 +90,15 @@ function Lease.reclaim(S, strikes_max)
       if lane then
         count(S, lane.id .. '|expired', 1)
         if mark then v[5] = v[5] + 1 end
-        if v[8] == 1 then
+        -- A request may kill before it is reported as sent: many silent losses are suspect too.
+        local silent = v[4] >= strikes_max * 4
+        if v[8] == 1 and (mark or silent) then
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
           bury(S, lane.group, lane.name, v, id, 'poison', 'its workers died on it ' .. v[5] .. ' times, the last time alone')
         else
           count(S, lane.id .. '|q', 1)
-          -- A request may kill before it is reported as sent: many silent losses are suspect too.
-          if v[5] >= strikes_max or v[4] >= strikes_max * 4 then
+          if v[5] >= strikes_max or silent then
             call('RPUSH', S.b .. K.suspects, pack({tonumber(id), v}))
             S.m.x = S.m.x + 1
             journal(S, {lane.name, v[2], v[3], again(tonumber(id), v[4], v[5], v[9])})
@@ -118,13 +120,25 @@ function Lease.settle(S, incarnation, settle, args, default_group)
   if n == 0 then return '', {} end
   local ids = {}
   for i = 1, n do ids[i] = settle[i][1] end
-  local raws = call('HMGET', S.b .. K.leases, unpack(ids))
-  local marks = call('EXISTS', S.b .. K.marks) == 1 and call('HMGET', S.b .. K.marks, unpack(ids)) or {}
+  local raws = read_many(S.b .. K.leases, ids)
+  local marks = call('EXISTS', S.b .. K.marks) == 1 and read_many(S.b .. K.marks, ids) or {}
   local out, lost, ended, gone = {}, {}, {}, {}
+  local hosts, asked, leases = {}, {}, {}
   for i = 1, n do
-    local s, id, held = settle[i], ids[i], false
-    if raws[i] and not ended[id] then
-      local lane_id, host, priority, attempts, strikes, holder, nonce, alone, first = unpack_msg(raws[i])
+    if raws[i] then
+      local v = lease_table(raws[i])
+      leases[i] = v
+      if not asked[v[2]] then
+        asked[v[2]] = true
+        hosts[#hosts + 1] = v[2]
+      end
+    end
+  end
+  Host.load(S, hosts)
+  for i = 1, n do
+    local s, id, v, held = settle[i], ids[i], leases[i], false
+    if v and not ended[id] then
+      local lane_id, host, holder, nonce, alone = v[1], v[2], v[6], v[7], v[8]
       if holder == incarnation and nonce == s[2] then
         held = true
         out[i], ended[id], gone[#gone + 1] = 's', true, id
@@ -132,7 +146,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
         local lane = put_down(S, lane_id, host, holder, alone, mark_of(marks[i], nonce))
         if lane then
           if s[3] then
-            Lease.ended(S, lane, id, {lane_id, host, priority, attempts, strikes, holder, nonce, alone, first}, s, args)
+            Lease.ended(S, lane, id, v, s, args)
           else
             count(S, lane.f.open, -1)
             count(S, lane.f.done, 1)
@@ -156,7 +170,8 @@ end
 function Lease.ended(S, lane, id, v, s, args)
   local ending, group = s[3], lane.group
   if ending == 'retry' then
-    local record = again(tonumber(id), v[4], v[5], v[9])
+    -- A worker that tried it alone and lived clears it.
+    local record = again(tonumber(id), v[4], v[8] == 1 and 0 or v[5], v[9])
     local priority = s[5] or v[3]
     count(S, lane.id .. '|retried', 1)
     if s[4] > 0 then
@@ -201,10 +216,11 @@ function Lease.sent(S, sent)
   if #sent == 0 then return end
   local ids, set = {}, {}
   for i, s in ipairs(sent) do ids[i] = s[1] end
-  local raws = call('HMGET', S.b .. K.leases, unpack(ids))
-  local marks = call('HMGET', S.b .. K.marks, unpack(ids))
+  local raws = read_many(S.b .. K.leases, ids)
+  local marks = read_many(S.b .. K.marks, ids)
   for i, s in ipairs(sent) do
-    if raws[i] and mark_of(marks[i], s[2]) ~= '2' then
+    -- The nonce stands in the lease: a late worker must not write over what the present holder said.
+    if raws[i] and string.find(raws[i], s[2], 1, true) and mark_of(marks[i], s[2]) ~= '2' then
       set[#set + 1] = s[1]
       set[#set + 1] = '1' .. s[2]
     end
@@ -212,56 +228,56 @@ function Lease.sent(S, sent)
   if #set > 0 then call_chunked('HSET', S.b .. K.marks, set) end
 end
 
--- Writes leases for taken = {{lane, priority, host, record}}; answers id, lane, host, priority, attempt, alone of each in one
--- flat list, the first records, and the ids as text.
+-- Something in a queue that is no record of ours: kept as a dead letter, never handed out.
+local function bury_garbage(S, lane, priority, host, record)
+  count(S, lane.f.q, -1)
+  count(S, lane.f.open, -1)
+  count(S, lane.id .. '|failed', 1)
+  bury(S, lane.group, lane.name, {lane.id, host, priority, 0, 0, '', '', 0, record}, 0, 'garbage', 'not a record of the frontier')
+  Host.free(S, host)
+end
+
+-- Writes leases for what was taken; answers id, lane, host, priority, attempt, alone of each in one flat list, the first
+-- records, and the ids as text.
 function Lease.grant(S, call_info, taken, alone)
-  local n = #taken
-  if n == 0 then return {}, {}, {} end
-  local heads, records, ids, book, order = {}, {}, {}, {}, {}
+  local heads, records, ids, book, order, per_lane = {}, {}, {}, {}, {}, {}
   local deadline = S.now + call_info.lease_ms
-  local per_lane = {}
-  local good = {}
-  for i = 1, n do
-    local t = taken[i]
-    if sound(t[4]) then
-      good[#good + 1] = t
-    else
-      local lane = t[1]
-      count(S, lane.f.q, -1)
-      count(S, lane.id .. '|failed', 1)
-      open_change(S, lane.group, -1)
-      bury(S, lane.group, lane.name, {lane.id, t[3], tonumber(t[2]), 0, 0, '', '', 0, t[4]}, 0, 'garbage', 'not a record of the frontier')
-      Host.free(S, t[3])
-    end
-  end
-  if #good == 0 then return {}, {}, {} end
   local incarnation, nonce, number = call_info.incarnation, call_info.nonce, S.m.id
+  local h, n = 0, 0
   alone = alone or 0
-  for i = 1, #good do
-    local t = good[i]
-    local lane, host = t[1], t[3]
-    local id, attempts, strikes, first = parts(t[4])
-    if id == 0 then
-      number = number + 1
-      id = number
+  for i = 1, taken.n do
+    local lane, host, priority, record = taken.lane[i], taken.host[i], taken.priority[i], taken.record[i]
+    if not sound(record) then
+      S.m.id = number
+      bury_garbage(S, lane, priority, host, record)
+      number = S.m.id
+    else
+      local id, attempts, strikes, first = parts(record)
+      if id == 0 then
+        number = number + 1
+        id = number
+      end
+      local text = format('%d', id)
+      n = n + 1
+      heads[h + 1], heads[h + 2], heads[h + 3], heads[h + 4], heads[h + 5], heads[h + 6] =
+        id, lane.name, host, priority, attempts + 1, alone
+      h = h + 6
+      records[n], ids[n] = first, text
+      book[2 * n - 1], book[2 * n] = text, pack(lane.id, host, priority, attempts + 1, strikes, incarnation, nonce, alone, first)
+      order[2 * n - 1], order[2 * n] = deadline, text
+      per_lane[lane] = (per_lane[lane] or 0) + 1
     end
-    local text, priority = format('%d', id), tonumber(t[2])
-    local h = #heads
-    heads[h + 1], heads[h + 2], heads[h + 3], heads[h + 4], heads[h + 5], heads[h + 6] =
-      id, lane.name, host, priority, attempts + 1, alone
-    records[i], ids[i] = first, text
-    book[2 * i - 1], book[2 * i] = text, pack(lane.id, host, priority, attempts + 1, strikes, incarnation, nonce, alone, first)
-    order[2 * i - 1], order[2 * i] = deadline, text
-    per_lane[lane] = (per_lane[lane] or 0) + 1
   end
   S.m.id = number
-  call_chunked('HSET', S.b .. K.leases, book)
-  call_chunked('ZADD', S.b .. K.deadlines, order)
-  for lane, by in pairs(per_lane) do
-    count(S, lane.f.q, -by)
-    count(S, lane.f.l, by)
+  if n > 0 then
+    call_chunked('HSET', S.b .. K.leases, book)
+    call_chunked('ZADD', S.b .. K.deadlines, order)
+    for lane, by in pairs(per_lane) do
+      count(S, lane.f.q, -by)
+      count(S, lane.f.l, by)
+    end
+    count(S, 'w|' .. incarnation, n)
   end
-  count(S, 'w|' .. incarnation, #good)
   return heads, records, ids
 end
 
@@ -286,18 +302,22 @@ function Lease.taste(S, call_info, selection, taken)
     elseif serves(selection, lane) and Lane.closed(S, lane) == '' then
       local other = S.m.taster ~= '' and S.m.taster ~= call_info.incarnation and S.m.tasterat > S.now
       if other then return false end
-      S.m.taster, S.m.tasterat = call_info.incarnation, S.now + call_info.lease_ms
-      if count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end
       local host = Host.get(S, v[2])
       local group = Lane.group(S, lane.group)
-      if Host.capacity(S, host, group) == 0 then return true end
-      Host.occupy(S, v[2], host, group, 1)
-      call('LREM', key, 1, raw)
-      S.m.x = S.m.x - 1
-      S.m.alone = S.m.alone + 1
-      call('HSET', S.b .. K.alone, call_info.incarnation, suspect[1])
-      taken[1] = {lane, v[3], v[2], again(suspect[1], v[4], v[5], v[9])}
-      return true
+      local free, wake = Host.capacity(S, host, group)
+      if wake and (not S.taste_at or wake < S.taste_at) then S.taste_at = wake end
+      -- For a slot or a short delay the worker is kept empty; for a host that is blocked or paused nobody waits.
+      if free > 0 or (host.paused == '' and (wake or 0) - S.now <= TASTE_WAIT) then
+        S.m.taster, S.m.tasterat = call_info.incarnation, S.now + call_info.lease_ms
+        if free == 0 or count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end
+        Host.occupy(S, v[2], host, group, 1)
+        call('LREM', key, 1, raw)
+        S.m.x = S.m.x - 1
+        S.m.alone = S.m.alone + 1
+        call('HSET', S.b .. K.alone, call_info.incarnation, suspect[1])
+        put_taken(taken, lane, v[3], v[2], again(suspect[1], v[4], v[5], v[9]))
+        return true
+      end
     end
   end
   return false
@@ -361,14 +381,14 @@ end
 
 -- Takes up to `want` requests: lower tiers strictly first, by stride inside a tier.
 function Lease.take(S, selection, want)
-  local taken, reason = {}, ''
+  local taken, reason = new_taken(), ''
   local tiers
   tiers, reason = candidates(S, selection, want)
   for _, list in ipairs(tiers) do
     for _, entry in ipairs(list) do entry.room = lane_room(S, entry[1]) end
-    while #taken < want and #list > 0 and S.looked < LOOK_MAX do
+    while taken.n < want and #list > 0 and S.looked < LOOK_MAX do
       -- Shares of what is still wanted, by stride; then each lane gives its share, as far as it can.
-      local left = want - #taken
+      local left = want - taken.n
       for _, entry in ipairs(list) do entry.share, entry.pass = 0, entry[2] end
       for _ = 1, left do
         local best
@@ -396,22 +416,33 @@ function Lease.take(S, selection, want)
           rest[#rest + 1] = entry
         end
       end
-      if #rest == #list and #taken < want then
+      if #rest == #list and taken.n < want then
         local any = false
         for _, entry in ipairs(rest) do any = any or entry.share > 0 end
         if not any then break end
       end
       list = rest
     end
-    if #taken >= want or S.looked >= LOOK_MAX then break end
+    if taken.n >= want or S.looked >= LOOK_MAX then break end
   end
   return taken, reason
 end
 
+-- Whether a lane of the selection has work that may be ready.
+function Lease.more(S, selection)
+  for _, list in ipairs((candidates(S, selection, 1))) do
+    for _, entry in ipairs(list) do
+      if lane_room(S, entry[1]) > 0 then return true end
+    end
+  end
+  return false
+end
+
 -- When something may become ready: the earliest wake, delayed request or deadline.
 function Lease.ready_in(S)
+  flush_hosts(S)
   if S.looked >= LOOK_MAX then return 0 end
-  local soonest
+  local soonest = S.taste_at
   for _, key in ipairs({K.wake, K.delayed, K.deadlines}) do
     local first = call('ZRANGE', S.b .. key, 0, 0, 'WITHSCORES')
     if first[2] then

@@ -11,6 +11,9 @@ local function lease_tasks(keys, args)
   local now = task_now(book)
   local kept = call('HGET', answers, h.i)
   kept = kept and unpack_msg(kept)
+  if kept and kept[1] > h.s then
+    return fail('TOKEN', 'call ' .. h.s .. ' of ' .. h.i .. ' comes after call ' .. kept[1])
+  end
   local ids
   if kept and kept[1] == h.s then
     ids, h.n = kept[2], kept[3]

@@ -12,8 +12,8 @@ local function mark(keys, args)
   local kept = raw and unpack_msg(raw)
   if kept and kept[1] == h.s then return kept[2] end
   local time = call('TIME')
-  local now = max(floor(time[1] * 1000 + time[2] / 1000), tonumber(call('HGET', base .. K.meta, 't')) or 0)
-  now = now + (tonumber(call('HGET', base .. K.meta, 'off')) or 0)
+  local now = floor(time[1] * 1000 + time[2] / 1000) + (tonumber(call('HGET', base .. K.meta, 'off')) or 0)
+  now = max(now, tonumber(call('HGET', base .. K.meta, 't')) or 0)
   call('HSET', base .. K.meta, 't', now)
   local book = Seen.open(base .. K.seen .. '0', h.policy, now)
   if h.action == 'count' then return format('%d', book.kind.count(book)) end

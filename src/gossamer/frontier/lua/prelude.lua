@@ -37,7 +37,7 @@ local KEYED_TTL = 604800000
 -- they can never be older than the store; losing them costs a few reads.
 local configs, configs_count = {}, 0
 
-local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone'}
+local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front'}
 
 local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
@@ -49,6 +49,18 @@ local function call_chunked(command, key, values)
     result = call(command, key, unpack(values, first, min(first + UNPACK_MAX - 1, #values)))
   end
   return result
+end
+
+-- HMGET of any number of fields.
+local function read_many(key, fields)
+  if #fields <= UNPACK_MAX then return call('HMGET', key, unpack(fields)) end
+  local out = {}
+  for first = 1, #fields, UNPACK_MAX do
+    for _, value in ipairs(call('HMGET', key, unpack(fields, first, min(first + UNPACK_MAX - 1, #fields)))) do
+      out[#out + 1] = value
+    end
+  end
+  return out
 end
 
 local function memory_full(S)
@@ -89,10 +101,11 @@ local function begin(base)
     t = tonumber(v[1]) or 0, id = tonumber(v[3]) or 0, chg = tonumber(v[4]) or 0, cfg = v[5],
     paused = v[6] or '', snap = tonumber(v[7]) or 0, mem = tonumber(v[8]) or 0, memat = tonumber(v[9]) or 0,
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
+    front = tonumber(v[14]) or 0,
   }
   if m.t > now then now = m.t end
   return {
-    b = base, now = now, m = m, counts = {}, hosts = {}, dirty = {}, config = config_of(base, v[5]),
+    b = base, now = now, m = m, counts = {}, hosts = {}, dirty = {}, wakes = {}, config = config_of(base, v[5]),
     changed = false,
   }
 end
@@ -120,7 +133,7 @@ local function finish(S)
   local m = S.m
   if S.changed then m.chg = m.chg + 1 end
   call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, 'mem', m.mem, 'memat', m.memat, 'x', m.x,
-    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone)
+    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone, 'front', m.front)
 end
 
 -- A new policy stamp: `salt` is random, so that a stamp never returns with other contents behind it.

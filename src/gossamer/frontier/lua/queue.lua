@@ -37,11 +37,16 @@ enter_ring = function(S, lane, priority, host)
   end
 end
 
+-- m.front counts all records in front lists: mostly there are none, and nobody has to look.
+local function in_front(S, spot)
+  return S.m.front > 0 and call('EXISTS', S.b .. K.front .. spot) == 1
+end
+
 -- Queues records of one lane, priority and host, in order.
 function Queue.push(S, lane, priority, host, records)
   local spot = place(lane.id, priority, host)
   local length = call_chunked('RPUSH', S.b .. K.queue .. spot, records)
-  if length == #records and call('EXISTS', S.b .. K.front .. spot) == 0 then enter_ring(S, lane, priority, host) end
+  if length == #records and not in_front(S, spot) then enter_ring(S, lane, priority, host) end
   if S.m.snap > 0 then
     for _, record in ipairs(records) do journal(S, {lane.name, host, priority, record}) end
   end
@@ -53,6 +58,7 @@ function Queue.push_front(S, lane, priority, host, record)
   if call('RPUSH', S.b .. K.front .. spot, record) == 1 and call('EXISTS', S.b .. K.queue .. spot) == 0 then
     enter_ring(S, lane, priority, host)
   end
+  S.m.front = S.m.front + 1
   journal(S, {lane.name, host, priority, record})
 end
 
@@ -80,7 +86,9 @@ function Queue.due(S)
 end
 
 local function pop(S, lane, spot, n)
-  local records = call('LPOP', S.b .. K.front .. spot, n) or {}
+  local records = S.m.front > 0 and call('LPOP', S.b .. K.front .. spot, n)
+  if not records then return call(lane.lifo and 'RPOP' or 'LPOP', S.b .. K.queue .. spot, n) or {} end
+  S.m.front = S.m.front - #records
   if #records < n then
     local more = call(lane.lifo and 'RPOP' or 'LPOP', S.b .. K.queue .. spot, n - #records)
     if more then
@@ -90,8 +98,63 @@ local function pop(S, lane, spot, n)
   return records
 end
 
--- Takes up to n requests of one lane into `out` as {lane, priority, host, record}: highest priority first,
--- hosts of equal priority by turns. Returns how many.
+-- What was taken, column by column: a table per request would cost more than the request.
+local function new_taken()
+  return {n = 0, lane = {}, priority = {}, host = {}, record = {}}
+end
+
+local function put_taken(out, lane, priority, host, record)
+  local n = out.n + 1
+  out.n, out.lane[n], out.priority[n], out.host[n], out.record[n] = n, lane, priority, host, record
+end
+
+-- Whether each of these hosts has more work here; asked in one go, since mostly all have.
+local function have_more(S, base, names)
+  local queues, more = {}, {}
+  for i, name in ipairs(names) do queues[i] = S.b .. K.queue .. base .. name end
+  local all = #names > 0 and call('EXISTS', unpack(queues)) == #names
+  for i, name in ipairs(names) do
+    more[i] = all or call('EXISTS', queues[i]) == 1 or in_front(S, base .. name)
+  end
+  return more
+end
+
+-- Gives each host its turns, one request a turn, until n are taken or nobody has more. Hosts found empty are marked
+-- in `empty`; `free` says how many a host may still give, `got` counts what it gave.
+local function take_turns(S, lane, priority, base, names, n, out, free, got, empty)
+  local taken, turns = 0, names
+  while #turns > 0 and taken < n do
+    local share = max(1, floor((n - taken) / #turns))
+    local rest, batches, longest = {}, {}, 0
+    for i, name in ipairs(turns) do
+      local ask = min(share, free[name], n - taken)
+      if ask == 0 then
+        rest[#rest + 1] = name
+      else
+        local records = pop(S, lane, base .. name, ask)
+        local count_got = #records
+        taken, free[name], got[name] = taken + count_got, free[name] - count_got, (got[name] or 0) + count_got
+        batches[i] = records
+        if count_got > longest then longest = count_got end
+        if count_got < ask then
+          empty[name] = true
+        elseif free[name] > 0 then
+          rest[#rest + 1] = name
+        end
+      end
+    end
+    for round = 1, longest do
+      for i, name in ipairs(turns) do
+        local record = batches[i] and batches[i][round]
+        if record then put_taken(out, lane, priority, name, record) end
+      end
+    end
+    turns = rest
+  end
+  return taken
+end
+
+-- Takes up to n requests of one lane into `out`: highest priority first, hosts of equal priority by turns. Returns how many.
 function Queue.take(S, lane, n, out)
   local group, taken = Lane.group(S, lane.group), 0
   while taken < n and S.looked < LOOK_MAX do
@@ -107,16 +170,16 @@ function Queue.take(S, lane, n, out)
     else
       S.looked = S.looked + #names
       Host.load(S, names)
-      local turns, waiting = {}, {}
+      local turns, waiting, free, got, empty = {}, {}, {}, {}, {}
       for _, name in ipairs(names) do
         local host = S.hosts[name]
-        local free, wake = Host.capacity(S, host, group)
-        if free == 0 then
+        local room, wake = Host.capacity(S, host, group)
+        if room == 0 then
           Host.park(S, name, host, lane.id, priority, wake)
         elseif #turns >= n - taken then
           waiting[#waiting + 1] = name
         else
-          turns[#turns + 1] = {name = name, host = host, free = free, spot = place(lane.id, priority, name), got = 0}
+          turns[#turns + 1], free[name] = name, room
         end
       end
       -- Those not reached keep their place at the head of the ring.
@@ -125,49 +188,28 @@ function Queue.take(S, lane, n, out)
         for i = #waiting, 1, -1 do reversed[#reversed + 1] = waiting[i] end
         call('LPUSH', ring, unpack(reversed))
       end
-      local back = {}
-      while #turns > 0 and taken < n do
-        local share = max(1, floor((n - taken) / #turns))
-        local rest, batches, longest = {}, {}, 0
-        for _, turn in ipairs(turns) do
-          local ask = min(share, turn.free, n - taken)
-          if ask == 0 then
-            rest[#rest + 1] = turn
-          else
-            local records = pop(S, lane, turn.spot, ask)
-            taken, turn.free, turn.got = taken + #records, turn.free - #records, turn.got + #records
-            batches[#batches + 1] = {turn.name, records}
-            longest = max(longest, #records)
-            if #records < ask then
-              turn.empty = true
-            elseif turn.free > 0 then
-              rest[#rest + 1] = turn
-            end
-            if turn.empty or turn.free == 0 then back[#back + 1] = turn end
-          end
-        end
-        for i = 1, longest do
-          for _, batch in ipairs(batches) do
-            if batch[2][i] then out[#out + 1] = {lane, priority, batch[1], batch[2][i]} end
-          end
-        end
-        turns = rest
+      local base = lane.id .. ':' .. priority .. ':'
+      taken = taken + take_turns(S, lane, tonumber(priority), base, turns, n - taken, out, free, got, empty)
+      local served, back = {}, {}
+      for _, name in ipairs(turns) do
+        if got[name] then Host.occupy(S, name, S.hosts[name], group, got[name]) end
+        if not empty[name] then served[#served + 1] = name end
       end
-      for _, turn in ipairs(turns) do back[#back + 1] = turn end
-      for _, turn in ipairs(back) do
-        if turn.got > 0 then Host.occupy(S, turn.name, turn.host, group, turn.got) end
-        local more = not turn.empty
-          and (call('EXISTS', S.b .. K.queue .. turn.spot) == 1 or call('EXISTS', S.b .. K.front .. turn.spot) == 1)
-        if more then
-          local free, wake = Host.capacity(S, turn.host, group)
-          if free == 0 then
-            Host.park(S, turn.name, turn.host, lane.id, priority, wake)
+      local more = have_more(S, base, served)
+      for i, name in ipairs(served) do
+        if more[i] then
+          if free[name] > 0 then
+            back[#back + 1] = name
           else
-            call('RPUSH', ring, turn.name)
+            local _, wake = Host.capacity(S, S.hosts[name], group)
+            Host.park(S, name, S.hosts[name], lane.id, priority, wake)
           end
         end
       end
-      if call('EXISTS', ring) == 0 then call('ZREM', S.b .. K.priorities .. lane.id, priority) end
+      if #back > 0 then call('RPUSH', ring, unpack(back)) end
+      if #back == 0 and #waiting == 0 and call('EXISTS', ring) == 0 then
+        call('ZREM', S.b .. K.priorities .. lane.id, priority)
+      end
     end
   end
   if taken == n and call('EXISTS', S.b .. K.priorities .. lane.id) == 0 then Lane.deactivate(S, lane) end

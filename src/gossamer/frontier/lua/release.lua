@@ -13,8 +13,8 @@ local function release(keys, args)
   local out, gone, ids = {}, {}, {}
   for i, l in ipairs(h.leases) do ids[i] = l[1] end
   if #ids == 0 then return '' end
-  local raws = call('HMGET', S.b .. K.leases, unpack(ids))
-  local marks = call('HMGET', S.b .. K.marks, unpack(ids))
+  local raws = read_many(S.b .. K.leases, ids)
+  local marks = read_many(S.b .. K.marks, ids)
   local seen = {}
   for i, l in ipairs(h.leases) do
     local v = raws[i] and lease_table(raws[i])

@@ -12,7 +12,7 @@ local function renew(keys, args)
   local out, order, ids = {}, {}, {}
   local deadline = S.now + h.lease
   for i, l in ipairs(h.leases) do ids[i] = l[1] end
-  local raws = #ids > 0 and call('HMGET', S.b .. K.leases, unpack(ids)) or {}
+  local raws = #ids > 0 and read_many(S.b .. K.leases, ids) or {}
   for i, l in ipairs(h.leases) do
     local v = raws[i] and lease_table(raws[i])
     -- A lease that ran out but was not given away yet is still this worker's.
@@ -24,7 +24,9 @@ local function renew(keys, args)
       out[i] = 'l'
     end
   end
-  if #order > 0 then call('ZADD', S.b .. K.deadlines, 'XX', unpack(order)) end
+  for first = 1, #order, UNPACK_MAX do
+    call('ZADD', S.b .. K.deadlines, 'XX', unpack(order, first, min(first + UNPACK_MAX - 1, #order)))
+  end
   call('ZADD', S.b .. K.worker_seen, S.now, h.i)
   finish(S)
   return pack({table.concat(out), deadline})
