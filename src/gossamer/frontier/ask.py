@@ -7,7 +7,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import ormsgpack
 
-from gossamer.errors import FrontierError, InvalidRequest, PolicyError, TokenReused, UnknownCrawl, UnknownGroup, UnknownLane
+from gossamer.errors import (
+    FrontierError,
+    InvalidRequest,
+    PolicyError,
+    TokenReused,
+    UnknownCrawl,
+    UnknownGroup,
+    UnknownLane,
+)
 
 T = TypeVar("T")
 
@@ -28,7 +36,9 @@ def ask(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> 
     try:
         packed = ormsgpack.packb(header)
     except ormsgpack.MsgpackEncodeError as problem:
-        raise InvalidRequest(f"{verb}: a value cannot be sent ({problem}). Names and reasons must be plain text.") from None
+        raise InvalidRequest(
+            f"{verb}: a value cannot be sent ({problem}). Names and reasons must be plain text."
+        ) from None
     return Ask(verb, key if isinstance(key, list) else [key], [packed, *rest])
 
 

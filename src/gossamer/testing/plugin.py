@@ -15,6 +15,8 @@ from gossamer.testing.faultproxy import FaultProxy
 from gossamer.testing.forum import Forum
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
+pytest.register_assert_rewrite("gossamer.testing.contract")
+
 
 @pytest.fixture
 def crawl_name() -> str:

@@ -111,7 +111,7 @@ local function exchange(keys, args)
   if #ids < h.want then
     ready_in = Lease.ready_in(S) or -1
   elseif h.peek then
-    ready_in = paused == '' and Lease.more(S, selection) and 0 or Lease.ready_in(S) or -1
+    ready_in = paused == '' and Lease.more(S, info, selection) and 0 or Lease.ready_in(S) or -1
   end
   if #ids > 0 then paused = '' end
   local open = open_of(S, selection)

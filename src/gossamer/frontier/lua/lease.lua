@@ -18,6 +18,7 @@ local function mark_of(mark, nonce)
 end
 
 local DEAD_DETAIL_MAX = 16384
+local SUSPECTS_LOOK = 15
 local TASTE_WAIT = 10000 -- ms that a worker waits idly for the host of a request to be tried alone
 
 -- Keeps a request that failed for good. v as in `leases`.
@@ -292,7 +293,7 @@ function Lease.taste(S, call_info, selection, taken)
   if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return true end
   if S.m.x == 0 then return false end
   local key = S.b .. K.suspects
-  for index, raw in ipairs(call('LRANGE', key, 0, 15)) do
+  for index, raw in ipairs(call('LRANGE', key, 0, SUSPECTS_LOOK)) do
     local suspect = unpack_msg(raw)
     local v = suspect[2]
     local lane = Lane.by_id(S, v[1])
@@ -428,8 +429,20 @@ function Lease.take(S, selection, want)
   return taken, reason
 end
 
--- Whether a lane of the selection has work that may be ready.
-function Lease.more(S, selection)
+-- Whether a lane of the selection has work that may be ready, or something to be tried alone.
+function Lease.more(S, call_info, selection)
+  if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return false end
+  if S.m.x > 0 and (S.m.taster == '' or S.m.taster == call_info.incarnation or S.m.tasterat <= S.now) then
+    for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, SUSPECTS_LOOK)) do
+      local v = unpack_msg(raw)[2]
+      local lane = Lane.by_id(S, v[1])
+      if lane and serves(selection, lane) and Lane.closed(S, lane) == '' then
+        local free, wake = Host.capacity(S, Host.get(S, v[2]), Lane.group(S, lane.group))
+        if free > 0 then return true end
+        if wake and (not S.taste_at or wake < S.taste_at) then S.taste_at = wake end
+      end
+    end
+  end
   for _, list in ipairs((candidates(S, selection, 1))) do
     for _, entry in ipairs(list) do
       if lane_room(S, entry[1]) > 0 then return true end

@@ -120,16 +120,17 @@ local function have_more(S, base, names)
 end
 
 -- Gives each host its turns, one request a turn, until n are taken or nobody has more. Hosts found empty are marked
--- in `empty`; `free` says how many a host may still give, `got` counts what it gave.
+-- in `empty`; `free` says how many a host may still give, `got` counts what it gave. Returns how many, and whose turn did
+-- not come in the last round.
 local function take_turns(S, lane, priority, base, names, n, out, free, got, empty)
-  local taken, turns = 0, names
+  local taken, turns, unserved = 0, names, {}
   while #turns > 0 and taken < n do
     local share = max(1, floor((n - taken) / #turns))
     local rest, batches, longest = {}, {}, 0
     for i, name in ipairs(turns) do
       local ask = min(share, free[name], n - taken)
       if ask == 0 then
-        rest[#rest + 1] = name
+        unserved[#unserved + 1] = name
       else
         local records = pop(S, lane, base .. name, ask)
         local count_got = #records
@@ -151,7 +152,7 @@ local function take_turns(S, lane, priority, base, names, n, out, free, got, emp
     end
     turns = rest
   end
-  return taken
+  return taken, unserved
 end
 
 -- Takes up to n requests of one lane into `out`: highest priority first, hosts of equal priority by turns. Returns how many.
@@ -189,9 +190,15 @@ function Queue.take(S, lane, n, out)
         call('LPUSH', ring, unpack(reversed))
       end
       local base = lane.id .. ':' .. priority .. ':'
-      taken = taken + take_turns(S, lane, tonumber(priority), base, turns, n - taken, out, free, got, empty)
-      local served, back = {}, {}
+      local gave, next_up = take_turns(S, lane, tonumber(priority), base, turns, n - taken, out, free, got, empty)
+      taken = taken + gave
+      -- Those whose turn did not come go before those whose did.
+      local served, back, first = {}, {}, {}
+      for _, name in ipairs(next_up) do first[name] = true end
       for _, name in ipairs(turns) do
+        if not first[name] then next_up[#next_up + 1] = name end
+      end
+      for _, name in ipairs(next_up) do
         if got[name] then Host.occupy(S, name, S.hosts[name], group, got[name]) end
         if not empty[name] then served[#served + 1] = name end
       end

@@ -1,0 +1,419 @@
+"""Guarantee 7: a host never sees more of the whole crawl than its policy allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossamer.errors import InvalidRequest
+from gossamer.model import Ending, Feedback, Fetched, GroupPolicy, HostPolicy, LanePolicy, Settlement, Verdict
+from gossamer.testing.contract.crawl import SETTLED, Crawl, names
+
+
+def ready_in(crawl: Crawl) -> float | None:
+    return crawl.worker().exchange(want=crawl.frontier.partitions).hints.ready_in
+
+
+def told(crawl: Crawl, feedback: Feedback, count: int = 1) -> None:
+    """The host answers so many requests like this."""
+    worker = crawl.worker()
+    for n in range(count):
+        crawl.add(f"told {feedback} {n}", dont_filter=True, priority=100)
+        lease = worker.one()
+        assert worker.exchange(settle=[Settlement(lease, feedback=feedback)]).settled == [SETTLED]
+
+
+class TestPoliteness:
+    """Delay and concurrency of hosts, for the whole crawl."""
+
+    def test_requests_keep_the_delay_whatever_the_workers(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=10))
+        crawl.add("1", "2", "3")
+        assert names(crawl.worker().lease(3)) == ["1"]
+        assert crawl.worker().lease(3) == []
+        wait = ready_in(crawl)
+        assert wait is not None
+        assert 9 < wait <= 10
+        crawl.advance(9)
+        assert crawl.worker().lease(3) == []
+        crawl.advance(1)
+        assert names(crawl.worker().lease(3)) == ["2"]
+        assert crawl.worker().lease(3) == []
+
+    def test_the_delay_counts_from_the_lease_not_from_the_settlement(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=10))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.settle(worker.one())
+        assert worker.lease(1) == []
+        crawl.advance(10)
+        assert names(worker.lease(1)) == ["2"]
+
+    def test_in_flight_never_exceeds_the_concurrency(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=3))
+        crawl.add(*(f"{n}" for n in range(20)))
+        first, second = crawl.worker(), crawl.worker()
+        held = first.lease(2) + second.lease(9)
+        assert len(held) == 3
+        assert crawl.worker().lease(9) == []
+        first.settle(held[0])
+        assert len(second.lease(9)) == 1
+
+    def test_no_limit_is_no_limit(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=0))
+        crawl.add(*(f"{n}" for n in range(100)))
+        assert len(crawl.worker().lease(100)) == 100
+
+    def test_hosts_do_not_wait_for_each_other(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=1))
+        hosts = crawl.spread(5)
+        crawl.frontier.add([crawl.request(f"{host} {n}", host) for n in range(3) for host in hosts])
+        for _ in range(3):
+            worker = crawl.worker()
+            leases = worker.lease(15)
+            assert sorted(lease.host for lease in leases) == sorted(hosts)
+            worker.settle(*leases)
+            crawl.advance(10)
+
+    def test_the_slot_is_free_when_the_response_arrived(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=1))
+        crawl.add("1", "2", "3")
+        worker = crawl.worker()
+        first = worker.one()
+        assert worker.lease(1) == []
+        worker.fetched(first)
+        second = worker.one()
+        # Settling what had been fetched frees no second slot, nor does telling it again.
+        worker.fetched(first)
+        worker.settle(first)
+        assert worker.lease(1) == []
+        worker.settle(second)
+        assert names(worker.lease(1)) == ["3"]
+
+    def test_the_slot_is_free_when_the_lease_is_settled_released_or_lost(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=1))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.settle(worker.one(), ending=Ending.RETRY)
+        worker.release(worker.one())
+        worker.one()
+        crawl.expire()
+        worker.one()
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert info.in_flight == 1
+
+    def test_a_group_makes_its_hosts_stricter(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(delay=20, concurrency=1))
+        crawl.frontier.set_host("", HostPolicy(delay=5, concurrency=4))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        lease = worker.one()
+        crawl.advance(19)
+        worker.settle(lease)
+        assert worker.lease(1) == []
+        crawl.advance(1)
+        assert names(worker.lease(1)) == ["2"]
+
+    def test_a_group_never_makes_its_hosts_laxer(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(delay=1, concurrency=50))
+        crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=1))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.one()
+        crawl.advance(5)
+        assert worker.lease(1) == []
+
+    def test_a_groups_concurrency_holds_without_a_delay(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(concurrency=2))
+        crawl.add(*(f"{n}" for n in range(6)))
+        worker = crawl.worker()
+        leases = worker.lease(6)
+        assert len(leases) == 2
+        worker.settle(leases[0])
+        assert len(worker.lease(6)) == 1
+
+    def test_groups_share_a_hosts_slots(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.define("other", {"a": LanePolicy()})
+        crawl.frontier.set_host("", HostPolicy(concurrency=1, delay=10))
+        crawl.frontier.add([crawl.request("1"), crawl.request("2", lane="other.a")])
+        assert len(crawl.worker("g").lease(2)) == 1
+        assert crawl.worker("other").lease(2) == []
+
+    def test_a_hosts_own_policy_replaces_the_default(self, crawl: Crawl) -> None:
+        crawl.define()
+        one, two = crawl.hosts(2)
+        crawl.frontier.set_host(one, HostPolicy(concurrency=1))
+        for host in (one, two):
+            crawl.add(*(f"{host} {n}" for n in range(4)), host=host)
+        worker = crawl.worker()
+        leases = worker.lease(8)
+        assert sorted(lease.host for lease in leases) == sorted([one, *[two] * 4])
+        crawl.frontier.set_host(one, None)
+        assert len(worker.lease(8)) == 3
+
+    def test_a_shorter_delay_counts_from_the_last_request(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host(crawl.host, HostPolicy(delay=1000))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.one()
+        crawl.advance(1)
+        crawl.frontier.set_host(crawl.host, HostPolicy(delay=5))
+        assert worker.lease(1) == []
+        crawl.advance(5)
+        assert names(worker.lease(1)) == ["2"]
+
+    def test_the_crawl_delay_of_robots_counts(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=1))
+        crawl.frontier.set_crawl_delay(crawl.host, 30)
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.one()
+        crawl.advance(29)
+        assert worker.lease(1) == []
+        crawl.advance(1)
+        assert len(worker.lease(1)) == 1
+        assert crawl.frontier.hosts([crawl.host])[0].crawl_delay == 30
+
+    def test_the_crawl_delay_never_shortens_a_delay(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host(crawl.host, HostPolicy(delay=30))
+        crawl.frontier.set_crawl_delay(crawl.host, 2)
+        assert crawl.frontier.hosts([crawl.host])[0].delay == 30
+        with pytest.raises(InvalidRequest):
+            crawl.frontier.set_crawl_delay(crawl.host, float("nan"))
+
+    def test_a_lease_must_be_sent_within_its_window(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1")
+        answer = crawl.worker().exchange(want=crawl.frontier.partitions)
+        [lease] = answer.leases
+        assert answer.hints.now < lease.send_by < lease.deadline
+
+    def test_a_permit_takes_a_slot_and_the_delay(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=1, delay=10))
+        crawl.add("1")
+        worker = crawl.worker()
+        permit, wait = crawl.frontier.permit(worker.token, crawl.host)
+        assert permit is not None
+        assert wait is None
+        assert worker.lease(1) == []
+        again, wait = crawl.frontier.permit(worker.token.next(), crawl.host)
+        assert again is None
+        assert wait is not None
+        assert 9 < wait <= 10
+        crawl.advance(10)
+        nothing, until_freed = crawl.frontier.permit(worker.token.next().next(), crawl.host)
+        assert (nothing, until_freed) == (None, None)
+        assert worker.settle(permit) == [SETTLED]
+        assert names(worker.lease(1)) == ["1"]
+        assert crawl.group().pages == 0
+
+    def test_a_repeated_permit_takes_one_slot(self, crawl: Crawl) -> None:
+        crawl.define()
+        worker = crawl.worker()
+        first = crawl.frontier.permit(worker.token, crawl.host)
+        assert crawl.frontier.permit(worker.token, crawl.host) == first
+        assert crawl.frontier.hosts([crawl.host])[0].in_flight == 1
+
+    def test_a_permit_runs_out_like_a_lease(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=1))
+        worker = crawl.worker()
+        crawl.frontier.permit(worker.token, crawl.host)
+        crawl.expire()
+        permit, _ = crawl.frontier.permit(worker.token.next(), crawl.host)
+        assert permit is not None
+        assert crawl.frontier.hosts([crawl.host])[0].in_flight == 1
+
+
+class TestBlocks:
+    """Hosts that ask to be left alone."""
+
+    def test_a_blocked_host_is_left_alone_until_then(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1")
+        until = crawl.frontier.block(crawl.host, 300, "by hand")
+        worker = crawl.worker()
+        assert worker.lease(1) == []
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert (info.blocked_until, info.reason) == (until, "by hand")
+        crawl.advance(299)
+        assert worker.lease(1) == []
+        crawl.advance(1)
+        assert names(worker.lease(1)) == ["1"]
+
+    def test_unblocking_opens_a_host_at_once(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1")
+        crawl.frontier.block(crawl.host, 300)
+        worker = crawl.worker()
+        assert worker.lease(1) == []
+        assert crawl.frontier.block(crawl.host, 0) == 0
+        assert names(worker.lease(1)) == ["1"]
+
+    def test_unblocking_does_not_shorten_the_delay(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=10))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.one()
+        crawl.frontier.block(crawl.host, 100)
+        crawl.frontier.block(crawl.host, 0)
+        assert worker.lease(1) == []
+        crawl.advance(10)
+        assert len(worker.lease(1)) == 1
+
+    def test_a_throttled_answer_blocks_the_host_for_all(self, crawl: Crawl) -> None:
+        crawl.define()
+        told(crawl, Feedback(Verdict.THROTTLED, retry_after=120))
+        crawl.add("1")
+        assert crawl.worker().lease(1) == []
+        crawl.advance(119)
+        assert crawl.worker().lease(1) == []
+        crawl.advance(1)
+        assert len(crawl.worker().lease(1)) == 1
+
+    def test_a_throttled_answer_counts_when_it_was_fetched(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        lease = worker.one()
+        worker.exchange(fetched=[Fetched(lease, Feedback(Verdict.THROTTLED, retry_after=60))])
+        assert worker.lease(1) == []
+
+    @pytest.mark.parametrize("asked", [10**6, 9e8])
+    def test_retry_after_is_capped(self, crawl: Crawl, asked: float) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(block_max=600))
+        told(crawl, Feedback(Verdict.THROTTLED, retry_after=asked))
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert 599 < info.blocked_until - info.now <= 600
+
+    def test_a_senseless_retry_after_counts_as_none(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(block_base=7))
+        for senseless in (float("nan"), float("inf"), -5.0):
+            told(crawl, Feedback(Verdict.THROTTLED, retry_after=senseless))
+            [info] = crawl.frontier.hosts([crawl.host])
+            assert 6 < info.blocked_until - info.now <= 7
+            crawl.frontier.block(crawl.host, 0)
+
+    def test_without_retry_after_the_block_doubles(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(block_base=5, block_max=35))
+        for expected in (5, 10, 20, 35, 35):
+            told(crawl, Feedback(Verdict.THROTTLED))
+            [info] = crawl.frontier.hosts([crawl.host])
+            assert expected - 1 < info.blocked_until - info.now <= expected
+            crawl.advance(expected)
+
+    def test_a_good_answer_ends_the_doubling(self, crawl: Crawl) -> None:
+        crawl.define()
+        for _ in range(3):
+            told(crawl, Feedback(Verdict.THROTTLED))
+            crawl.advance(100)
+        told(crawl, Feedback(Verdict.OK))
+        told(crawl, Feedback(Verdict.THROTTLED))
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert info.blocked_until - info.now <= 5
+
+    def test_a_shorter_retry_after_does_not_shorten_a_block(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        one, two = worker.lease(2)
+        worker.exchange(fetched=[Fetched(one, Feedback(Verdict.THROTTLED, retry_after=500))])
+        worker.exchange(fetched=[Fetched(two, Feedback(Verdict.THROTTLED, retry_after=5))])
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert info.blocked_until - info.now > 400
+
+    def test_a_paused_host_waits_until_it_is_resumed(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1")
+        worker = crawl.worker()
+        crawl.frontier.pause(host=crawl.host, reason="they called")
+        assert worker.lease(1) == []
+        assert crawl.frontier.hosts([crawl.host])[0].paused == "they called"
+        crawl.advance(10_000)
+        assert worker.lease(1) == []
+        crawl.frontier.resume(host=crawl.host)
+        assert names(worker.lease(1)) == ["1"]
+
+    def test_thousands_of_blocked_hosts_hold_no_open_one_up(self, crawl: Crawl) -> None:
+        crawl.define()
+        hosts = crawl.hosts(601)
+        crawl.frontier.add([crawl.request(f"r{n}", host) for n, host in enumerate(hosts)])
+        for host in hosts[:600]:
+            crawl.frontier.block(host, 1000)
+        worker = crawl.worker()
+        assert [lease.host for lease in worker.lease(5)] == [hosts[600]]
+        crawl.advance(1000)
+        assert len(worker.lease(600)) == 600
+
+    def test_hosts_are_told_in_the_order_they_were_asked(self, crawl: Crawl) -> None:
+        hosts = crawl.spread(7)
+        assert [info.host for info in crawl.frontier.hosts(hosts)] == hosts
+        assert crawl.frontier.hosts([]) == []
+
+
+class TestAdaptiveDelay:
+    """The delay that follows a host's latency."""
+
+    def delay(self, crawl: Crawl) -> float:
+        return crawl.frontier.hosts([crawl.host])[0].delay
+
+    def answered(self, crawl: Crawl, verdict: Verdict, latency: float | None, times: int = 1) -> float:
+        for _ in range(times):
+            crawl.advance(1000)
+            told(crawl, Feedback(verdict, latency, retry_after=0))
+        return self.delay(crawl)
+
+    def test_it_follows_latency_by_the_target(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(adaptive=True, target=2.0, max_delay=60))
+        assert self.answered(crawl, Verdict.OK, 4.0, 12) == pytest.approx(2.0, abs=0.02)
+        assert self.answered(crawl, Verdict.OK, 1.0, 12) == pytest.approx(0.5, abs=0.02)
+
+    def test_it_stays_between_min_and_max(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(adaptive=True, min_delay=1, max_delay=3))
+        assert self.delay(crawl) == 1
+        assert self.answered(crawl, Verdict.OK, 500.0, 5) == 3
+        assert self.answered(crawl, Verdict.OK, 0.0, 20) == 1
+
+    def test_errors_never_shorten_it(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(adaptive=True))
+        before = self.answered(crawl, Verdict.OK, 8.0, 5)
+        assert self.answered(crawl, Verdict.ERROR, 0.001, 5) == before
+        assert self.answered(crawl, Verdict.THROTTLED, 0.001, 3) == before
+        assert self.answered(crawl, Verdict.ERROR, 50.0) > before
+
+    def test_unknown_latency_changes_nothing(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(adaptive=True))
+        before = self.answered(crawl, Verdict.OK, 8.0, 5)
+        assert self.answered(crawl, Verdict.OK, None, 5) == before
+
+    def test_it_is_kept_between_requests(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(adaptive=True))
+        self.answered(crawl, Verdict.OK, 10.0, 8)
+        crawl.advance(1000)
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.one()
+        crawl.advance(self.delay(crawl) - 1)
+        assert worker.lease(1) == []
+        crawl.advance(1.1)
+        assert len(worker.lease(1)) == 1

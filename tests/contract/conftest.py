@@ -1,0 +1,122 @@
+"""The contract suite's `crawl`, on every place where a frontier may live, through both clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gossamer.frontier.contract import Frontier
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.valkey_async import AsyncValkeyFrontier
+from gossamer.settings import Settings, load
+from gossamer.testing import clock
+from gossamer.testing.contract import Crawl
+from gossamer.testing.servers import Cluster, SentinelPair, Server
+
+PLACES = ("valkey", "valkey-async", "embedded", "redis", "cluster", "cluster-async", "sentinel")
+
+
+class OnLoop:
+    """An async frontier for blocking tests: each verb is run to its end on a loop of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._loop = asyncio.new_event_loop()
+        try:
+            self._frontier = self._loop.run_until_complete(AsyncValkeyFrontier.open(settings))
+        except BaseException:
+            self._loop.close()
+            raise
+        self.crawl, self.partitions = self._frontier.crawl, self._frontier.partitions
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        verb = getattr(self._frontier, name)
+
+        def run(*args: Any, **named: Any) -> Any:
+            answer = verb(*args, **named)
+            return self._all(answer) if isinstance(answer, AsyncIterator) else self._loop.run_until_complete(answer)
+
+        return run
+
+    def _all(self, answers: AsyncIterator[Any]) -> Iterator[Any]:
+        while True:
+            try:
+                yield self._loop.run_until_complete(anext(answers))
+            except StopAsyncIteration:
+                return
+
+    def command(self, *words: str | int | bytes, key: str) -> Any:
+        return self._loop.run_until_complete(self._frontier.connection.execute(*words, key=key))
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._frontier.close())
+        self._loop.close()
+
+
+def settings(url: str, crawl: str, **more: Any) -> Settings:
+    return load({"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl, **more}, environ={})
+
+
+def made(frontier: ValkeyFrontier | OnLoop) -> Crawl:
+    """The crawl of an open frontier."""
+    spoken = cast(ValkeyFrontier, frontier)
+
+    def command(words: tuple[str | int | bytes, ...], key: str) -> Any:
+        if isinstance(frontier, OnLoop):
+            return frontier.command(*words, key=key)
+        return frontier.connection.execute(*words, key=key)
+
+    def move(seconds: float, tasks: tuple[str, ...]) -> None:
+        clock.advance(spoken, seconds, tasks=tasks)
+
+    return Crawl(cast(Frontier, frontier), move, command)
+
+
+@pytest.fixture(scope="session")
+def shared_pair() -> Iterator[SentinelPair]:
+    """A sentinel pair that nobody fails over."""
+    with SentinelPair() as pair:
+        yield pair
+
+
+@pytest.fixture(scope="session")
+def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the embedded server of this session keeps its data; it runs as long as the session uses it."""
+    directory = tmp_path_factory.mktemp("embedded")
+    with ValkeyFrontier.open(settings("embedded:", "keeper", GOSSAMER_DATA_DIR=str(directory))):
+        yield directory
+
+
+@pytest.fixture
+def opened(crawl_name: str) -> Iterator[Callable[..., Crawl]]:
+    """Opens crawls at a URL, and closes them after the test."""
+    frontiers: list[ValkeyFrontier | OnLoop] = []
+
+    def open_crawl(url: str, name: str = crawl_name, *, asynchronous: bool = False, **more: Any) -> Crawl:
+        chosen = settings(url, name, **more)
+        frontiers.append(OnLoop(chosen) if asynchronous else ValkeyFrontier.open(chosen))
+        return made(frontiers[-1])
+
+    yield open_crawl
+    for frontier in frontiers:
+        frontier.close()
+
+
+@pytest.fixture(params=PLACES)
+def crawl(request: pytest.FixtureRequest, opened: Callable[..., Crawl]) -> Crawl:
+    """A new crawl at each of the places."""
+    place, _, client = request.param.partition("-")
+    more: dict[str, Any] = {"asynchronous": client == "async"}
+    if place == "embedded":
+        return opened("embedded:", GOSSAMER_DATA_DIR=str(request.getfixturevalue("data_directory")), **more)
+    if place == "cluster":
+        nodes: Cluster = request.getfixturevalue("cluster")
+        return opened(nodes.url, GOSSAMER_PARTITIONS=3, **more)
+    if place == "sentinel":
+        pair: SentinelPair = request.getfixturevalue("shared_pair")
+        return opened(pair.url, **more)
+    server: Server = request.getfixturevalue(f"{place}_server")
+    return opened(server.url, **more)
