@@ -24,6 +24,7 @@ from gossamer.errors import GossamerError, SettingError
 from gossamer.settings import BY_NAME, load
 
 NOUNS: Mapping[str, str] = {
+    "demo": "gossamer.cli.demo",
     "settings": "gossamer.cli.settings",
 }
 

@@ -51,6 +51,18 @@ def write_notice(text: str) -> None:
     _write(sys.stderr, visible(text))
 
 
+def mark(ok: bool | None, doubtful: str = "") -> str:
+    """A tick for what is well, a cross for what is not, `doubtful` for neither; in plain letters where no tick can be written."""
+    if ok is None:
+        return doubtful
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        "✓✗".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return "ok" if ok else "NO"
+    return "✓" if ok else "✗"
+
+
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write rows under `columns` to standard output, drawn on a terminal and tab-separated elsewhere."""
     cells = [[visible(cell) for cell in row] for row in rows]

@@ -226,11 +226,16 @@ class AsyncWires:
             return [connection] * len(trip.commands)
         entries: Entries = []
         complete = False
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
         try:
             try:
                 await connection.send_packed_command(_packed(connection, trip), check_health=False)
             except RedisError as error:
                 return [entry_for(error, sent=True)] * len(trip.commands)
+            if task and task.cancelling() > cancelled:
+                # Before Python 3.12 the driver's wait_for swallows a cancellation that comes while the send completes.
+                raise asyncio.CancelledError
             while len(entries) < len(trip.commands):
                 if not connection.is_connected:
                     entries += [Lost("the connection was closed", sent=True)] * (len(trip.commands) - len(entries))

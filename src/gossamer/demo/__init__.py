@@ -1,0 +1,1 @@
+"""A crawl of the bundled forum, start to end, on this machine."""
