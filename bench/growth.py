@@ -1,0 +1,154 @@
+"""What it costs when much is queued, or many hosts are blocked: probes of a large crawl and a small one by turns."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from collections.abc import Iterable
+from functools import partial
+from statistics import median
+from typing import NamedTuple
+
+from bench.measure import Cost, Progress, cost, start_server
+from bench.peers import LANE, Gossamer
+from bench.workload import FIELDS, Site
+
+from gossamer.frontier.codec import encode_request
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import HostPolicy, Lease, Request, Token, fingerprint
+from gossamer.settings import load
+from gossamer.testing.servers import Server
+
+SMALL = 10_000
+FILL_BATCH = 1_000
+BLOCK_SECONDS = 86_400.0
+SITE = Site(hosts=1000)
+ONE_HOST = Site(hosts=1)
+NO_LIMIT = HostPolicy(concurrency=0)
+
+
+class Growth(NamedTuple):
+    """A probe of a large crawl beside the small one: µs per request, and how many times the small one's they are."""
+
+    case: str
+    work: str
+    wall_us: float
+    server_us: float
+    wall_times: float
+    server_times: float
+
+
+def fill(url: str, first: int, count: int, site: Site = SITE) -> None:
+    """Queue so many requests as fast as one client can; their fingerprints are random, their payloads of true size."""
+    settings = load({"GOSSAMER_URL": url, "GOSSAMER_CRAWL": "bench"})
+    bits = random.Random(first).getrandbits
+    head, _, tail = encode_request(FIELDS | {"url": site.url(0)}).partition(b"00000000-")
+    hosts = [f"forum{number:05d}.example.com" for number in range(site.hosts)]
+    with ValkeyFrontier.open(settings, host=NO_LIMIT) as frontier:
+        for start in range(first, first + count, FILL_BATCH):
+            frontier.add(
+                [
+                    Request(
+                        bits(64), hosts[n // site.run % site.hosts], LANE, b"%s%08d-%s" % (head, n % 10**8, tail)
+                    )
+                    for n in range(start, min(start + FILL_BATCH, first + count))
+                ]
+            )  # fmt: skip
+
+
+def _fill_share(share: tuple[str, int, int]) -> None:
+    fill(*share)
+
+
+def fill_with_two(url: str, first: int, count: int) -> None:
+    """The same from two processes: one alone leaves the server waiting."""
+    half = count // 2
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(_fill_share, [(url, first, half), (url, first + half, count - half)])
+
+
+class Probe:
+    """A crawl that is asked what adding and leasing cost now; each probe leaves as much queued as it found."""
+
+    def __init__(self, server: Server, site: Site) -> None:
+        self.server, self.site = server, site
+        self.peer = Gossamer(server.url, host=NO_LIMIT)
+        self._first = 50_000_000
+
+    def run(self, count: int) -> dict[str, Cost]:
+        urls = self.site.urls(self._first, count)
+        self._first += count
+        return {
+            "add": cost(self.server, count, partial(self.peer.add, urls)),
+            "lease": cost(self.server, count, partial(self.peer.drain, count)),
+        }
+
+
+def compare(case: str, small: Probe, large: Probe, rounds: int, count: int) -> list[Growth]:
+    pairs = [(small.run(count), large.run(count)) for _ in range(rounds)]
+    rows = []
+    for work in ("add", "lease"):
+        few, many = [a[work] for a, _ in pairs], [b[work] for _, b in pairs]
+        rows.append(
+            Growth(
+                case, work,
+                median(c.wall / c.number for c in many) * 1e6,
+                median(c.server_us for c in many),
+                median(b.wall / a.wall for a, b in zip(few, many, strict=True)),
+                median(b.server / a.server for a, b in zip(few, many, strict=True)),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def queued(levels: Iterable[tuple[int, float]], rounds: int, count: int, progress: Progress) -> list[Growth]:
+    """At each level (how many queued, about how many seconds it takes to get there) against SMALL."""
+    rows = []
+    with start_server() as few, start_server() as many:
+        small, large = Probe(few, SITE), Probe(many, SITE)
+        fill(few.url, 0, SMALL)
+        fill(many.url, 0, SMALL)
+        rows += compare(f"{SMALL:,} queued, the same twice", small, large, rounds, count)
+        filled = SMALL
+        for level, seconds in levels:
+            if not progress.time_for(f"growth: {level:,} queued", seconds):
+                continue
+            fill_with_two(many.url, filled, level - filled)
+            filled = level
+            rows += compare(f"{level:,} queued", small, large, rounds, count)
+        small.peer.close()
+        large.peer.close()
+    return rows
+
+
+def blocked(hosts: int, rounds: int, count: int, progress: Progress) -> tuple[list[Growth], dict[str, float]]:
+    """One host with work, alone or beside so many blocked ones that have a request queued each. Also, what it takes
+    until all of those are out of the way: a blocked host is set aside when it is first met."""
+    progress.step(f"growth: {hosts:,} blocked hosts")
+    with start_server() as alone, start_server() as crowded:
+        small, large = Probe(alone, ONE_HOST), Probe(crowded, ONE_HOST)
+        frontier = large.peer.frontier
+        names = [f"blocked{number:06d}.example.com" for number in range(hosts)]
+        payload = encode_request(FIELDS | {"url": ONE_HOST.url(0)})
+        for part in (names[first : first + FILL_BATCH] for first in range(0, hosts, FILL_BATCH)):
+            frontier.add([Request(fingerprint(name), name, LANE, payload) for name in part])
+            blocks = [frontier.verbs.control.block(name, BLOCK_SECONDS, "bench") for name in part]
+            frontier.ask([one for verb in blocks for one in next(verb)])
+        fill(alone.url, 0, SMALL, ONE_HOST)
+        fill(crowded.url, 0, SMALL, ONE_HOST)
+        calls = 0
+
+        def meet() -> None:
+            nonlocal calls
+            token = Token.fresh()
+            leases: list[Lease] = []
+            while not leases:
+                leases = frontier.exchange(token, want=1).leases
+                token, calls = token.next(), calls + 1
+            frontier.release(token, leases)
+
+        once = cost(crowded, hosts, meet)
+        rows = compare(f"{hosts:,} hosts blocked", small, large, rounds, count)
+        small.peer.close()
+        large.peer.close()
+    return rows, {"hosts": hosts, "calls": calls, "wall_us": once.wall / hosts * 1e6, "server_us": once.server_us}

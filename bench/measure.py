@@ -1,0 +1,106 @@
+"""What a piece of work costs: time, and the processor time of client and server."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from gossamer.testing.servers import Config, Server
+
+CONFIG: Config = {"maxmemory": "3500mb", "auto-aof-rewrite-percentage": 0}
+"""Rewriting the log would fork in the middle of a measurement, on either side."""
+
+
+class Cost(NamedTuple):
+    """What `number` requests or pages took: seconds on the clock, and of the processor for clients and server."""
+
+    number: int
+    wall: float
+    client: float
+    server: float
+
+    @property
+    def rate(self) -> float:
+        return self.number / self.wall
+
+    @property
+    def cpu_us(self) -> float:
+        return self.client_us + self.server_us
+
+    @property
+    def client_us(self) -> float:
+        return self.client / self.number * 1e6
+
+    @property
+    def server_us(self) -> float:
+        return self.server / self.number * 1e6
+
+
+def start_server() -> Server:
+    """A private server that writes its log as a crawl's would."""
+    return Server("valkey").start(CONFIG, fsync="everysec")
+
+
+def server_seconds(server: Server) -> float:
+    cpu = server.info("cpu")
+    return float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"])
+
+
+def cost(server: Server, number: int, work: Callable[[], object]) -> Cost:
+    """Do the work, in this process, and tell what it cost."""
+    before, cpu, clock = server_seconds(server), time.process_time(), time.perf_counter()
+    work()
+    wall, client = time.perf_counter() - clock, time.process_time() - cpu
+    return Cost(number, wall, client, server_seconds(server) - before)
+
+
+def middle(costs: Sequence[Cost]) -> Cost:
+    """Each figure's median, per request."""
+    return Cost(
+        1,
+        median(c.wall / c.number for c in costs),
+        median(c.client / c.number for c in costs),
+        median(c.server / c.number for c in costs),
+    )
+
+
+def used_memory(server: Server) -> int:
+    """Bytes of the data alone: without the buffers of clients and of the log."""
+    memory = server.info("memory")
+    return int(memory["used_memory"]) - int(memory["mem_aof_buffer"]) - int(memory["mem_clients_normal"])
+
+
+class Progress:
+    """Tells what is being done, and whether there is still time for more."""
+
+    def __init__(self, seconds: float, quiet: bool = False) -> None:
+        self._begin = time.monotonic()
+        self._seconds, self._quiet = seconds, quiet
+        self.skipped: list[str] = []
+
+    def step(self, text: str) -> None:
+        if not self._quiet:
+            print(f"[{self.elapsed:4.0f} s] {text}", file=sys.stderr, flush=True)
+
+    def time_for(self, text: str, seconds: float) -> bool:
+        """Whether something of about so many seconds still fits; notes it as left out if not."""
+        if seconds <= self.left:
+            self.step(text)
+            return True
+        self.leave_out(text)
+        return False
+
+    def leave_out(self, text: str) -> None:
+        self.skipped.append(text)
+        self.step(f"left out for want of time: {text}")
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._begin
+
+    @property
+    def left(self) -> float:
+        return self._seconds - self.elapsed
