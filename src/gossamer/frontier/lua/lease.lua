@@ -380,6 +380,39 @@ local function lane_room(S, lane)
   return lane.max_leased - count_now(S, lane.id .. '|l')
 end
 
+-- Moves heap[i] down to its place; the smallest pass is at the top.
+local function sink(heap, i, n)
+  local entry = heap[i]
+  while 2 * i <= n do
+    local child = 2 * i
+    if child < n and heap[child + 1].pass < heap[child].pass then child = child + 1 end
+    if heap[child].pass >= entry.pass then break end
+    heap[i] = heap[child]
+    i = child
+  end
+  heap[i] = entry
+end
+
+-- Gives `left` turns to lanes: always to the lowest pass, which then moves on by 1/weight. Sets entry.share.
+local function share_out(list, left)
+  local heap = {}
+  for _, entry in ipairs(list) do
+    entry.share, entry.pass = 0, entry[2]
+    if entry.room > 0 then heap[#heap + 1] = entry end
+  end
+  local n = #heap
+  for i = floor(n / 2), 1, -1 do sink(heap, i, n) end
+  while left > 0 and n > 0 do
+    local entry = heap[1]
+    entry.share, entry.pass, left = entry.share + 1, entry.pass + 1 / entry[1].weight, left - 1
+    if entry.share >= entry.room then
+      heap[1] = heap[n]
+      n = n - 1
+    end
+    if n > 0 then sink(heap, 1, n) end
+  end
+end
+
 -- Takes up to `want` requests: lower tiers strictly first, by stride inside a tier.
 function Lease.take(S, selection, want)
   local taken, reason = new_taken(), ''
@@ -389,17 +422,7 @@ function Lease.take(S, selection, want)
     for _, entry in ipairs(list) do entry.room = lane_room(S, entry[1]) end
     while taken.n < want and #list > 0 and S.looked < LOOK_MAX do
       -- Shares of what is still wanted, by stride; then each lane gives its share, as far as it can.
-      local left = want - taken.n
-      for _, entry in ipairs(list) do entry.share, entry.pass = 0, entry[2] end
-      for _ = 1, left do
-        local best
-        for _, entry in ipairs(list) do
-          if entry.share < entry.room and (not best or entry.pass < best.pass) then best = entry end
-        end
-        if not best then break end
-        best.share = best.share + 1
-        best.pass = best.pass + 1 / best[1].weight
-      end
+      share_out(list, want - taken.n)
       local rest = {}
       for _, entry in ipairs(list) do
         local lane, got = entry[1], 0
