@@ -11,6 +11,7 @@ from gossamer.errors import (
     FrontierError,
     InvalidRequest,
     PolicyError,
+    SnapshotError,
     TokenReused,
     UnknownCrawl,
     UnknownGroup,
@@ -59,6 +60,7 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     "GSMNOGROUP": (UnknownGroup, "There is no group {0!r} in this crawl. Define it first."),
     "GSMNOLANE": (UnknownLane, "There is no lane {0!r} in this crawl. Define it first."),
     "GSMTOKEN": (TokenReused, "{0}. Each call needs the next number."),
+    "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),
     "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),
 }
 

@@ -15,7 +15,7 @@ PRIORITY_MAX = 2**31
 HOST_MAX = 255
 DELAY_MAX = 10 * 365 * 86400.0
 RECORD = Struct(">BQ")
-"""Head of a record that was never leased: kind 0 and the fingerprint; the payload follows."""
+"""Head of a record that was never leased: kind 0 (2: unfiltered) and the fingerprint; the payload follows."""
 
 OUTCOMES = {outcome.value: outcome for outcome in AddOutcome}
 ADDED = AddOutcome.ADDED
@@ -37,9 +37,9 @@ class Checked:
 
     def prepare(self, request: Request) -> tuple[Place, bytes]:
         """The request's place and record, or InvalidRequest naming the field."""
-        fingerprint, host, lane, payload, priority, _, delay = request
+        fingerprint, host, lane, payload, priority, dont_filter, delay = request
         try:
-            record = RECORD.pack(0, fingerprint) + payload
+            record = RECORD.pack(2 if dont_filter else 0, fingerprint) + payload
             known = host in self._hosts and lane in self._lanes
         except (StructError, TypeError):
             self.fingerprint(fingerprint)
@@ -122,11 +122,15 @@ class Batch:
 
     @property
     def header(self) -> list[list[Any]]:
-        return [[*place, entries] for place, (entries, _, _) in self._groups.items()]
+        return [
+            [*place, entries, [len(record) for record in records]]
+            for place, (entries, records, _) in self._groups.items()
+        ]
 
     @property
-    def records(self) -> list[bytes]:
-        return [record for _, records, _ in self._groups.values() for record in records]
+    def records(self) -> bytes:
+        """All records in the header's order, one after the other."""
+        return b"".join([record for _, records, _ in self._groups.values() for record in records])
 
     def settle(self, outcomes: Sequence[bytes | str]) -> None:
         """Write each outcome to the slot its request came from."""

@@ -30,6 +30,8 @@ from gossamer.model import (
 
 CALL_REQUESTS = 1000
 CALL_BYTES = 4_000_000
+FIRST_ITEM = 4
+"""Where the items begin among a function's arguments."""
 Invalid = dict[int | tuple[int, int], str]
 SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 
@@ -80,11 +82,12 @@ class WorkVerbs:
         invalid: Invalid = {}
         ahead = Batches(CALL_REQUESTS, CALL_BYTES)
         children: list[list[AddOutcome]] = []
+        group = settle[0].lease.lane.rpartition(".")[0] if settle else ""
         for index, settlement in enumerate(settle):
             outcomes = [ADDED] * len(settlement.add)
             children.append(outcomes)
             part = parts.setdefault(settlement.lease.partition, Part())
-            self._settle(part, ahead, index, settlement, outcomes, invalid)
+            self._settle(part, ahead, index, settlement, outcomes, invalid, group)
         added = [ADDED] * len(add)
         producers = Batches(CALL_REQUESTS, CALL_BYTES)
         together = None if _many(add) else parts
@@ -103,7 +106,6 @@ class WorkVerbs:
         wants = self._wants(want, token)
         choice = selection or Selection()
         nonce = secrets.token_hex(8)
-        group = settle[0].lease.lane.rpartition(".")[0] if settle else ""
         asked, asks = [], []
         for partition in sorted(set(wants) | set(parts) | ({0} if told or not wants else set())):
             part = parts.get(partition) or Part()
@@ -115,13 +117,12 @@ class WorkVerbs:
                 "peek": self.partitions > 1 and want > 0,
                 "info": ormsgpack.packb(dict(info)).hex() if info else None,
             }  # fmt: skip
-            first_item = 2 + part.children.count + part.add.count
             for entry in part.settle:
                 if len(entry) > 2:
-                    entry[8] += first_item
+                    entry[8] += FIRST_ITEM
             asked.append((partition, part))
             asks.append(
-                ask("exchange", self.bases[partition], header, *part.children.records, *part.add.records, *part.items)
+                ask("exchange", self.bases[partition], header, part.children.records, part.add.records, *part.items)
             )
         replies = yield asks
         leases: list[Lease] = []
@@ -129,6 +130,8 @@ class WorkVerbs:
         for (partition, part), reply in zip(asked, replies, strict=True):
             hints = self._read(token, partition, part, reply, leases, settled, hints)
         assert hints is not None
+        if leases:
+            hints = hints._replace(paused="")
         if room is not None:
             hints = hints._replace(room=room if hints.room is None else min(room, hints.room))
         return Answer(leases, settled, added, children, invalid, hints)
@@ -169,6 +172,7 @@ class WorkVerbs:
         settlement: Settlement,
         outcomes: list[AddOutcome],
         invalid: Invalid,
+        group: str,
     ) -> None:
         lease = settlement.lease
         number = len(part.settle) + 1
@@ -198,7 +202,8 @@ class WorkVerbs:
             else:
                 ahead.put(target, place, entry, record, (outcomes, ordinal))
         part.settled_at.append(index)
-        if settlement[1] is Ending.DONE and not settlement.items and settlement.feedback is None:
+        own = lease.lane.rpartition(".")[0]
+        if settlement[1] is Ending.DONE and not settlement.items and settlement.feedback is None and own == group:
             part.settle.append([str(lease.id), lease.nonce])
             return
         part.settle.append(
@@ -206,7 +211,7 @@ class WorkVerbs:
                 str(lease.id), lease.nonce, settlement.ending.value, self.checked.delay(settlement.delay),
                 None if settlement.priority is None else self.checked.priority(settlement.priority),
                 _clean(settlement.reason) or settlement.ending.value, _clean(settlement.detail), _feedback(settlement.feedback),
-                len(part.items), len(settlement.items), lease.lane.rpartition(".")[0],
+                len(part.items), len(settlement.items), own,
             ]
         )  # fmt: skip
         part.items.extend(settlement.items)
@@ -262,7 +267,7 @@ class WorkVerbs:
         for partition, number, batch in batches:
             caller = f"{token.incarnation}:{token.sequence}:{kind}{number}"
             header = {"i": caller, "s": 1, "add": batch.header, "bound": bound}
-            [reply] = yield [ask("add", self.bases[partition], header, *batch.records)]
+            [reply] = yield [ask("add", self.bases[partition], header, batch.records)]
             outcomes, left, _ = read(reply)
             batch.settle(outcomes)
             if left >= 0:
@@ -345,14 +350,13 @@ Added = tuple[list[AddOutcome], Invalid, int | None]
 
 
 def _merge(a: Hints, b: Hints) -> Hints:
-    """Over partitions: what comes first, what is open in all, one reason if all are paused."""
+    """Over partitions: what comes first, what is open in all, a reason of one that is paused."""
     waits = [wait for wait in (a.ready_in, b.ready_in) if wait is not None]
     rooms = [room for room in (a.room, b.room) if room is not None]
-    paused = a.paused if a.paused and b.paused else ""
     return Hints(
         min(waits, default=None),
         a.open + b.open,
-        paused,
+        a.paused or b.paused,
         f"{a.config_version},{b.config_version}",
         max(a.now, b.now),
         min(rooms, default=None),

@@ -55,6 +55,8 @@ SUFFIXES: dict[str, str] = {
     "rounds": ":rn",  # hash: group -> round
     "starts": ":st",  # hash: group -> start lease
     "journal": ":j",  # list: what was queued while a snapshot runs
+    "snapshots": ":js",  # sorted set: snapshot by when it is given up
+    "restored": ":jr",  # hash: snapshot -> line up to which it was restored here
 }
 
 
@@ -69,6 +71,16 @@ def crawl_name(name: str) -> str:
 
 def base(crawl: str, partition: int) -> str:
     return f"gossamer:{{{crawl}/{partition}}}"
+
+
+def meta(crawl: str) -> str:
+    """What says that a crawl exists, of which schema and with how many partitions."""
+    return base(crawl, 0) + SUFFIXES["meta"]
+
+
+def default_host(crawl: str) -> str:
+    """Where the crawl's default host policy is kept, under the field ""."""
+    return base(crawl, 0) + SUFFIXES["host_policy"]
 
 
 def seen_base(name: str) -> str:

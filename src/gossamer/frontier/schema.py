@@ -22,9 +22,9 @@ SHARED = ("prelude", "lane", "host", "queue", "seen", "lease", "adding", "task")
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
     "new_round", "purge", "drop", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts", "group_open",
-    "seen_count", "workers", "scan", "clock",
+    "seen_count", "workers", "scan", "seen_scan", "restore", "restore_tasks", "clock",
 )  # fmt: skip
-READ_ONLY = frozenset({"host_show", "counts", "group_open", "seen_count"})
+READ_ONLY = frozenset({"host_show", "counts", "group_open", "seen_count", "seen_scan"})
 
 
 def function(verb: str) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from gossamer.errors import UnknownDeadLetter
+from gossamer.errors import UnknownCrawl, UnknownDeadLetter
 from gossamer.frontier import keys
 from gossamer.frontier.asker import Asker
 from gossamer.frontier.connection import Connection, connect
@@ -37,6 +37,18 @@ from gossamer.model import (
 from gossamer.settings import Settings, load
 
 
+def found_crawl(connection: Connection, crawl: str) -> tuple[int, int]:
+    """Schema and partitions of a crawl, or `UnknownCrawl`."""
+    key = keys.meta(crawl)
+    number, partitions = connection.execute("HMGET", key, "schema", "partitions", key=key)
+    if number is None or partitions is None:
+        raise UnknownCrawl(
+            f"there is no crawl {crawl!r} on {connection.address.safe}. Name another with --crawl or GOSSAMER_CRAWL; "
+            "a worker's first call makes it."
+        )
+    return int(number), int(partitions)
+
+
 class ValkeyFrontier(Asker):
     """One crawl on one server or cluster. Made by `open`; closed by `close` or as a context manager."""
 
@@ -64,6 +76,20 @@ class ValkeyFrontier(Asker):
             frontier.close()
             raise
         return cls(frontier.connection, Verbs(crawl, partitions, settings), outage, library)
+
+    @classmethod
+    def find(cls, settings: Settings | None = None) -> Self:
+        """As `open`, for a crawl that exists; `UnknownCrawl` if it does not. Makes nothing."""
+        settings = settings or load()
+        crawl, outage = keys.crawl_name(settings["GOSSAMER_CRAWL"]), settings["GOSSAMER_OUTAGE_SECONDS"]
+        connection = connect(settings)
+        try:
+            number, partitions = found_crawl(connection, crawl)
+            checked_schema(crawl, number)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection, Verbs(crawl, partitions, settings), outage)
 
     def exchange(
         self,

@@ -6,10 +6,10 @@ The values on the hot path are named tuples: immutable like frozen dataclasses, 
 from __future__ import annotations
 
 import enum
-import hashlib
 import secrets
 from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -176,8 +176,12 @@ class Task(NamedTuple):
 
 def fingerprint(url: str, method: str = "GET", body: bytes = b"") -> int:
     """A 64-bit fingerprint of exactly this URL, method and body, for callers without a fingerprinter of their own."""
-    digest = hashlib.blake2b(f"{method}\0{url}\0".encode("utf-8", "surrogatepass") + body, digest_size=8).digest()
-    return int.from_bytes(digest, "big")
+    text = f"{method}\0{url}\0"
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data + body, digest_size=8).digest(), "big")
 
 
 def host_of(url: str) -> str:

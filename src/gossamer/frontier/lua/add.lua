@@ -1,7 +1,7 @@
 -- add: requests from producers and the planner; limits of lanes, groups and memory apply to them.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {incarnation, sequence, groups[], bound}; then one record per entry. bound = false is for children
+-- ARGV    1: msgpack {incarnation, sequence, groups[], bound}; 2: the records. bound = false is for children
 --            that go ahead of their page's settlement
 -- Returns msgpack {outcomes[], room or -1, config version}
 -- Cost    O(entries); idempotent by (incarnation, sequence)
@@ -13,7 +13,7 @@ local function add(keys, args)
   local kept, misuse = kept_answer(S, h.i, h.s)
   if misuse then return misuse end
   if kept then return pack({kept[2], kept[3], S.m.cfg}) end
-  local outcomes, room = Adding.add(S, h.add, args, 2, h.bound, {})
+  local outcomes, room = Adding.add(S, h.add, args[2], h.bound, {})
   finish(S)
   keep_answer(S, h.i, {h.s, outcomes, room or -1})
   return pack({outcomes, room or -1, S.m.cfg})

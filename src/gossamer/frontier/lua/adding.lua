@@ -1,6 +1,7 @@
 -- Adding requests: marking seen and queueing are one step.
 --
--- Requests come grouped: {lane, host, priority, delay ms, entries}, one record in args per entry. An entry is
+-- Requests come grouped: {lane, host, priority, delay ms, entries, lengths}, and all their records in one text, one after
+-- the other, so that those of duplicates are never cut out. An entry is
 -- the fingerprint's decimal text, or unfiltered: '' (always), 'u<i>' (child of settlement i), 'k<key>' (at most once per
 -- key), 'u<i>;<key>' (both). Answers one text per group, a letter per entry (see AddOutcome).
 
@@ -47,21 +48,25 @@ end
 
 -- `bound`: the limits apply (producers); children of pages are always taken. `lost` = settlements that lost their lease.
 -- Returns the outcomes and the smallest room left (nil: no limit).
-function Adding.add(S, groups, args, first, bound, lost)
-  local outcomes, least, at = {}, nil, first
+function Adding.add(S, groups, blob, bound, lost)
+  local outcomes, least, at = {}, nil, 1
   local full = bound and memory_full(S)
   for gi, g in ipairs(groups) do
-    local entries = g[5]
+    local entries, lengths = g[5], g[6]
     local n = #entries
     local lane = Lane.by_name(S, g[1])
     if not lane or lane.closed then
       outcomes[gi] = string.rep(lane and 'c' or 'u', n)
-      if not lane and not bound then
-        for i = 1, n do keep_unknown(S, g, args[at + i - 1]) end
+      local from = at
+      for i = 1, n do
+        if not lane and not bound then keep_unknown(S, g, sub(blob, from, from + lengths[i] - 1)) end
+        from = from + lengths[i]
       end
+      at = from
     elseif full then
       outcomes[gi] = string.rep('f', n)
       least = 0
+      for i = 1, n do at = at + lengths[i] end
     else
       local room = room_of(S, lane)
       local limit = bound and room or huge
@@ -87,7 +92,9 @@ function Adding.add(S, groups, args, first, bound, lost)
           duplicates = duplicates + 1
         end
         letters[i] = letter
-        if letter == 'a' then records[#records + 1] = args[at + i - 1] end
+        local after = at + lengths[i]
+        if letter == 'a' then records[#records + 1] = sub(blob, at, after - 1) end
+        at = after
       end
       local added = #records
       if added > 0 then
@@ -110,7 +117,6 @@ function Adding.add(S, groups, args, first, bound, lost)
       if duplicates > 0 then count(S, lane.f.dup, duplicates) end
       outcomes[gi] = table.concat(letters)
     end
-    at = at + n
   end
   Seen.save(S)
   S.books = nil

@@ -27,7 +27,7 @@ end
 
 local function replay(S, id, v)
   local lane = Lane.by_name(S, v[2])
-  if not lane or lane.closed or byte(v[11]) ~= 0 then return 0 end
+  if not lane or lane.closed or not sound(v[11]) then return 0 end
   -- As a new request: its attempts and strikes are forgiven, its place in seen stays.
   Queue.push(S, lane, v[4], v[3], {v[11]})
   count(S, lane.id .. '|q', 1)

@@ -53,7 +53,8 @@ end
 local function drop_delayed(S, lane, cursor)
   local page, gone = call('ZSCAN', S.b .. K.delayed, cursor, 'COUNT', 200), {}
   for i = 1, #page[2], 2 do
-    if unpack_msg(page[2][i])[1] == lane.id then gone[#gone + 1] = page[2][i] end
+    local _, v = unpack_msg(page[2][i])
+    if v[1] == lane.id then gone[#gone + 1] = page[2][i] end
   end
   if #gone > 0 then call_chunked('ZREM', S.b .. K.delayed, gone) end
   return page[1], #gone

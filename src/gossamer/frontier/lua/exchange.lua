@@ -2,9 +2,9 @@
 -- what was fetched, adds requests, applies counters, and leases up to `want` requests: all of it or nothing.
 --
 -- KEYS    1: the partition's base key; every other key shares its hash tag
--- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, peek (say also beyond `want` when more is ready),
---            settle[], fetched[], sent[], add groups[], counters[], info, child groups[]}; then the records of the child
---            groups, the records of the add groups, and the items, in that order
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, settle[],
+--            fetched[], sent[], add groups[], counters[], info, child groups[], group, peek}; 2: the records of the child
+--            groups; 3: the records of the add groups; 4 and on: the items
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce}, first record of each lease...}
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
@@ -74,16 +74,14 @@ local function exchange(keys, args)
   if kept then return repeat_answer(S, kept, incarnation) end
 
   S.looked, S.wake_lanes, S.incarnation, S.given_back = 0, {}, incarnation, 0
-  local child_records = 0
-  for _, g in ipairs(h.children) do child_records = child_records + #g[5] end
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
   local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group)
   Lease.fetched(S, incarnation, h.fetched)
   Lease.sent(S, h.sent)
   Lease.reclaim(S, h.strikes)
   Queue.due(S)
-  local child_outcomes = Adding.add(S, h.children, args, 2, false, lost)
-  local add_outcomes, room = Adding.add(S, h.add, args, 2 + child_records, true, {})
+  local child_outcomes = Adding.add(S, h.children, args[2], false, lost)
+  local add_outcomes, room = Adding.add(S, h.add, args[3], true, {})
   Adding.counters(S, h.counters)
   Host.wake_due(S)
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
@@ -113,7 +111,11 @@ local function exchange(keys, args)
   elseif h.peek then
     ready_in = paused == '' and Lease.more(S, info, selection) and 0 or Lease.ready_in(S) or -1
   end
-  if #ids > 0 then paused = '' end
+  if #ids > 0 then
+    paused = ''
+  elseif paused == '' and h.want > 0 and not selection.lanes then
+    paused = Lane.shut(S, selection.stage)
+  end
   local open = open_of(S, selection)
   finish(S)
   keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})

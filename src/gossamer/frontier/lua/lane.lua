@@ -102,6 +102,31 @@ function Lane.closed(S, lane)
   return reason
 end
 
+-- Why some lane of a stage may not serve, or ''. Lanes that may not serve stand in no sorted set, so they are looked for
+-- here: paused ones once per policy stamp, held groups each time (there are few).
+function Lane.shut(S, stage)
+  local known = S.config.shut
+  if not known then
+    known = {}
+    S.config.shut = known
+    for _, id in ipairs(call('HKEYS', S.b .. K.lane_policy)) do
+      local lane = Lane.by_id(S, id)
+      local group = lane and Lane.group(S, lane.group)
+      local reason = lane and (lane.paused ~= '' and lane.paused or group and group.paused) or ''
+      if reason ~= '' then known[lane.stage] = reason end
+    end
+  end
+  if known[stage] then return known[stage] end
+  local held = call('HGETALL', S.b .. K.group_held)
+  for i = 1, #held, 2 do
+    for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. held[i])) do
+      local lane = Lane.by_id(S, id)
+      if lane and lane.stage == stage then return held[i + 1] end
+    end
+  end
+  return ''
+end
+
 -- Holds a group for a cause that passes by itself (a full stream, a page limit).
 function Lane.hold(S, group, reason)
   call('HSET', S.b .. K.group_held, group, reason)

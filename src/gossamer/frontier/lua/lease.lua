@@ -80,6 +80,8 @@ end
 function Lease.reclaim(S, strikes_max)
   local due = call('ZRANGEBYSCORE', S.b .. K.deadlines, '-inf', S.now, 'LIMIT', 0, RECLAIM_MAX)
   if #due == 0 then return end
+  -- In the order in which they were first leased; equal deadlines come sorted as text.
+  table.sort(due, function(a, b) return tonumber(a) < tonumber(b) end)
   local raws = call('HMGET', S.b .. K.leases, unpack(due))
   local marks = call('HMGET', S.b .. K.marks, unpack(due))
   for i, id in ipairs(due) do
@@ -324,6 +326,28 @@ function Lease.taste(S, call_info, selection, taken)
   return false
 end
 
+-- The first `want` lanes of a tier that may serve now, and why another may not, if so.
+local function tier_lanes(S, stage, tier, want)
+  local key, list, index, reason = S.b .. K.active .. stage .. ':' .. tier, {tier = tier}, 0, nil
+  while #list < want do
+    local page = call('ZRANGE', key, index, index + want - 1, 'WITHSCORES')
+    if #page == 0 then return list, reason end
+    for i = 1, #page, 2 do
+      local lane = Lane.by_id(S, page[i])
+      local closed = lane and Lane.closed(S, lane) or 'gone'
+      if closed == '' then
+        list[#list + 1] = {lane, tonumber(page[i + 1])}
+        index = index + 1
+      else
+        reason = closed
+        if lane then Lane.deactivate(S, lane) else call('ZREM', key, page[i]) end
+      end
+    end
+  end
+  list.cut = true
+  return list, reason
+end
+
 -- Lanes that may serve now, by tier: {{tier, {{lane, pass}}}}; and why none may, if so.
 local function candidates(S, selection, want)
   local tiers, reason = {}, ''
@@ -353,22 +377,8 @@ local function candidates(S, selection, want)
     return tiers, reason
   end
   for _, tier in ipairs(call('ZRANGE', S.b .. K.tiers .. selection.stage, 0, -1)) do
-    local key, list, index = S.b .. K.active .. selection.stage .. ':' .. tier, {}, 0
-    while #list < want do
-      local page = call('ZRANGE', key, index, index + want - 1, 'WITHSCORES')
-      if #page == 0 then break end
-      for i = 1, #page, 2 do
-        local lane = Lane.by_id(S, page[i])
-        local closed = lane and Lane.closed(S, lane) or 'gone'
-        if closed == '' then
-          list[#list + 1] = {lane, tonumber(page[i + 1])}
-          index = index + 1
-        else
-          reason = closed
-          if lane then Lane.deactivate(S, lane) else call('ZREM', key, page[i]) end
-        end
-      end
-    end
+    local list, closed = tier_lanes(S, selection.stage, tier, want)
+    reason = closed or reason
     tiers[#tiers + 1] = list
   end
   return tiers, reason
@@ -445,7 +455,13 @@ function Lease.take(S, selection, want)
         for _, entry in ipairs(rest) do any = any or entry.share > 0 end
         if not any then break end
       end
+      rest.tier, rest.cut = list.tier, list.cut
       list = rest
+      -- Only as many lanes were looked up as requests are wanted; if those had less, the next ones come before other tiers.
+      if #list == 0 and list.cut and taken.n < want then
+        list = tier_lanes(S, selection.stage, list.tier, want)
+        for _, entry in ipairs(list) do entry.room = lane_room(S, entry[1]) end
+      end
     end
     if taken.n >= want or S.looked >= LOOK_MAX then break end
   end

@@ -4,7 +4,7 @@
 -- first, in LIFO lanes too). A ring is the list of hosts with work at one priority of one lane. A host with
 -- work stands in the ring exactly once, or is parked (host.lua).
 --
--- A record starts with a kind byte: 0 = never leased: fingerprint (8 bytes), payload; 1 = leased before:
+-- A record starts with a kind byte: 0 (2: unfiltered) = never leased: fingerprint (8 bytes), payload; 1 = leased before:
 -- id (two 4-byte halves), attempts (4), strikes (1), and the first record. Only this file and lease.lua look inside.
 
 local Queue = {}
@@ -23,7 +23,8 @@ end
 -- Whether a record is one of ours: anything else in a queue becomes a dead letter.
 local function sound(record)
   local kind, length = byte(record), #record
-  return (kind == 0 and length >= 9) or (kind == 1 and length >= 23 and byte(record, 15) == 0)
+  if kind == 1 then kind, length = byte(record, 15), length - 14 end
+  return (kind == 0 or kind == 2) and length >= 9
 end
 
 local function place(lane_id, priority, host)
@@ -63,9 +64,9 @@ function Queue.push_front(S, lane, priority, host, record)
 end
 
 function Queue.delay(S, lane, priority, host, record, due)
-  -- The number makes equal records distinct members.
+  -- The number makes equal records distinct members, and keeps those of the same moment in order.
   S.m.id = S.m.id + 1
-  call('ZADD', S.b .. K.delayed, due, pack({lane.id, host, priority, record, S.m.id}))
+  call('ZADD', S.b .. K.delayed, due, pack(S.m.id, {lane.id, host, priority, record}))
   journal(S, {lane.name, host, priority, record, due})
 end
 
@@ -75,7 +76,7 @@ function Queue.due(S)
   if #due == 0 then return end
   call('ZREM', S.b .. K.delayed, unpack(due))
   for _, raw in ipairs(due) do
-    local v = unpack_msg(raw)
+    local _, v = unpack_msg(raw)
     local lane = Lane.by_id(S, v[1])
     if lane then
       count(S, lane.id .. '|d', -1)

@@ -1,16 +1,19 @@
--- scan: pages through what a snapshot needs. `begin` and each page keep a journal of all that is queued anew
--- meanwhile; `journal` pages through that, `end` stops it.
+-- scan: pages through what a snapshot needs. `begin` starts a journal of all that is queued anew meanwhile, each page keeps
+-- it for another while, `journal` pages through it, `end` stops it when no other snapshot needs it.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {what (begin|leased|delayed|suspect|hosts|list|journal|end), cursor, limit, key, keep_ms}
--- Returns {msgpack {cursor ('' at the end), heads[], now}, records...}; heads: leased, suspect, journal {lane, host, priority, due
---            ms or 0}, delayed likewise, hosts {name, blocked ms, why, paused, crawl delay, policy or false}
+-- ARGV    1: msgpack {what (begin|leased|delayed|suspect|hosts|list|dead|journal|end), cursor, limit, key, keep_ms, snapshot
+--            (its name; '' for a page without a journal)}
+-- Returns {msgpack {cursor ('' at the end), heads[], now, length of the journal}, records...}; heads: leased, suspect, delayed,
+--            list, journal {lane, host, priority, due ms or 0, id or 0, attempts, strikes}, hosts {name, blocked ms, why,
+--            paused, crawl delay, policy or false}, dead {id, group, lane, host, priority, attempts, strikes, reason,
+--            detail, at ms}
 -- Cost    O(limit)
 
 local function scan_lease(S, heads, records, id, v)
   local lane = v[1] ~= '' and Lane.by_id(S, v[1])
   if lane then
-    heads[#heads + 1] = {lane.name, v[2], v[3], 0}
+    heads[#heads + 1] = {lane.name, v[2], v[3], 0, tonumber(id), v[4], v[5]}
     records[#records + 1] = v[9]
   end
 end
@@ -26,11 +29,11 @@ end
 function Scans.delayed(S, h, heads, records)
   local page = call('ZSCAN', S.b .. K.delayed, h.cursor, 'COUNT', h.limit)
   for i = 1, #page[2], 2 do
-    local v = unpack_msg(page[2][i])
+    local _, v = unpack_msg(page[2][i])
     local lane = Lane.by_id(S, v[1])
     if lane then
-      local _, _, _, first = parts(v[4])
-      heads[#heads + 1] = {lane.name, v[2], v[3], tonumber(page[2][i + 1])}
+      local id, attempts, strikes, first = parts(v[4])
+      heads[#heads + 1] = {lane.name, v[2], v[3], tonumber(page[2][i + 1]), id, attempts, strikes}
       records[#records + 1] = first
     end
   end
@@ -57,7 +60,7 @@ function Scans.hosts(S, h, heads)
 end
 
 -- One queue, from the end that does not move under the reader: pops happen at the left of FIFO lists (so it is read from
--- the right) and at the right of LIFO lists (so it is read from the left).
+-- the right, newest first) and at the right of LIFO lists (so it is read from the left).
 function Scans.list(S, h, heads, records)
   local kind, lane_id, priority, host = string.match(h.key, '^([qf]):(%d+):(-?%d+):(.*)$')
   local lane = kind and Lane.by_id(S, lane_id)
@@ -67,11 +70,13 @@ function Scans.list(S, h, heads, records)
   if lane.lifo and kind == 'q' then
     page = call('LRANGE', key, at, at + h.limit - 1)
   else
-    page = call('LRANGE', key, -at - h.limit, -at - 1)
+    local up = call('LRANGE', key, -at - h.limit, -at - 1)
+    page = {}
+    for i = #up, 1, -1 do page[#page + 1] = up[i] end
   end
   for _, record in ipairs(page) do
-    local _, _, _, first = parts(record)
-    heads[#heads + 1] = {lane.name, host, tonumber(priority), 0}
+    local id, attempts, strikes, first = parts(record)
+    heads[#heads + 1] = {lane.name, host, tonumber(priority), 0, id, attempts, strikes}
     records[#records + 1] = first
   end
   return #page < h.limit and '' or format('%d', at + h.limit)
@@ -82,27 +87,56 @@ function Scans.journal(S, h, heads, records)
   local page = call('LRANGE', S.b .. K.journal, at, at + h.limit - 1)
   for _, raw in ipairs(page) do
     local v = unpack_msg(raw)
-    local _, _, _, first = parts(v[4])
-    heads[#heads + 1] = {v[1], v[2], tonumber(v[3]), v[5] or 0}
+    local id, attempts, strikes, first = parts(v[4])
+    heads[#heads + 1] = {v[1], v[2], tonumber(v[3]), v[5] or 0, id, attempts, strikes}
     records[#records + 1] = first
   end
   return #page < h.limit and '' or format('%d', at + h.limit)
+end
+
+function Scans.dead(S, h, heads, records)
+  local page = call('HSCAN', S.b .. K.dead, h.cursor, 'COUNT', h.limit)
+  for i = 1, #page[2], 2 do
+    local v = unpack_msg(page[2][i + 1])
+    heads[#heads + 1] = {tonumber(page[2][i]), v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9]}
+    records[#records + 1] = v[11]
+  end
+  return page[1] == '0' and '' or page[1]
+end
+
+-- The journal lasts as long as the longest of the snapshots that run.
+local function keep_journal(S)
+  local key = S.b .. K.snapshots
+  call('ZREMRANGEBYSCORE', key, '-inf', S.now)
+  local last = call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  if last[2] then
+    call('HSET', S.b .. K.meta, 'snap', last[2])
+  else
+    call('HDEL', S.b .. K.meta, 'snap')
+    call('UNLINK', S.b .. K.journal)
+  end
 end
 
 local function scan(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
   local h = unpack_msg(args[1])
-  if h.what == 'end' then
-    call('HDEL', S.b .. K.meta, 'snap')
-    call('UNLINK', S.b .. K.journal)
-    return {pack({'', {}, S.now})}
+  if h.what ~= 'begin' and h.what ~= 'end' and not Scans[h.what] then return fail('SNAPSHOT', 'has no part ' .. h.what) end
+  if h.snapshot ~= '' then
+    local key = S.b .. K.snapshots
+    local until_ms = tonumber(call('ZSCORE', key, h.snapshot))
+    if h.what == 'end' then
+      call('ZREM', key, h.snapshot)
+    elseif h.what == 'begin' or (until_ms and until_ms > S.now) then
+      call('ZADD', key, S.now + h.keep_ms, h.snapshot)
+    else
+      return fail('SNAPSHOT', 'was silent too long, and what moved meanwhile is not known. Export again')
+    end
+    keep_journal(S)
   end
-  call('HSET', S.b .. K.meta, 'snap', S.now + h.keep_ms)
-  if h.what == 'begin' then return {pack({'', {}, S.now})} end
-  local heads, records = {}, {''}
-  local cursor = Scans[h.what](S, h, heads, records)
-  records[1] = pack({cursor, heads, S.now})
+  local heads, records, cursor = {}, {''}, ''
+  if Scans[h.what] then cursor = Scans[h.what](S, h, heads, records) end
+  records[1] = pack({cursor, heads, S.now, call('LLEN', S.b .. K.journal)})
   return records
 end
 

@@ -267,11 +267,12 @@ function Kinds.bloom.purge(book, budget)
 end
 
 -- rolling and hits: the hash at `key` has g (number of the newest generation), at (when it began), o (the oldest that
--- may still exist). Generation g is an exact memory at `key:<g>`.
+-- may still exist), w (the newest that was written to). Generation g is an exact memory at `key:<g>`.
 
 function Kinds.rolling.open(book)
-  local v = call('HMGET', book.key, 'g', 'at', 'o')
+  local v = call('HMGET', book.key, 'g', 'at', 'o', 'w')
   book.g, book.at, book.oldest = tonumber(v[1]) or 1, tonumber(v[2]), tonumber(v[3]) or 1
+  book.written = tonumber(v[4]) or book.g
   if not book.at then
     book.at, book.changed = book.now, true
   end
@@ -305,12 +306,10 @@ function Kinds.rolling.turn(book)
   -- no longer asked.
   local budget = 64
   while book.oldest < keep and budget > 0 do
-    if call('EXISTS', book.key .. ':' .. book.oldest) == 0 then
-      if keep - book.oldest > 64 and book.g - book.oldest > 2 * GENERATIONS + 64 then
-        book.oldest = keep
-      else
-        book.oldest = book.oldest + 1
-      end
+    if book.oldest > book.written then
+      book.oldest = keep
+    elseif call('EXISTS', book.key .. ':' .. book.oldest) == 0 then
+      book.oldest = book.oldest + 1
     elseif Exact.purge(book.key .. ':' .. book.oldest, budget) then
       book.sets[book.oldest] = nil
       book.oldest = book.oldest + 1
@@ -330,6 +329,7 @@ end
 
 function Kinds.rolling.add(book, fp)
   if book.policy.window_count > 0 then Kinds.rolling.turn(book) end
+  if book.written < book.g then book.written, book.changed = book.g, true end
   for g = book.g - 1, book.from, -1 do
     local set = generation(book, g)
     if set.n > 0 and Exact.has(set, fp) then
@@ -345,7 +345,7 @@ end
 
 function Kinds.rolling.save(book)
   for _, set in pairs(book.sets) do Exact.save(set) end
-  if book.changed then call('HSET', book.key, 'g', book.g, 'at', book.at, 'o', book.oldest) end
+  if book.changed then call('HSET', book.key, 'g', book.g, 'at', book.at, 'o', book.oldest, 'w', book.written) end
 end
 
 function Kinds.rolling.count(book)
@@ -369,7 +369,7 @@ function Kinds.rolling.forget(book, fp)
 end
 
 function Kinds.rolling.purge(book, budget)
-  for g = book.oldest, book.g do
+  for g = book.oldest, min(book.g, book.written) do
     if call('EXISTS', book.key .. ':' .. g) == 1 and not Exact.purge(book.key .. ':' .. g, budget) then return false end
   end
   call('UNLINK', book.key)

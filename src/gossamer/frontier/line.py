@@ -1,0 +1,107 @@
+"""The lines of a snapshot file: what each kind looks like, and back. Pure.
+
+One JSON object per line. The first is the header; every other has a `type`. Names of fields are those of the model; times are
+seconds since 1970, fingerprints 16 hexadecimal digits. A payload of our codec stands in its readable form under `request` or
+`value`, any other as base64 under `payload`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from gossamer.errors import DecodingError, EncodingError, SnapshotError
+from gossamer.frontier import codec
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
+
+FORMAT = 1
+
+
+def payload_json(payload: bytes) -> dict[str, Any]:
+    """The payload under the name that says how it was written; what does not come back the same is written as bytes."""
+    readers = (("request", codec.decode_request, codec.encode_request), ("value", codec.decode, codec.encode))
+    for name, decode, encode in readers:
+        try:
+            value = decode(payload)
+            if encode(value) == payload:
+                return {name: codec.to_json(value)}
+        except (DecodingError, EncodingError):
+            continue
+    return {"payload": b64encode(payload).decode()}
+
+
+def payload_from(line: Mapping[str, Any]) -> bytes:
+    if "request" in line:
+        fields = codec.from_json(line["request"])
+        if not isinstance(fields, dict):
+            raise SnapshotError("`request` is not an object")
+        return codec.encode_request(fields)
+    if "value" in line:
+        return codec.encode(codec.from_json(line["value"]))
+    return b64decode(line["payload"], validate=True)
+
+
+def fingerprint_text(number: int) -> str:
+    return f"{number:016x}"
+
+
+def signed_from(text: str) -> str:
+    """The signed decimal text under which the server remembers a fingerprint."""
+    number = int(text, 16)
+    if not 0 <= number < 2**64:
+        raise ValueError(f"fingerprint {text!r} has more than 64 bits")
+    return str(number if number < 2**63 else number - 2**64)
+
+
+def unsigned_text(signed: str) -> str:
+    return fingerprint_text(int(signed) % 2**64)
+
+
+def host_policy(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored table of a host policy as the model's fields."""
+    seconds = ("delay", "min_delay", "max_delay", "block_base", "block_max")
+    return {
+        **{name: table[name] / 1000 for name in seconds},
+        **{name: table[name] for name in ("concurrency", "adaptive", "target")},
+    }
+
+
+def host_policy_from(fields: Mapping[str, Any]) -> HostPolicy:
+    return HostPolicy(**fields)
+
+
+def group_policy(table: Mapping[str, Any]) -> dict[str, Any]:
+    policy = GroupPolicy(
+        max_queued=table["max_queued"],
+        max_pages=table["max_pages"],
+        delay=table["delay"] / 1000,
+        concurrency=table["concurrency"],
+        start=table["start"],
+        tasks=tuple(table["tasks"].split("\n")) if table["tasks"] else (),
+        max_items=table["max_items"],
+        max_dead=table["max_dead"],
+    )
+    return {**asdict(policy), "tasks": list(policy.tasks)}
+
+
+def group_policy_from(fields: Mapping[str, Any]) -> GroupPolicy:
+    return GroupPolicy(**{**fields, "tasks": tuple(fields.get("tasks", ()))})
+
+
+def lane_policy(table: Mapping[str, Any]) -> dict[str, Any]:
+    seen = table["seen"]
+    return {
+        **{name: table[name] for name in ("order", "tier", "weight", "max_queued", "max_leased", "stage")},
+        "seen": {
+            **{name: seen[name] for name in ("kind", "scope", "capacity", "error", "window_count")},
+            "window": seen["window"] / 1000,
+        },
+    }
+
+
+def lane_policy_from(fields: Mapping[str, Any]) -> LanePolicy:
+    seen = dict(fields["seen"])
+    policy = SeenPolicy(**{**seen, "kind": SeenKind(seen["kind"]), "scope": SeenScope(seen["scope"])})
+    return LanePolicy(**{**fields, "order": Order(fields["order"]), "seen": policy})

@@ -1,0 +1,205 @@
+-- restore: puts what a snapshot read back, line by line. Lines up to the one that was restored here before are left out, so
+-- that a restore that broke off may begin again from the first line.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {snapshot, upto (line), entries[]}; then one record per entry ('' where it needs none). Entries, each after
+--            its line: request {state, lane, host, priority, due ms, filtered, fingerprint, attempts, strikes}; dead {group,
+--            lane, host, priority, attempts, strikes, reason, detail, at ms}; memory {name, policy}; seen {name,
+--            fingerprints[], began ms, generations behind}; forgotten {name, fingerprints[]}; layers {name, flat state};
+--            bits {name, layer, segment, offset}; counts {fields, lane or false}; counters {group, flat}; round {group, round,
+--            start, home}; item {group}
+-- Returns letters: r restored, k known already, s restored before, u names a lane or memory that is not there; without
+--            entries the line up to which was restored
+-- Cost    O(entries)
+
+local Restores = {}
+
+-- As Queue.push, in the order in which a snapshot reads: from the end of a FIFO queue to its head.
+local function push_back(S, lane, priority, host, record)
+  local spot = place(lane.id, priority, host)
+  local length = call(lane.lifo and 'RPUSH' or 'LPUSH', S.b .. K.queue .. spot, record)
+  if length == 1 and not in_front(S, spot) then enter_ring(S, lane, priority, host) end
+  journal(S, {lane.name, host, priority, record})
+end
+
+function Restores.request(S, e, record)
+  local state, lane, host, priority, due, filtered, fp = e[3], Lane.by_name(S, e[4]), e[5], e[6], e[7], e[8], e[9]
+  if not lane or lane.closed then return 'u' end
+  local book = filtered and Seen.of(S, lane)
+  -- A bloom may take a new one for known: rather twice than never.
+  if book and not book.kind.add(book, fp) and lane.seen.kind ~= 'bloom' then return 'k' end
+  if e[10] > 0 then
+    S.m.id = S.m.id + 1
+    record = again(S.m.id, e[10], e[11], record)
+  end
+  if due > S.now then
+    Queue.delay(S, lane, priority, host, record, due)
+    count(S, lane.id .. '|d', 1)
+  else
+    if state == 'queued' then
+      push_back(S, lane, priority, host, record)
+    elseif state == 'new' or state == 'delayed' then
+      Queue.push(S, lane, priority, host, {record})
+    else
+      Queue.push_front(S, lane, priority, host, record)
+    end
+    count(S, lane.id .. '|q', 1)
+  end
+  open_change(S, lane.group, 1)
+  return 'r'
+end
+
+function Restores.dead(S, e, record)
+  local dead = bury(S, e[3], e[4], {'', e[5], e[6], e[7], e[8], '', '', 0, record}, 0, e[9], e[10])
+  local v = unpack_msg(call('HGET', S.b .. K.dead, dead))
+  v[9] = e[11]
+  call('HSET', S.b .. K.dead, dead, pack(v))
+  call('ZADD', S.b .. K.dead_order .. e[3], e[11], dead)
+  return 'r'
+end
+
+-- The memory called `name`, opened once per call; nil if there is none.
+local function memory(S, name, policy)
+  S.books = S.books or {}
+  local book = S.books[name]
+  if book then return book end
+  local number = call('HGET', S.b .. K.seen_names, name)
+  if not number then
+    if not policy then return nil end
+    number = call('HINCRBY', S.b .. K.meta, 'book', 1)
+    call('HSET', S.b .. K.seen_names, name, number)
+    call('HSET', S.b .. K.seen_policy, number, pack(policy))
+    if policy.kind == 'rolling' or policy.kind == 'hits' then
+      -- Room below the newest generation for those that are older.
+      call('HSET', S.b .. K.seen .. number, 'g', GENERATIONS + 1, 'at', S.now, 'o', 1, 'w', GENERATIONS + 1)
+    end
+  end
+  policy = policy or unpack_msg(call('HGET', S.b .. K.seen_policy, number))
+  book = Seen.open(S.b .. K.seen .. number, policy, S.now)
+  S.books[name] = book
+  return book
+end
+
+function Restores.memory(S, e)
+  memory(S, e[3], e[4])
+  return 'r'
+end
+
+function Restores.seen(S, e)
+  local book = memory(S, e[3])
+  if not book then return 'u' end
+  local set
+  if book.policy.kind == 'exact' then
+    set = book
+  else
+    local behind = e[6]
+    if book.policy.window > 0 then behind = max(0, ceil((book.at - e[5]) / (book.policy.window / GENERATIONS))) end
+    if behind > GENERATIONS then return 'k' end
+    set = generation(book, max(book.from, book.g - behind))
+  end
+  for _, fp in ipairs(e[4]) do
+    if set == book or not book.kind.has(book, fp) then Exact.add(set, fp) end
+  end
+  return 'r'
+end
+
+function Restores.forgotten(S, e)
+  local book = memory(S, e[3])
+  if not book then return 'u' end
+  for _, fp in ipairs(e[4]) do
+    if call('SADD', book.key .. ':f', fp) == 1 then book.forgotten, book.changed = book.forgotten + 1, true end
+  end
+  return 'r'
+end
+
+function Restores.layers(S, e)
+  local book = memory(S, e[3])
+  if not book then return 'u' end
+  local state = {}
+  for i = 1, #e[4], 2 do state[e[4][i]] = tonumber(e[4][i + 1]) end
+  while book.layers < (state.layers or 1) do
+    call('HSET', book.key, 'n' .. book.layers, book.last)
+    book.layers, book.last = book.layers + 1, 0
+    book.shapes[book.layers] = layer_shape(book, book.layers)
+  end
+  book.n, book.changed = book.n + (state.n or 0), true
+  for i = 1, state.layers or 1 do
+    local more = state['n' .. i] or 0
+    if i == book.layers then book.last = book.last + more else call('HINCRBY', book.key, 'n' .. i, more) end
+  end
+  return 'r'
+end
+
+function Restores.bits(S, e, bytes)
+  local book = memory(S, e[3])
+  if not book or not book.shapes[e[4]] then return 'u' end
+  local key = book.key .. ':' .. e[4] .. ':' .. e[5]
+  if call('EXISTS', key) == 0 then call('SETBIT', key, book.shapes[e[4]].bits - 1, 0) end
+  local old, out = call('GETRANGE', key, e[6], e[6] + #bytes - 1), {}
+  for i = 1, #bytes do out[i] = string.char(bit.bor(byte(bytes, i), byte(old, i) or 0)) end
+  call('SETRANGE', key, e[6], table.concat(out))
+  return 'r'
+end
+
+function Restores.counts(S, e)
+  local prefix = e[4]
+  if prefix then
+    local lane = Lane.by_name(S, prefix)
+    if not lane then return 'u' end
+    prefix = lane.id .. '|'
+  else
+    prefix = ''
+  end
+  for i = 1, #e[3], 2 do count(S, prefix .. e[3][i], e[3][i + 1]) end
+  return 'r'
+end
+
+function Restores.counters(S, e)
+  for i = 1, #e[4], 2 do call('HINCRBYFLOAT', S.b .. K.counters .. e[3], e[4][i], e[4][i + 1]) end
+  return 'r'
+end
+
+-- A start that was leased when the snapshot was taken is owed again.
+function Restores.round(S, e)
+  local group, round, start, home = e[3], e[4], e[5], e[6]
+  local now = tonumber(call('HGET', S.b .. K.rounds, group)) or 0
+  if round < now then return 'k' end
+  call('HSET', S.b .. K.rounds, group, round)
+  local raw = home and call('HGET', S.b .. K.starts, group)
+  if raw then
+    local v = unpack_msg(raw)
+    local state = start == 'done' and 'done' or 'owed'
+    if round > v[1] or state == 'done' then
+      if v[2] ~= 'done' and state == 'done' then open_change(S, group, -1) end
+      if v[2] == 'done' and state ~= 'done' then open_change(S, group, 1) end
+      call('HSET', S.b .. K.starts, group, pack({round, state, '', 0}))
+    end
+  end
+  return 'r'
+end
+
+function Restores.item(S, e, data)
+  call('XADD', S.b .. K.items .. e[3], '*', 'd', data)
+  return 'r'
+end
+
+local function restore(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local before = tonumber(call('HGET', S.b .. K.restored, h.snapshot)) or 0
+  if #h.entries == 0 and h.upto <= before then return format('%d', before) end
+  local letters = {}
+  for i, e in ipairs(h.entries) do
+    letters[i] = e[1] <= before and 's' or Restores[e[2]](S, e, args[i + 1])
+  end
+  Seen.save(S)
+  S.books = nil
+  if h.upto > before then call('HSET', S.b .. K.restored, h.snapshot, h.upto) end
+  S.changed = true
+  finish(S)
+  if #h.entries == 0 then return format('%d', max(before, h.upto)) end
+  return table.concat(letters)
+end
+
+register('restore', restore)
