@@ -43,8 +43,8 @@ class Scale(NamedTuple):
     queued: int = 100_000
     seen: tuple[int, ...] = (1_000_000, 10_000_000)
     probes: int = 300_000
-    job_seconds: float = 250
-    levels: tuple[tuple[int, float], ...] = ((1_000_000, 30), (10_000_000, 200))
+    job_seconds: float = 240
+    levels: tuple[tuple[int, float], ...] = ((1_000_000, 60), (10_000_000, 330))
     probe: int = 4_000
     probe_rounds: int = 7
     blocked: int = 100_000
@@ -52,7 +52,7 @@ class Scale(NamedTuple):
 
 QUICK = Scale(
     seconds=50, theirs=480, ours=4_800, rounds=2, rounds_of_four=1, broad_rounds=0, queued=10_000, seen=(100_000,),
-    probes=20_000, job_seconds=12, levels=((100_000, 5),), probe=1_000, probe_rounds=3, blocked=5_000,
+    probes=20_000, job_seconds=12, levels=((100_000, 8),), probe=1_000, probe_rounds=3, blocked=5_000,
 )  # fmt: skip
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import signal
+import time
 from collections.abc import Iterable
 from functools import partial
+from math import inf
 from statistics import median
 from typing import NamedTuple
 
@@ -20,7 +23,7 @@ from gossamer.settings import load
 from gossamer.testing.servers import Server
 
 SMALL = 10_000
-FILL_BATCH = 1_000
+FILL_BATCH, FILL_RUN = 1_000, 100
 BLOCK_SECONDS = 86_400.0
 SITE = Site(hosts=1000)
 ONE_HOST = Site(hosts=1)
@@ -38,33 +41,40 @@ class Growth(NamedTuple):
     server_times: float
 
 
-def fill(url: str, first: int, count: int, site: Site = SITE) -> None:
-    """Queue so many requests as fast as one client can; their fingerprints are random, their payloads of true size."""
+def fill(url: str, first: int, count: int, site: Site = SITE, end: float = inf) -> int:
+    """Queue so many requests as fast as one client can, until the end given (monotonic time); answers how many. Their
+    fingerprints are random, their payloads of true size, and a call holds few hosts."""
     settings = load({"GOSSAMER_URL": url, "GOSSAMER_CRAWL": "bench"})
-    bits = random.Random(first).getrandbits
+    bits = random.Random(f"{first} {count}").getrandbits
     head, _, tail = encode_request(FIELDS | {"url": site.url(0)}).partition(b"00000000-")
     hosts = [f"forum{number:05d}.example.com" for number in range(site.hosts)]
     with ValkeyFrontier.open(settings, host=NO_LIMIT) as frontier:
         for start in range(first, first + count, FILL_BATCH):
+            if time.monotonic() > end:
+                return start - first
             frontier.add(
                 [
                     Request(
-                        bits(64), hosts[n // site.run % site.hosts], LANE, b"%s%08d-%s" % (head, n % 10**8, tail)
+                        bits(64), hosts[n // FILL_RUN % site.hosts], LANE, b"%s%08d-%s" % (head, n % 10**8, tail)
                     )
                     for n in range(start, min(start + FILL_BATCH, first + count))
                 ]
             )  # fmt: skip
+    return count
 
 
-def _fill_share(share: tuple[str, int, int]) -> None:
-    fill(*share)
+def _fill_share(share: tuple[str, int, int, float]) -> int:
+    # Ctrl-C is the parent's to handle; it ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    url, first, count, end = share
+    return fill(url, first, count, end=end)
 
 
-def fill_with_two(url: str, first: int, count: int) -> None:
+def fill_with_two(url: str, first: int, count: int, end: float = inf) -> int:
     """The same from two processes: one alone leaves the server waiting."""
     half = count // 2
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.map(_fill_share, [(url, first, half), (url, first + half, count - half)])
+        return sum(pool.map(_fill_share, [(url, first, half, end), (url, first + half, count - half, end)]))
 
 
 class Probe:
@@ -102,7 +112,8 @@ def compare(case: str, small: Probe, large: Probe, rounds: int, count: int) -> l
 
 
 def queued(levels: Iterable[tuple[int, float]], rounds: int, count: int, progress: Progress) -> list[Growth]:
-    """At each level (how many queued, about how many seconds it takes to get there) against SMALL."""
+    """At each level (how many queued, and how many seconds it may take to get there) against SMALL. Where the time does
+    not suffice, the level reached is measured instead, and named."""
     rows = []
     with start_server() as few, start_server() as many:
         small, large = Probe(few, SITE), Probe(many, SITE)
@@ -111,11 +122,11 @@ def queued(levels: Iterable[tuple[int, float]], rounds: int, count: int, progres
         rows += compare(f"{SMALL:,} queued, the same twice", small, large, rounds, count)
         filled = SMALL
         for level, seconds in levels:
-            if not progress.time_for(f"growth: {level:,} queued", seconds):
-                continue
-            fill_with_two(many.url, filled, level - filled)
-            filled = level
-            rows += compare(f"{level:,} queued", small, large, rounds, count)
+            progress.step(f"growth: {level:,} queued")
+            filled += fill_with_two(many.url, filled, level - filled, time.monotonic() + min(seconds, progress.left))
+            if filled < level:
+                progress.leave_out(f"growth: {level:,} queued; {filled:,} are")
+            rows += compare(f"{filled:,} queued", small, large, rounds, count)
         small.peer.close()
         large.peer.close()
     return rows

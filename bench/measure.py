@@ -68,9 +68,16 @@ def middle(costs: Sequence[Cost]) -> Cost:
 
 
 def used_memory(server: Server) -> int:
-    """Bytes of the data alone: without the buffers of clients and of the log."""
-    memory = server.info("memory")
-    return int(memory["used_memory"]) - int(memory["mem_aof_buffer"]) - int(memory["mem_clients_normal"])
+    """Bytes in use once they have come to rest: buffers of clients that left, and of the log, go within a moment."""
+    before = 0
+    for _ in range(50):
+        memory = server.info("memory")
+        now = int(memory["used_memory"]) - int(memory["mem_aof_buffer"])
+        if now == before:
+            break
+        before = now
+        time.sleep(0.1)
+    return now
 
 
 class Progress:
@@ -84,14 +91,6 @@ class Progress:
     def step(self, text: str) -> None:
         if not self._quiet:
             print(f"[{self.elapsed:4.0f} s] {text}", file=sys.stderr, flush=True)
-
-    def time_for(self, text: str, seconds: float) -> bool:
-        """Whether something of about so many seconds still fits; notes it as left out if not."""
-        if seconds <= self.left:
-            self.step(text)
-            return True
-        self.leave_out(text)
-        return False
 
     def leave_out(self, text: str) -> None:
         self.skipped.append(text)

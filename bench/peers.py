@@ -15,7 +15,7 @@ from scrapy_redis.scheduler import Scheduler
 
 from gossamer.frontier.codec import decode_request, encode_request
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import HostPolicy, LanePolicy, Request, Settlement, Token, fingerprint, host_of
+from gossamer.model import Feedback, HostPolicy, LanePolicy, Request, Settlement, Token, Verdict, fingerprint, host_of
 from gossamer.settings import load
 
 GROUP, LANE = "forum", "forum.post"
@@ -91,6 +91,8 @@ class ScrapyRedis:
 class Gossamer:
     """The frontier, from URLs and to the fields of requests, with the fingerprint of `gossamer.model`."""
 
+    feedback: Feedback | None = None
+
     def __init__(self, url: str, batch: int = 64, crawl: str = "bench", host: HostPolicy | None = None) -> None:
         self.batch = batch
         self.frontier = ValkeyFrontier.open(load({"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}), host=host)
@@ -127,22 +129,32 @@ class Gossamer:
 
     def _work(self, count: int, pages: Sequence[Sequence[Any]] | None) -> None:
         settle: list[Settlement] = []
+        sent: list[Settlement] = []
         done = empty = 0
-        while done < count or settle:
-            answer = self.frontier.exchange(self.token, settle=settle, want=min(self.batch, count - done))
+        while done < count or settle or sent:
+            answer = self.frontier.exchange(
+                self.token, settle=settle, sent=[one.lease for one in sent], want=min(self.batch, count - done)
+            )
             self.token = self.token.next()
-            settle = []
+            taken = []
             for lease in answer.leases:
                 self.take(lease.payload)
                 links = () if pages is None else [self.request(link) for link in pages[done]]
-                settle.append(Settlement(lease, add=links))
+                taken.append(Settlement(lease, add=links, feedback=self.feedback))
                 done += 1
+            settle, sent = (sent, taken) if self.feedback else (taken, sent)
             empty = 0 if answer.leases else empty + 1
             if empty > EMPTY_MAX:
                 raise RuntimeError(f"nothing could be leased: {answer.hints}")
 
     def close(self) -> None:
         self.frontier.close()
+
+
+class GossamerTelling(Gossamer):
+    """The same, but told everything a worker can tell: each lease when it was sent, and how its host answered."""
+
+    feedback = Feedback(Verdict.OK, latency=0.2)
 
 
 class GossamerScrapyFingerprint(Gossamer):
@@ -179,6 +191,7 @@ class GossamerScrapy(Gossamer):
 PEERS: dict[str, type[Any]] = {
     "scrapy-redis": ScrapyRedis,
     "gossamer": Gossamer,
+    "gossamer, told sent and answered": GossamerTelling,
     "gossamer, Scrapy's fingerprint": GossamerScrapyFingerprint,
     "gossamer, Scrapy's requests": GossamerScrapy,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import secrets
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -65,14 +66,15 @@ def _their_queue(server: Server, site: Site, count: int, progress: Progress) -> 
     """The same commands that its scheduler sends, but many at once: one at a time takes minutes."""
     progress.step(f"memory: {count:,} queued on {site.hosts:,} hosts, scrapy-redis")
     server.call("FLUSHALL", "SYNC")
+    before = used_memory(server)
     peer = ScrapyRedis(server.url)
     queue, seen = peer.scheduler.queue, peer.scheduler.df
-    before = used_memory(server)
     with peer.server.pipeline(transaction=False) as pipe:
         for first in range(0, count, PIECE):
             for request in peer.ready(site.urls(first, min(PIECE, count - first))):
                 pipe.execute_command("ZADD", queue.key, -request.priority, queue._encode_request(request))
             pipe.execute()
+    peer.server.connection_pool.disconnect()
     alone = used_memory(server) - before
     with peer.server.pipeline(transaction=False) as pipe:
         for first in range(0, count, PIECE):
@@ -88,13 +90,14 @@ def _our_queue(server: Server, site: Site, count: int, progress: Progress) -> tu
     sizes = []
     for filtered in (False, True):
         server.call("FLUSHALL", "SYNC")
-        peer = Gossamer(server.url)
+        Gossamer(server.url).close()
         before = used_memory(server)
+        peer = Gossamer(server.url)
         for first in range(0, count, PIECE):
             requests = site.urls(first, min(PIECE, count - first))
             peer.add(requests) if filtered else peer.queue(requests)
-        sizes.append(used_memory(server) - before)
         peer.close()
+        sizes.append(used_memory(server) - before)
     return sizes[0], sizes[1]
 
 
@@ -113,24 +116,27 @@ def remembered(name: str, urls: int, probes: int, end: float) -> Remembered:
     """Load so many fingerprints into a memory of its own on a server of its own, and weigh it. TimeoutError when that is
     not done by the end given (monotonic time)."""
     with start_server() as server:
+        settings = load({"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": "bench"})
+        ValkeyFrontier.open(settings).close()
         before, cpu = used_memory(server), server_seconds(server)
         if name == HEX:
             _load_hex(server, urls, end)
             return Remembered(name, urls, (used_memory(server) - before) / urls, _per_url(server, cpu, urls))
         policy = policies(urls)[name]
-        with ValkeyFrontier.open(load({"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": "bench"})) as frontier:
+        with ValkeyFrontier.open(settings) as frontier:
             memory = Memory(frontier, policy)
-            before, cpu = used_memory(server), server_seconds(server)
             for _ in range(2 if policy.kind is SeenKind.HITS else 1):
                 for batch in fingerprints(1, urls, end):
                     memory.ask("mark", batch)
             spent = _per_url(server, cpu, urls)
             known = memory.count()
-            weight = (used_memory(server) - before) / known
-            if policy.kind is not SeenKind.BLOOM:
-                return Remembered(name, known, weight, spent)
+        weight = used_memory(server) - before
+        if policy.kind is not SeenKind.BLOOM:
+            return Remembered(name, known, weight / known, spent)
+        with ValkeyFrontier.open(settings) as frontier:
+            memory = Memory(frontier, policy)
             wrong = sum(memory.ask("probe", batch).count("y") for batch in fingerprints(2, probes, end))
-            return Remembered(name, urls, weight * known / urls, spent, wrong / probes, probes)
+        return Remembered(name, urls, weight / urls, spent, wrong / probes, probes)
 
 
 def _per_url(server: Server, since: float, urls: int) -> float:
@@ -142,11 +148,11 @@ class Memory:
 
     def __init__(self, frontier: ValkeyFrontier, policy: SeenPolicy) -> None:
         self._frontier, self._policy = frontier, seen_table(policy)
-        self._key, self._sequence = keys.seen_base("bench"), 0
+        self._key, self._incarnation, self._sequence = keys.seen_base("bench"), secrets.token_hex(8), 0
 
     def ask(self, action: str, batch: list[str]) -> str:
         self._sequence += 1
-        header = {"i": "bench", "s": self._sequence, "policy": self._policy, "fps": batch, "action": action}
+        header = {"i": self._incarnation, "s": self._sequence, "policy": self._policy, "fps": batch, "action": action}
         reply = self._frontier.connection.call(schema.function("mark"), [self._key], [ormsgpack.packb(header)])
         return text(reply)
 
@@ -161,8 +167,11 @@ def fingerprints(seed: int, count: int, end: float) -> Iterator[list[str]]:
 
 
 def _batches(count: int, end: float) -> Iterator[int]:
+    """TimeoutError at the end given, or as soon as it is plain that it will not do."""
+    begin = time.monotonic()
     for first in range(0, count, MARK_BATCH):
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end or (first > count / 20 and (now - begin) * count / first > end - begin):
             raise TimeoutError
         yield min(MARK_BATCH, count - first)
 

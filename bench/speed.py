@@ -49,11 +49,12 @@ class Row(NamedTuple):
 
 
 def contenders(theirs: int, ours: int) -> list[Contender]:
-    first, plain, fingerprint, requests = PEERS
+    theirs_name, plain, telling, fingerprint, requests = PEERS
     return [
-        Contender(first, 1, theirs),
+        Contender(theirs_name, 1, theirs),
         Contender(plain, 64, ours),
         Contender(plain, 16, ours),
+        Contender(telling, 64, ours),
         Contender(fingerprint, 64, ours // 2),
         Contender(requests, 64, ours // 2),
     ]
