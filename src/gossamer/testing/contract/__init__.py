@@ -8,24 +8,46 @@ A test module takes them all and says where they run:
     def crawl() -> Crawl: ...
 """
 
+from gossamer.testing.contract.bounded import TestBounded
+from gossamer.testing.contract.control import TestDropLane, TestPause, TestPolicies, TestServerTime, TestWorkers
 from gossamer.testing.contract.crawl import Crawl, Worker
+from gossamer.testing.contract.dead import TestDeadLetters
 from gossamer.testing.contract.fence import TestFencing
+from gossamer.testing.contract.input import TestBadInput, TestBadPolicies
 from gossamer.testing.contract.lost import TestNothingLost
 from gossamer.testing.contract.order import TestLanes, TestOrder
 from gossamer.testing.contract.page import TestAtomicPage
 from gossamer.testing.contract.poison import TestPoison
 from gossamer.testing.contract.polite import TestAdaptiveDelay, TestBlocks, TestPoliteness
+from gossamer.testing.contract.seen import TestEverySeenPolicy, TestRollingMemories, TestSeenMeansStored
+from gossamer.testing.contract.start import TestDrained, TestStartedOnce
+from gossamer.testing.contract.task import TestTasks
 
 __all__ = [
     "Crawl",
     "TestAdaptiveDelay",
     "TestAtomicPage",
+    "TestBadInput",
+    "TestBadPolicies",
     "TestBlocks",
+    "TestBounded",
+    "TestDeadLetters",
+    "TestDrained",
+    "TestDropLane",
+    "TestEverySeenPolicy",
     "TestFencing",
     "TestLanes",
     "TestNothingLost",
     "TestOrder",
+    "TestPause",
     "TestPoison",
+    "TestPolicies",
     "TestPoliteness",
+    "TestRollingMemories",
+    "TestSeenMeansStored",
+    "TestServerTime",
+    "TestStartedOnce",
+    "TestTasks",
+    "TestWorkers",
     "Worker",
 ]

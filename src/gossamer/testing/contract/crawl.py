@@ -151,7 +151,7 @@ class Crawl:
 
     def finish(self, worker: Worker | None = None, most: int = 10_000) -> list[str]:
         """Lease and settle whatever is ready, one after the other; the names in their order."""
-        worker, done = worker or self.worker(), []
+        worker, done = worker or self.worker(), list[str]()
         while len(done) < most and (leases := worker.lease(1)):
             done += names(leases)
             assert worker.settle(*leases) == [SettleOutcome.SETTLED]

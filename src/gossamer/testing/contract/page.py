@@ -62,7 +62,12 @@ class TestAtomicPage:
                        items=[b"item"])
             for page in pages[:3]
         ]  # fmt: skip
-        told: dict[str, Any] = {"settle": settle, "add": [crawl.request("made")], "counters": [Counter("g", "n", 1.0)], "want": 1}
+        told: dict[str, Any] = {
+            "settle": settle,
+            "add": [crawl.request("made")],
+            "counters": [Counter("g", "n", 1.0)],
+            "want": 1,
+        }
         first = crawl.frontier.exchange(worker.token, **told)
         before = crawl.frontier.counts()
         for _ in range(3):

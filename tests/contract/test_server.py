@@ -1,0 +1,341 @@
+"""What happens to the server: restarts, failovers, full memory, missing functions, foreign bytes, other versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gossamer.errors import MemoryLimitReached, SchemaTooNew, SchemaTooOld, UnknownCrawl
+from gossamer.frontier import keys, schema
+from gossamer.model import (
+    Ending,
+    Feedback,
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    SeenKind,
+    SeenPolicy,
+    Settlement,
+    StartState,
+    Verdict,
+)
+from gossamer.testing.contract import Crawl
+from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, LOST, SETTLED, names
+from gossamer.testing.servers import Cluster, SentinelPair, Server
+
+CLIENTS = pytest.mark.parametrize("asynchronous", [False, True], ids=["blocking", "async"])
+
+
+class Scene:
+    """A crawl with something of everything in it, and what must be found there afterwards."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self.crawl = crawl
+        self.source = f"{crawl.frontier.crawl}:tasks"
+        self.hosts = crawl.spread(6)
+        rolling = SeenPolicy(SeenKind.ROLLING, window=10_000)
+        crawl.define(
+            {"a": LanePolicy(weight=2), "b": LanePolicy(seen=rolling), "c": LanePolicy()},
+            GroupPolicy(start=True, tasks=(self.source,), max_pages=1000),
+        )
+        self.worker = crawl.worker()
+        crawl.frontier.start("g", self.worker.token)
+        crawl.frontier.add([crawl.request(f"a{n}", host) for n, host in enumerate(self.hosts)])
+        crawl.frontier.add([crawl.request("later", self.hosts[0], delay=300)])
+        crawl.frontier.add([crawl.request("b", self.hosts[1], "g.b")])
+        crawl.frontier.add([crawl.request("paused", self.hosts[2], "g.c")])
+        crawl.frontier.pause(lane="g.c", reason="for now")
+        self.until = crawl.frontier.block(self.hosts[3], 500, "by hand")
+        crawl.frontier.set_host(self.hosts[4], HostPolicy(delay=40))
+        crawl.command(("RPUSH", self.source, "task 1", "task 2"), self.source)
+        [self.task] = crawl.frontier.lease_tasks(self.worker.token, self.source, 1)
+        leases = self.worker.lease(20)
+        self.done, self.failed, *self.held = leases
+        self.worker.exchange(settle=[Settlement(self.done, items=[b"item"])])
+        self.worker.settle(self.failed, ending=Ending.FAILED, reason="broken")
+
+    def check(self) -> None:
+        crawl, worker = self.crawl, self.worker
+        assert self.crawl.frontier.hosts([self.hosts[3]])[0].blocked_until == self.until
+        assert crawl.frontier.hosts([self.hosts[4]])[0].delay == 40
+        assert crawl.frontier.seen("g.a", [crawl.request("a0").fingerprint]) == [True]
+        assert crawl.add("b", lane="g.b", host=self.hosts[1]) == [DUPLICATE]
+        assert crawl.items() == [b"item"]
+        assert [letter.reason for letter in crawl.frontier.dead_letters("g")] == ["broken"]
+        assert crawl.frontier.start("g", crawl.worker().token)[0] is StartState.BUSY
+        assert crawl.worker().lease(20) == []
+        crawl.balanced()
+        assert worker.settle(self.done) == [LOST]
+        assert worker.settle(*self.held[1:]) == [SETTLED] * (len(self.held) - 1)
+        assert crawl.frontier.settle_tasks(worker.token, self.source, done=[self.task]) == [True]
+        assert crawl.frontier.started("g", worker.token)
+        crawl.expire(self.source)
+        assert names(crawl.worker().lease(20)) == names(self.held[:1])
+        crawl.advance(500)
+        rest = crawl.worker().lease(20)
+        assert {"later"} < set(names(rest))
+        crawl.frontier.resume(lane="g.c")
+        assert names(crawl.worker().lease(20)) == ["paused"]
+        assert [task.data for task in crawl.frontier.lease_tasks(crawl.worker().token, self.source, 5)] == [b"task 2"]
+        crawl.balanced()
+
+
+class TestRestart:
+    """Guarantee 11: everything survives a restart."""
+
+    @CLIENTS
+    @pytest.mark.parametrize("kind", ["valkey", "redis"])
+    def test_everything_is_still_there(self, opened: Callable[..., Crawl], kind: Any, asynchronous: bool) -> None:
+        with Server(kind).start(fsync="always") as server:
+            scene = Scene(opened(server.url, asynchronous=asynchronous))
+            server.kill()
+            server.restart()
+            scene.check()
+
+    def test_the_embedded_server_keeps_everything(self, opened: Callable[..., Crawl], tmp_path: Any) -> None:
+        more = {"GOSSAMER_DATA_DIR": str(tmp_path), "GOSSAMER_FSYNC": "always", "GOSSAMER_GRACE_SECONDS": 0}
+        scene = Scene(opened("embedded:", **more))
+        crawl = scene.crawl
+        pid = crawl.command(("INFO", "server"), "any").decode().split("process_id:")[1].split()[0]
+        crawl.frontier.close()  # type: ignore[attr-defined]
+        scene.crawl = opened("embedded:", **more)
+        scene.worker.frontier = scene.crawl.frontier
+        assert pid != scene.crawl.command(("INFO", "server"), "any").decode().split("process_id:")[1].split()[0]
+        scene.check()
+
+    def test_a_cluster_keeps_everything(self, opened: Callable[..., Crawl]) -> None:
+        with Cluster(3).start(fsync="always") as nodes:
+            scene = Scene(opened(nodes.url, GOSSAMER_PARTITIONS=3))
+            for node in nodes.nodes:
+                node.kill()
+            for node in nodes.nodes:
+                node.restart()
+            nodes.wait_ok()
+            scene.check()
+
+
+class TestFailover:
+    """A sentinel pair that fails over in the middle: what had reached the replica goes on there."""
+
+    @CLIENTS
+    @pytest.mark.parametrize("kill", [True, False], ids=["killed", "asked"])
+    def test_a_crawl_goes_on(self, opened: Callable[..., Crawl], asynchronous: bool, kill: bool) -> None:
+        with SentinelPair() as pair:
+            scene = Scene(opened(pair.url, asynchronous=asynchronous))
+            pair.wait_ok()
+            pair.failover(kill=kill)
+            scene.check()
+
+    def test_pages_go_on_through_two_failovers(self, opened: Callable[..., Crawl]) -> None:
+        with SentinelPair() as pair:
+            crawl: Crawl = opened(pair.url)
+            crawl.define()
+            crawl.add("0")
+            worker, done = crawl.worker(), list[str]()
+            for number in range(1, 31):
+                page = worker.one()
+                if number % 10 == 5:
+                    pair.wait_ok()
+                    pair.failover()
+                child = crawl.request(f"{number}")
+                answer = worker.exchange(settle=[Settlement(page, add=[child], items=[page.payload])])
+                assert answer.settled == [SETTLED]
+                done += names([page])
+                if number % 10 == 5:
+                    pair.restore()
+            assert done == [f"{n}" for n in range(30)]
+            assert crawl.items() == [name.encode() for name in done]
+            crawl.balanced()
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def small(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server with a memory limit."""
+    with Server(request.param).start({"maxmemory": "48mb", "maxmemory-policy": "noeviction"}) as server:
+        yield server
+
+
+class TestMemoryLimit:
+    """Near the limit leasing and producers stop; settling and releasing still work."""
+
+    def filled(self, small: Server, crawl: Crawl) -> None:
+        """Memory of others beside ours, up to 97 % of the limit."""
+        limit = int(small.info("memory")["maxmemory"])
+        number = 0
+        while int(small.info("memory")["used_memory"]) < 0.965 * limit:
+            small.call("SET", f"ballast {number}", b"x" * 200_000)
+            number += 1
+        crawl.advance(1)
+
+    def test_leasing_and_producers_stop_and_the_rest_works(self, opened: Callable[..., Crawl], small: Server) -> None:
+        crawl: Crawl = opened(small.url)
+        crawl.define()
+        crawl.add(*(f"r{n}" for n in range(8)))
+        worker = crawl.worker()
+        one, two, three, four = worker.lease(4)
+        self.filled(small, crawl)
+        answer = worker.exchange(want=4)
+        assert (answer.leases, answer.hints.paused) == ([], "memory")
+        assert crawl.add("more") == [FULL]
+        assert crawl.frontier.seen("g.a", [crawl.request("more").fingerprint]) == [False]
+        assert worker.exchange(add=crawl.requests(["more"])).added == [FULL]
+        children = crawl.requests(["child"])
+        answer = worker.exchange(settle=[Settlement(one, add=children, items=[b"item"])])
+        assert (answer.settled, answer.children) == ([SETTLED], [[ADDED]])
+        assert worker.settle(two, ending=Ending.FAILED) == [SETTLED]
+        assert worker.release(three) == [True]
+        assert None not in crawl.frontier.renew(worker.token, [four])
+        assert crawl.items() == [b"item"]
+        crawl.balanced()
+
+    def test_settling_works_beyond_the_limit_too(self, opened: Callable[..., Crawl], small: Server) -> None:
+        crawl: Crawl = opened(small.url)
+        crawl.define()
+        crawl.add(*(f"r{n}" for n in range(6)))
+        worker = crawl.worker()
+        one, two, three = worker.lease(3)
+        small.call("CONFIG", "SET", "maxmemory", "1mb")
+        crawl.advance(1)
+        assert worker.exchange(want=1).hints.paused == "memory"
+        assert worker.exchange(settle=[Settlement(one, items=[b"item"])]).settled == [SETTLED]
+        assert worker.release(two) == [True]
+        assert worker.settle(three, feedback=Feedback(Verdict.THROTTLED)) == [SETTLED]
+        assert crawl.add("more") == [FULL]
+        crawl.frontier.pause(group="g")
+        crawl.frontier.resume(group="g")
+        with pytest.raises(MemoryLimitReached):
+            crawl.define({"b": LanePolicy()})
+        small.call("CONFIG", "SET", "maxmemory", "48mb")
+        crawl.advance(1)
+        crawl.frontier.block(crawl.host, 0)
+        assert crawl.add("more") == [ADDED]
+        assert len(worker.lease(8)) == 5
+
+
+class TestGarbage:
+    """Guarantee 5: foreign bytes in a queue become dead letters, never a crash."""
+
+    GARBAGE = (
+        b"",
+        b"\x00",
+        b"\x00short",
+        b"\x01" + b"x" * 5,
+        b"\x01" + b"\xff" * 40,
+        b"\x02unknown",
+        b"{}",
+        b"\xff" * 300,
+    )
+
+    def plant(self, crawl: Crawl) -> None:
+        """Garbage around a good request, in its list."""
+        crawl.add("good")
+        pattern = keys.queue_pattern(crawl.frontier.crawl, 0, "queue")
+        _, [key] = crawl.command(
+            ("SCAN", "0", "MATCH", pattern, "COUNT", 10_000_000), keys.base(crawl.frontier.crawl, 0)
+        )
+        crawl.command(("LPUSH", key, *self.GARBAGE[:4]), key.decode())
+        crawl.command(("RPUSH", key, *self.GARBAGE[4:]), key.decode())
+
+    @pytest.mark.parametrize("want", [1, 3, 20])
+    def test_it_becomes_dead_letters(self, crawl: Crawl, want: int) -> None:
+        crawl.define()
+        self.plant(crawl)
+        worker = crawl.worker()
+        leases = worker.lease(want)
+        assert names(leases) == ["good"]
+        worker.settle(*leases)
+        assert worker.lease(want) == []
+        letters = crawl.frontier.dead_letters("g")
+        assert [letter.reason for letter in letters] == ["garbage"] * len(self.GARBAGE)
+        assert crawl.frontier.replay(0, [letter.id for letter in letters]) == 0
+        for letter in letters:
+            crawl.frontier.dead_letter(letter.partition, letter.id)
+        assert crawl.frontier.hosts([crawl.host])[0].in_flight == 0
+
+
+class TestVersions:
+    """Stores and functions of other versions."""
+
+    def tampered(self, crawl: Crawl, number: int) -> None:
+        base = keys.base(crawl.frontier.crawl, 0)
+        crawl.command(("HSET", base + keys.SUFFIXES["meta"], "schema", number), base)
+
+    @CLIENTS
+    def test_a_newer_store_is_not_touched(
+        self, opened: Callable[..., Crawl], valkey_server: Server, asynchronous: bool
+    ) -> None:
+        crawl: Crawl = opened(valkey_server.url)
+        self.tampered(crawl, schema.SCHEMA + 1)
+        with pytest.raises(SchemaTooNew, match="Upgrade"):
+            opened(valkey_server.url, asynchronous=asynchronous)
+
+    @CLIENTS
+    def test_an_older_store_is_not_touched(
+        self, opened: Callable[..., Crawl], valkey_server: Server, asynchronous: bool
+    ) -> None:
+        crawl: Crawl = opened(valkey_server.url)
+        self.tampered(crawl, schema.SCHEMA - 1)
+        with pytest.raises(SchemaTooOld, match="Export"):
+            opened(valkey_server.url, asynchronous=asynchronous)
+
+    def test_the_partitions_of_a_crawl_are_fixed_when_it_is_made(
+        self, opened: Callable[..., Crawl], valkey_server: Server
+    ) -> None:
+        crawl: Crawl = opened(valkey_server.url, GOSSAMER_PARTITIONS=4)
+        again: Crawl = opened(valkey_server.url, GOSSAMER_PARTITIONS=2)
+        assert (crawl.frontier.partitions, again.frontier.partitions) == (4, 4)
+
+    def test_a_crawl_that_was_lost_is_named(self, opened: Callable[..., Crawl]) -> None:
+        with Server() as server:
+            crawl: Crawl = opened(server.url)
+            server.call("FLUSHALL")
+            with pytest.raises(UnknownCrawl):
+                crawl.worker().exchange(want=1)
+
+    @CLIENTS
+    def test_missing_functions_are_loaded_again(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
+        with Server() as server:
+            crawl: Crawl = opened(server.url, asynchronous=asynchronous)
+            crawl.define()
+            crawl.add("1")
+            server.call("FUNCTION", "FLUSH")
+            assert names(crawl.worker().lease(1)) == ["1"]
+            server.call("FUNCTION", "FLUSH")
+            assert crawl.add("2") == [ADDED]
+
+    def test_missing_functions_of_one_node_are_loaded_again(self, opened: Callable[..., Crawl]) -> None:
+        with Cluster(3) as nodes:
+            crawl: Crawl = opened(nodes.url, GOSSAMER_PARTITIONS=3)
+            crawl.define()
+            nodes.nodes[1].call("FUNCTION", "FLUSH")
+            crawl.frontier.add([crawl.request(f"r{n}", host) for n, host in enumerate(crawl.spread(9))])
+            assert len(crawl.worker().lease(9)) == 9
+
+    @CLIENTS
+    def test_an_older_library_never_replaces_a_newer(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
+        newer = schema.library().replace(f"-- revision {schema.REVISION} ", f"-- revision {schema.REVISION + 1} ")
+        with Server() as server:
+            server.call("FUNCTION", "LOAD", newer)
+            crawl: Crawl = opened(server.url, asynchronous=asynchronous)
+            crawl.define()
+            [loaded] = server.call("FUNCTION", "LIST", "WITHCODE")  # type: ignore[misc]
+            assert newer in loaded
+
+    def test_a_newer_library_of_one_node_goes_to_all(self, opened: Callable[..., Crawl]) -> None:
+        newer = schema.library().replace(f"-- revision {schema.REVISION} ", f"-- revision {schema.REVISION + 1} ")
+        with Cluster(3) as nodes:
+            nodes.nodes[2].call("FUNCTION", "LOAD", newer)
+            opened(nodes.url, GOSSAMER_PARTITIONS=3)
+            for node in nodes.nodes:
+                [loaded] = node.call("FUNCTION", "LIST", "WITHCODE")  # type: ignore[misc]
+                assert newer in loaded
+
+    def test_an_older_library_is_replaced(self, opened: Callable[..., Crawl]) -> None:
+        older = schema.library().replace(f"-- revision {schema.REVISION} ", f"-- revision {schema.REVISION - 1} ")
+        with Server() as server:
+            server.call("FUNCTION", "LOAD", older)
+            opened(server.url)
+            [loaded] = server.call("FUNCTION", "LIST", "WITHCODE")  # type: ignore[misc]
+            assert schema.library() in loaded
