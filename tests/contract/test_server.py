@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from gossamer.model import (
 )
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, LOST, SETTLED, names
+from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
 CLIENTS = pytest.mark.parametrize("asynchronous", [False, True], ids=["blocking", "async"])
@@ -82,6 +84,14 @@ class Scene:
         crawl.balanced()
 
 
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class TestRestart:
     """Guarantee 11: everything survives a restart."""
 
@@ -100,6 +110,7 @@ class TestRestart:
         crawl = scene.crawl
         pid = crawl.command(("INFO", "server"), "any").decode().split("process_id:")[1].split()[0]
         crawl.frontier.close()  # type: ignore[attr-defined]
+        wait_until(lambda: not alive(int(pid)), "the embedded server to stop")
         scene.crawl = opened("embedded:", **more)
         scene.worker.frontier = scene.crawl.frontier
         assert pid != scene.crawl.command(("INFO", "server"), "any").decode().split("process_id:")[1].split()[0]
@@ -230,13 +241,13 @@ class TestGarbage:
 
     def plant(self, crawl: Crawl) -> None:
         """Garbage around a good request, in its list."""
-        crawl.add("good")
+        crawl.add(*(f"r{n}" for n in range(4)), "good", *(f"r{n}" for n in range(4, len(self.GARBAGE))))
         pattern = keys.queue_pattern(crawl.frontier.crawl, 0, "queue")
         _, [key] = crawl.command(
             ("SCAN", "0", "MATCH", pattern, "COUNT", 10_000_000), keys.base(crawl.frontier.crawl, 0)
         )
-        crawl.command(("LPUSH", key, *self.GARBAGE[:4]), key.decode())
-        crawl.command(("RPUSH", key, *self.GARBAGE[4:]), key.decode())
+        for number, garbage in enumerate(self.GARBAGE):
+            crawl.command(("LSET", key, number + (number >= 4), garbage), key.decode())
 
     @pytest.mark.parametrize("want", [1, 3, 20])
     def test_it_becomes_dead_letters(self, crawl: Crawl, want: int) -> None:
@@ -253,6 +264,7 @@ class TestGarbage:
         for letter in letters:
             crawl.frontier.dead_letter(letter.partition, letter.id)
         assert crawl.frontier.hosts([crawl.host])[0].in_flight == 0
+        assert crawl.frontier.drained("g").drained
 
 
 class TestVersions:

@@ -10,4 +10,4 @@ local function clock(keys, args)
   return call('HINCRBY', keys[1] .. (h.book and '' or K.meta), 'off', h.by_ms)
 end
 
-register('clock', clock)
+register('clock', clock, {'allow-oom'})

@@ -173,8 +173,9 @@ end
 function Lease.ended(S, lane, id, v, s, args)
   local ending, group = s[3], lane.group
   if ending == 'retry' then
-    -- A worker that tried it alone and lived clears it.
-    local record = again(tonumber(id), v[4], v[8] == 1 and 0 or v[5], v[9])
+    -- A worker that tried it alone and lived clears it. It gets a new id with its next lease: what that attempt adds
+    -- without filter is its own, not a repetition of what this one added.
+    local record = again(0, v[4], v[8] == 1 and 0 or v[5], v[9])
     local priority = s[5] or v[3]
     count(S, lane.id .. '|retried', 1)
     if s[4] > 0 then
@@ -238,6 +239,7 @@ local function bury_garbage(S, lane, priority, host, record)
   count(S, lane.id .. '|failed', 1)
   bury(S, lane.group, lane.name, {lane.id, host, priority, 0, 0, '', '', 0, record}, 0, 'garbage', 'not a record of the frontier')
   Host.free(S, host)
+  S.looked = LOOK_MAX -- what lies behind it may be ready: the worker is asked to call again
 end
 
 -- Writes leases for what was taken; answers id, lane, host, priority, attempt, alone of each in one flat list, the first
