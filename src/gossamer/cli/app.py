@@ -25,6 +25,10 @@ from gossamer.settings import BY_NAME, load
 
 NOUNS: Mapping[str, str] = {
     "demo": "gossamer.cli.demo",
+    "doctor": "gossamer.cli.doctor",
+    "export": "gossamer.cli.export",
+    "import": "gossamer.cli.import_",
+    "status": "gossamer.cli.status",
     "settings": "gossamer.cli.settings",
 }
 

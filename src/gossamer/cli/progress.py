@@ -103,3 +103,16 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def throttled(show: Show) -> Callable[..., None]:
+    """`show`, called as often as one likes but drawing only now and then."""
+    due = 0.0
+
+    def say(done: int, figures: Mapping[str, Any] | None = None) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + show.interval
+            show(done, figures)
+
+    return say

@@ -199,7 +199,9 @@ class Export:
                 self._item_lines(partition)
             if self._server(partition) == before:
                 return
-        raise SnapshotError(f"the server of partition {partition} changed {TRIES} times while it was read; export again.")
+        raise SnapshotError(
+            f"the server of partition {partition} changed {TRIES} times while it was read; export again."
+        )
 
     def _server(self, partition: int) -> str:
         info = self.frontier.connection.execute("INFO", "server", key=keys.base(self.frontier.crawl, partition))
@@ -312,7 +314,7 @@ class Export:
             cursor, rows = execute("HSCAN", book, cursor, "COUNT", PAGE, key=book)
             for field, value in zip(rows[::2], rows[1::2], strict=True):
                 if field.isdigit():
-                    yield kind if kind != "none" else "list", ormsgpack.unpackb(value)[0], 0.0
+                    yield kind if kind != "none" else "list", _first_text(value), 0.0
             if cursor in (b"0", 0, "0"):
                 return
 
@@ -326,3 +328,13 @@ class Export:
                 self._request("new", row)
             cursor = page.cursor if page.cursor and int(page.cursor) < length else ""
             self._heard(self)
+
+
+def _first_text(packed: bytes) -> bytes:
+    """The first text of a packed array, as it is: what producers push need not be UTF-8."""
+    head = packed[1]
+    if head < 0xC0:
+        return packed[2 : 2 + (head & 0x1F)]
+    width = 1 << (head - 0xD9)
+    length = int.from_bytes(packed[2 : 2 + width], "big")
+    return packed[2 + width : 2 + width + length]

@@ -86,7 +86,7 @@ def missing(connection: Connection) -> tuple[list[str], list[str]]:
     except PermissionDenied as error:
         if "key" in str(error).lower():
             return [PATTERN], []
-    needed = NEEDED | (CLUSTER if connection.address.kind == "cluster" else {})
+    needed = {**NEEDED, **(CLUSTER if connection.address.kind == "cluster" else {})}
     try:
         return _refused(connection, needed, key), _refused(connection, OPTIONAL, key)
     finally:

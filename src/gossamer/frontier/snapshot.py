@@ -89,7 +89,8 @@ class SnapshotVerbs:
         left = [(place, "0") for place in places]
         while left:
             replies = yield [
-                ask("scan", self.bases[partition], _header("list", cursor, limit, place, snapshot)) for place, cursor in left
+                ask("scan", self.bases[partition], _header("list", cursor, limit, place, snapshot))
+                for place, cursor in left
             ]
             more = []
             for (place, _), reply in zip(left, replies, strict=True):
@@ -140,7 +141,7 @@ def _page(partition: int, what: str, reply: Any) -> Page:
     rows: list[Any]
     if what == "dead":
         rows = [
-            ScannedDead(partition, *head[:-1], head[-1] / 1000, record)
+            ScannedDead._make((partition, *head[:-1], head[-1] / 1000, record))
             for head, record in zip(heads, reply[1:], strict=True)
         ]
     else:

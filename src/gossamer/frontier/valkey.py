@@ -79,17 +79,19 @@ class ValkeyFrontier(Asker):
 
     @classmethod
     def find(cls, settings: Settings | None = None) -> Self:
-        """As `open`, for a crawl that exists; `UnknownCrawl` if it does not. Makes nothing."""
+        """As `open`, for a crawl that exists; `UnknownCrawl` if it does not. Makes none."""
         settings = settings or load()
         crawl, outage = keys.crawl_name(settings["GOSSAMER_CRAWL"]), settings["GOSSAMER_OUTAGE_SECONDS"]
         connection = connect(settings)
         try:
             number, partitions = found_crawl(connection, crawl)
             checked_schema(crawl, number)
+            frontier = cls(connection, Verbs(crawl, partitions, settings), outage)
+            frontier.load_library()
         except BaseException:
             connection.close()
             raise
-        return cls(connection, Verbs(crawl, partitions, settings), outage)
+        return frontier
 
     def exchange(
         self,

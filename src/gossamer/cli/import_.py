@@ -1,0 +1,76 @@
+"""`gossamer import`: a file of JSON lines back into a crawl."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Annotated, BinaryIO
+
+import typer
+
+from gossamer.cli import options, output, progress
+from gossamer.cli.progress import throttled
+from gossamer.frontier.restore import Restore, Source
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import DEFAULT
+
+app = options.noun()
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `gossamer export` wrote; - is standard input.")],
+    forget_bloom: Annotated[
+        bool,
+        typer.Option("--forget-bloom", help="Leave bloom filters out: what they knew is fetched again."),
+    ] = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Restore a crawl from a file of JSON lines, on any server and with any number of partitions.
+
+    A crawl that does not exist is made, by the name in the file unless another is given. May be repeated after it broke off:
+    what was restored is not restored again.
+    """
+    with _opened(file) as (stream, size):
+        source = Source("standard input" if file == "-" else file, stream)
+        settings = options.load_settings(url, crawl)
+        if settings.source("GOSSAMER_CRAWL") == DEFAULT:
+            settings = options.load_settings(url, str(source.header["crawl"]))
+        with ValkeyFrontier.open(settings) as frontier, progress.live("importing", size, sys.stderr, "bytes") as show:
+            say = throttled(show)
+            restore = Restore(
+                frontier, source, forget_bloom=forget_bloom, heard=lambda x: say(source.size, dict(x.done))
+            )
+            restore.run()
+            partitions = frontier.partitions
+    if source.cut:
+        output.write_notice(f"the last line, {source.number + 1}, is cut off and was left out")
+    elif not restore.complete:
+        output.write_notice("the file ends before its end line: it is only a part of a snapshot")
+    if partitions != source.header["partitions"] and partitions > 1:
+        output.write_notice(
+            f"each of the {partitions} partitions remembers all fingerprints, since these do not tell their host"
+        )
+    report = {name: restore.done[name] for name in ("restored", "known", "before", "unplaced")}
+    if json:
+        complete = restore.complete and not source.cut
+        output.write_json({"crawl": settings["GOSSAMER_CRAWL"], "complete": complete, "lines": source.number, **report})
+    else:
+        said = ("restored", "known already", "restored before", "without a lane that takes them")
+        parts = [f"{n:,} {what}" for n, what in zip(report.values(), said, strict=True) if n]
+        output.write_line(
+            f"crawl {settings['GOSSAMER_CRAWL']}: {source.number:,} lines, {', '.join(parts) or 'nothing'}"
+        )
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    if file == "-":
+        yield sys.stdin.buffer, None
+    else:
+        with open(file, "rb") as stream:
+            yield stream, os.fstat(stream.fileno()).st_size

@@ -1,0 +1,283 @@
+"""Whether a server can carry a crawl: facts gathered, and what each means. Changes nothing that lasts and makes no crawl."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from gossamer.errors import FrontierError, GossamerError, PermissionDenied, UnknownCrawl
+from gossamer.frontier import keys, rights, schema
+from gossamer.frontier.connection import Connection, connect
+from gossamer.frontier.routing import slot_of
+from gossamer.frontier.serverinfo import ServerInfo, version_numbers
+from gossamer.frontier.valkey import found_crawl
+from gossamer.settings import SETTINGS, Settings
+
+INTSET_ENTRIES = 512
+CLOCK_SECONDS = 2.0
+
+
+class State(Enum):
+    """GOOD. DOUBTFUL: works, but somebody should know. BAD: a guarantee does not hold, or nothing works."""
+
+    GOOD = "good"
+    DOUBTFUL = "doubtful"
+    BAD = "bad"
+
+
+GOOD, DOUBTFUL, BAD = State
+
+
+class Check(NamedTuple):
+    """One thing looked at: what was found and, unless all is well, what to do."""
+
+    name: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def examine(settings: Settings) -> Iterator[Check]:
+    """Look at one thing after the other; what cannot be looked at because of an earlier failure is left out."""
+    yield from settings_checks(settings)
+    try:
+        connection = connect(settings)
+    except GossamerError as error:
+        said, _, remedy = str(error).rstrip(".").rpartition(";" if ";" in str(error) else ".")
+        yield Check("connection", BAD, said or remedy, remedy.strip() if said else "")
+        return
+    with connection:
+        yield Check("connection", GOOD, connection.address.safe)
+        looks: Sequence[Callable[[Connection, Settings], Iterator[Check]]] = (
+            server_checks,
+            cluster_checks,
+            persistence_checks,
+            intset_check,
+            clock_check,
+            function_checks,
+            right_checks,
+            crawl_checks,
+        )
+        for look in looks:
+            try:
+                yield from look(connection, settings)
+            except PermissionDenied as error:
+                yield Check(
+                    look.__name__.split("_")[0],
+                    DOUBTFUL,
+                    f"cannot be looked at: {error}",
+                    "grant the right, or look with another user",
+                )
+            except FrontierError as error:
+                yield Check(look.__name__.split("_")[0], BAD, str(error))  # fmt: skip
+
+
+def settings_checks(settings: Settings) -> Iterator[Check]:
+    lease, send, call = (settings[f"GOSSAMER_{name}_SECONDS"] for name in ("LEASE", "SEND", "CALL"))
+    if send >= lease:
+        yield Check("settings", BAD, f"GOSSAMER_SEND_SECONDS ({send:g}) is not below GOSSAMER_LEASE_SECONDS ({lease:g})",
+                    "a lease must outlive its send window; lower the one or raise the other")  # fmt: skip
+    elif call >= lease:
+        yield Check("settings", DOUBTFUL, f"GOSSAMER_CALL_SECONDS ({call:g}) is not below GOSSAMER_LEASE_SECONDS ({lease:g})",
+                    "a call that hangs may cost leases; lower the one or raise the other")  # fmt: skip
+    else:
+        changed = [s.name for s in SETTINGS if settings.source(s.name) != "default"]
+        yield Check("settings", GOOD, f"given: {', '.join(changed)}" if changed else "all at their defaults")
+
+
+def server_checks(connection: Connection, _: Settings) -> Iterator[Check]:
+    for info in connection.server_infos():
+        yield Check(f"server {info.node}", GOOD, f"{info.kind} {info.version}, {info.mode}")
+        if info.role != "master":
+            yield Check(
+                "role", BAD, f"{info.node} is a replica", "point GOSSAMER_URL at the primary, or use redis+sentinel://"
+            )
+        else:
+            yield Check("role", GOOD, "primary")
+        if info.loading:
+            yield Check("loading", DOUBTFUL, f"{info.node} is loading its data", "wait; calls are repeated meanwhile")
+        yield from memory_checks(info)
+
+
+def memory_checks(info: ServerInfo) -> Iterator[Check]:
+    policy = info.memory_policy or "unknown"
+    if policy.startswith("allkeys"):
+        yield Check("eviction", BAD, f"maxmemory-policy {policy}: the server drops parts of the crawl when memory is short",
+                    "CONFIG SET maxmemory-policy noeviction, and in its configuration file")  # fmt: skip
+    elif policy.startswith("volatile"):
+        yield Check("eviction", DOUBTFUL, f"maxmemory-policy {policy}: answers kept for repeated calls may be dropped",
+                    "CONFIG SET maxmemory-policy noeviction, and in its configuration file")  # fmt: skip
+    else:
+        yield Check("eviction", GOOD if policy == "noeviction" else DOUBTFUL, f"maxmemory-policy {policy}",
+                    "" if policy == "noeviction" else "see to it that it is noeviction")  # fmt: skip
+    used = mebibytes(info.memory_used)
+    if not info.memory_max:
+        yield Check("memory", DOUBTFUL, f"{used} used, no maxmemory: the system may kill the server when memory is out",
+                    "set maxmemory to what the machine can spare; near it leasing stops and nothing is lost")  # fmt: skip
+        return
+    share = info.memory_used / info.memory_max
+    said = f"{used} of {mebibytes(info.memory_max)} used ({share:.0%})"
+    if share >= 0.95:
+        yield Check(
+            "memory", BAD, f"{said}: leasing has stopped", "raise maxmemory, or let workers settle what is queued"
+        )
+    elif share >= 0.8:
+        yield Check("memory", DOUBTFUL, said, "raise maxmemory before it reaches 95 %, where leasing stops")
+    else:
+        yield Check("memory", GOOD, said)
+
+
+def mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.1f} MiB"
+
+
+def cluster_checks(connection: Connection, settings: Settings) -> Iterator[Check]:
+    infos = connection.server_infos()
+    if not infos[0].cluster_size:
+        return
+    states = {_field(answer, "cluster_state") for answer in connection.execute_everywhere("CLUSTER", "INFO").values()}
+    if states != {"ok"}:
+        yield Check("cluster", BAD, "part of its slots is not served", "check its nodes: CLUSTER INFO, CLUSTER SLOTS")
+    else:
+        yield Check("cluster", GOOD, f"{len(infos)} primaries, every slot served")
+    crawl = settings["GOSSAMER_CRAWL"]
+    try:
+        _, partitions = found_crawl(connection, crawl)
+    except UnknownCrawl:
+        partitions = settings["GOSSAMER_PARTITIONS"]
+    homes = {_owner(connection, keys.base(crawl, p)) for p in range(partitions)}
+    said = f"{partitions} partitions of crawl {crawl} on {len(homes)} of {len(infos)} primaries"
+    if len(homes) < len(infos):
+        yield Check(
+            "partitions", DOUBTFUL, said, f"a new crawl with GOSSAMER_PARTITIONS={4 * len(infos)} uses them all"
+        )
+    else:
+        yield Check("partitions", GOOD, said)
+    if all(info.kind == "valkey" and version_numbers(info.version) >= (9, 0) for info in infos):
+        yield Check("resharding", GOOD, "slots may move under a running crawl (CLUSTER MIGRATESLOTS moves them whole)")
+    else:
+        yield Check("resharding", DOUBTFUL, "this server moves slots key by key: a crawl in them must not run meanwhile",
+                    "pause the crawl before resharding, or use Valkey 9 or newer")  # fmt: skip
+
+
+def _owner(connection: Connection, key: str) -> str:
+    slot = slot_of(key)
+    for first, last, owner, *_ in connection.execute("CLUSTER", "SLOTS"):
+        if first <= slot <= last:
+            return f"{owner[0]!r}:{owner[1]}"
+    return "nobody"
+
+
+def persistence_checks(connection: Connection, _: Settings) -> Iterator[Check]:
+    texts = connection.execute_everywhere("INFO", "persistence")
+    for info in connection.server_infos():
+        text = texts.get(info.node, b"")
+        if _field(text, "aof_last_write_status") == "err" or _field(text, "rdb_last_bgsave_status") == "err":
+            yield Check(
+                "persistence", BAD, f"{info.node} cannot write to its disk", "free space there, and read its log"
+            )
+        elif not info.aof:
+            yield Check("persistence", BAD, f"{info.node} keeps no append-only log: a restart loses the crawl",
+                        "CONFIG SET appendonly yes, and in its configuration file")  # fmt: skip
+        elif info.fsync == "no":
+            yield Check("persistence", DOUBTFUL, "append-only log, written when the system likes",
+                        "CONFIG SET appendfsync everysec (or always)")  # fmt: skip
+        elif info.fsync is None:
+            yield Check("persistence", DOUBTFUL, "append-only log; how often it is written cannot be read (CONFIG GET)",
+                        "see to it that appendfsync is everysec or always")  # fmt: skip
+        else:
+            promise = (
+                "every acknowledged call is kept" if info.fsync == "always" else "a power cut costs a second or two"
+            )
+            yield Check("persistence", GOOD, f"append-only log, fsync {info.fsync}: {promise}")
+
+
+def intset_check(connection: Connection, _: Settings) -> Iterator[Check]:
+    name = "set-max-intset-entries"
+    try:
+        answers = connection.execute_everywhere("CONFIG", "GET", name)
+    except PermissionDenied:
+        yield Check(
+            "intset limit",
+            DOUBTFUL,
+            f"{name} cannot be read (CONFIG GET)",
+            f"see to it that it is {INTSET_ENTRIES} or more",
+        )
+        return
+    smallest = min((int(answer[1]) for answer in answers.values() if len(answer) == 2), default=0)
+    if smallest < INTSET_ENTRIES:
+        yield Check("intset limit", DOUBTFUL, f"{name} is {smallest}: exact memories take several times their 8 bytes per URL",
+                    f"CONFIG SET {name} {INTSET_ENTRIES}, and in its configuration file")  # fmt: skip
+    else:
+        yield Check("intset limit", GOOD, f"{name} {smallest}")
+
+
+def clock_check(connection: Connection, _: Settings) -> Iterator[Check]:
+    before = time.time()
+    answers = connection.execute_everywhere("TIME")
+    here = (before + time.time()) / 2
+    off = max((int(t[0]) + int(t[1]) / 1e6 - here for t in answers.values()), key=abs)
+    if abs(off) > CLOCK_SECONDS:
+        yield Check("clock", DOUBTFUL, f"the server's clock is {abs(off):,.1f} s {'ahead' if off > 0 else 'behind'}",
+                    "only its time counts for the crawl; set it (NTP) before the crawl begins, not while it runs")  # fmt: skip
+    else:
+        yield Check("clock", GOOD, f"{abs(off) * 1000:.0f} ms apart")
+
+
+def function_checks(connection: Connection, _: Settings) -> Iterator[Check]:
+    ours = schema.revision_of(schema.library())
+    for node, found in connection.function_list(schema.LIBRARY, code=True).items():
+        theirs = schema.revision_of(found[0].code or "") if found else None
+        if theirs is None:
+            yield Check("functions", GOOD, f"not loaded at {node}; the first worker loads them")
+        elif theirs[0] > ours[0]:
+            yield Check(
+                "functions", GOOD, f"revision {theirs[0]} at {node}, newer than this Gossamer's {ours[0]}; it is kept"
+            )
+        elif theirs != ours:
+            yield Check("functions", GOOD, f"revision {theirs[0]} at {node}; the next worker loads ours ({ours[0]})")
+        else:
+            yield Check("functions", GOOD, f"revision {ours[0]} at {node}")
+
+
+def right_checks(connection: Connection, _: Settings) -> Iterator[Check]:
+    missing, optional = rights.missing(connection)
+    if missing:
+        yield Check(
+            "rights", BAD, f"this user may not: {' '.join(missing)}", f"ACL SETUSER name {rights.grant(missing)}"
+        )
+    elif optional:
+        yield Check("rights", DOUBTFUL, f"workers can work; this user may not: {' '.join(optional)}",
+                    f"for doctor and export: ACL SETUSER name {rights.grant(optional)}")  # fmt: skip
+    else:
+        yield Check("rights", GOOD, "this user may do all that is needed")
+
+
+def crawl_checks(connection: Connection, settings: Settings) -> Iterator[Check]:
+    crawl, wanted = settings["GOSSAMER_CRAWL"], settings["GOSSAMER_PARTITIONS"]
+    try:
+        number, partitions = found_crawl(connection, keys.crawl_name(crawl))
+    except UnknownCrawl:
+        yield Check("crawl", GOOD, f"{crawl} does not exist yet; the first worker makes it")
+        return
+    if number > schema.SCHEMA:
+        yield Check(
+            "crawl", BAD, f"{crawl} has schema {number}, this Gossamer writes {schema.SCHEMA}", "upgrade Gossamer here"
+        )
+    elif number < schema.SCHEMA:
+        yield Check("crawl", BAD, f"{crawl} has schema {number}, this Gossamer writes {schema.SCHEMA}",
+                    "export it with the older version and import it here")  # fmt: skip
+    elif wanted != partitions and settings.source("GOSSAMER_PARTITIONS") != "default":
+        yield Check("crawl", DOUBTFUL, f"{crawl} has {partitions} partitions, GOSSAMER_PARTITIONS says {wanted}",
+                    "a crawl keeps its number; export it and import it into a new one to change that")  # fmt: skip
+    else:
+        yield Check("crawl", GOOD, f"{crawl}, schema {number}, {partitions} partition{'s' if partitions > 1 else ''}")
+
+
+def _field(text: Any, name: str) -> str:
+    for line in bytes(text).decode(errors="replace").splitlines():
+        if line.startswith(name + ":"):
+            return line.partition(":")[2].strip()
+    return ""
