@@ -17,7 +17,7 @@ from gossamer.testing import clock
 from gossamer.testing.contract import Crawl
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
-PLACES = ("valkey", "valkey-async", "embedded", "redis", "cluster", "cluster-async", "sentinel")
+PLACES = ("valkey", "embedded", "redis-async", "cluster", "cluster-async", "sentinel-async")
 
 
 class OnLoop:

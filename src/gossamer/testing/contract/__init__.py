@@ -20,6 +20,7 @@ from gossamer.testing.contract.page import TestAtomicPage
 from gossamer.testing.contract.poison import TestPoison
 from gossamer.testing.contract.polite import TestAdaptiveDelay, TestBlocks, TestPoliteness
 from gossamer.testing.contract.seen import TestEverySeenPolicy, TestRollingMemories, TestSeenMeansStored
+from gossamer.testing.contract.snapshot import TestScan
 from gossamer.testing.contract.start import TestDrained, TestStartedOnce
 from gossamer.testing.contract.task import TestTasks
 
@@ -44,6 +45,7 @@ __all__ = [
     "TestPolicies",
     "TestPoliteness",
     "TestRollingMemories",
+    "TestScan",
     "TestSeenMeansStored",
     "TestServerTime",
     "TestStartedOnce",

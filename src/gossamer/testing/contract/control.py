@@ -119,15 +119,13 @@ class TestPolicies:
         assert [row.lane for row in counts.lanes] == ["g.a", "g.b", "g.c"]
         assert counts.group_policies["g"]["max_pages"] == 9
 
-    @pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 101, "a\n", "-a", "\ud800"])
-    def test_bad_lane_names_are_refused(self, crawl: Crawl, name: str) -> None:
-        with pytest.raises(PolicyError):
-            crawl.define({name: LanePolicy()})
-
-    @pytest.mark.parametrize("name", ["", "a b", "é", "x" * 101, "a\n", "|", "\ud800"])
-    def test_bad_group_names_are_refused(self, crawl: Crawl, name: str) -> None:
-        with pytest.raises(PolicyError):
-            crawl.frontier.define(name, {"a": LanePolicy()})
+    def test_bad_names_are_refused(self, crawl: Crawl) -> None:
+        for name in ("", "a b", "a.b", "é", "x" * 101, "a\n", "-a", "\ud800"):
+            with pytest.raises(PolicyError):
+                crawl.define({name: LanePolicy()})
+        for name in ("", "a b", "é", "x" * 101, "a\n", "|", "\ud800"):
+            with pytest.raises(PolicyError):
+                crawl.frontier.define(name, {"a": LanePolicy()})
 
     def test_a_group_name_may_hold_dots(self, crawl: Crawl) -> None:
         crawl.frontier.define("shop.example.com", {"a": LanePolicy()})

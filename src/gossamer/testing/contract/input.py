@@ -48,24 +48,37 @@ BAD: dict[str, dict[str, Any]] = {
 class TestBadInput:
     """Each bad request is refused by itself, with the reason."""
 
-    @pytest.mark.parametrize("change", BAD.values(), ids=BAD)
-    def test_a_bad_request_is_refused_and_nothing_else(self, crawl: Crawl, change: dict[str, Any]) -> None:
+    def batch(self, crawl: Crawl, name: str) -> list[Request]:
+        """Every bad request, each between two good ones."""
+        batch = [crawl.request(f"{name} first")]
+        for number, change in enumerate(BAD.values()):
+            batch += [crawl.request(f"{name} bad {number}")._replace(**change), crawl.request(f"{name} good {number}")]
+        return batch
+
+    def check(self, outcomes: list[AddOutcome], why: list[str]) -> None:
+        assert outcomes[::2] == [ADDED] * (len(BAD) + 1)
+        assert dict(zip(BAD, outcomes[1::2], strict=True)) == dict.fromkeys(BAD, INVALID)
+        assert len(why) == len(BAD)
+        assert all(why)
+
+    def test_a_bad_request_is_refused_and_nothing_else(self, crawl: Crawl) -> None:
         crawl.define()
-        good = crawl.requests(["before", "after"])
-        batch = [good[0], crawl.request("bad")._replace(**change), good[1]]
+        batch = self.batch(crawl, "made")
         outcomes, why, _ = crawl.frontier.add(batch)
-        assert outcomes == [ADDED, INVALID, ADDED]
-        assert list(why) == [1]
-        assert why[1]
+        self.check(outcomes, list(why.values()))
+        assert list(why) == list(range(1, len(batch), 2))
+        assert crawl.lane().queued == len(BAD) + 1
+
+    def test_a_bad_child_is_refused_and_nothing_else_of_its_page(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("page")
         worker = crawl.worker()
-        page, _ = worker.lease(2)
-        children = [crawl.request("child"), batch[1], crawl.request("last")]
-        answer = worker.exchange(settle=[Settlement(page, add=children, items=[b"item"])], add=[batch[1]])
+        children, made = self.batch(crawl, "child"), self.batch(crawl, "made")
+        answer = worker.exchange(settle=[Settlement(worker.one(), add=children, items=[b"item"])], add=made)
         assert answer.settled == [SETTLED]
-        assert answer.children == [[ADDED, INVALID, ADDED]]
-        assert answer.added == [INVALID]
-        assert set(answer.invalid) == {(0, 1), 0}
-        assert crawl.items() == [b"item"]
+        self.check(answer.children[0], [text for place, text in answer.invalid.items() if isinstance(place, tuple)])
+        self.check(answer.added, [text for place, text in answer.invalid.items() if isinstance(place, int)])
+        assert (crawl.items(), crawl.group().open) == ([b"item"], 2 * len(BAD) + 2)
 
     def test_an_unknown_lane_is_told(self, crawl: Crawl) -> None:
         crawl.define()
@@ -75,40 +88,42 @@ class TestBadInput:
         assert crawl.finish() == ["1", "4"]
         assert crawl.frontier.dead_letters("g") == []
 
-    @pytest.mark.parametrize("priority", [-1, -(2**31), 2**31, -(2**70), 2**70, 10**400])
-    def test_priorities_are_clamped(self, crawl: Crawl, priority: int) -> None:
+    def test_priorities_are_clamped(self, crawl: Crawl) -> None:
         crawl.define()
-        crawl.add("extreme", priority=priority)
-        crawl.add("usual")
-        leases = crawl.worker().lease(2)
-        assert names(leases) == (["extreme", "usual"] if priority > 0 else ["usual", "extreme"])
-        [extreme] = [lease for lease in leases if lease.payload == b"extreme"]
-        assert extreme.priority == max(-(2**31), min(2**31, priority))
+        given = [0, -1, -(2**31), 2**31, -(2**70), 2**70, 10**400]
+        crawl.frontier.add([crawl.request(f"{n}", priority=priority) for n, priority in enumerate(given)])
+        leases = crawl.worker().lease(7)
+        assert names(leases) == ["3", "5", "6", "0", "1", "2", "4"]
+        assert [lease.priority for lease in leases] == [2**31] * 3 + [0, -1] + [-(2**31)] * 2
 
-    @pytest.mark.parametrize("host", FINE_HOSTS)
-    def test_unusual_hosts_are_hosts(self, crawl: Crawl, host: str) -> None:
+    def test_unusual_hosts_are_hosts(self, crawl: Crawl) -> None:
         crawl.define()
-        crawl.frontier.set_host(host, HostPolicy(concurrency=1))
-        crawl.frontier.add([Request(1, host, "g.a", b"1"), Request(2, host, "g.a", b"2")])
         worker = crawl.worker()
-        lease = worker.one()
-        assert lease.host == host
-        assert worker.lease(1) == []
-        assert crawl.frontier.hosts([host])[0].in_flight == 1
-        worker.settle(lease)
-        assert names(worker.lease(1)) == ["2"]
+        for host in FINE_HOSTS:
+            crawl.frontier.set_host(host, HostPolicy(concurrency=1))
+            crawl.frontier.add([crawl.request(f"{host} {n}", host) for n in (1, 2)])
+            lease = worker.one()
+            assert lease.host == host
+            assert worker.lease(1) == []
+            assert crawl.frontier.hosts([host])[0].in_flight == 1
+            worker.settle(lease)
+            [second] = worker.lease(1)
+            assert second.payload == f"{host} 2".encode()
+            worker.settle(second)
 
-    @pytest.mark.parametrize("host", ODD_HOSTS[1:8])
-    def test_control_verbs_refuse_odd_hosts(self, crawl: Crawl, host: str) -> None:
-        for verb in (
-            lambda: crawl.frontier.block(host, 1),
-            lambda: crawl.frontier.set_host(host, HostPolicy()),
-            lambda: crawl.frontier.set_crawl_delay(host, 1),
-            lambda: crawl.frontier.permit(crawl.worker().token, host),
-            lambda: crawl.frontier.pause(host=host),
-        ):
+    def test_control_verbs_refuse_odd_hosts(self, crawl: Crawl) -> None:
+        for host in ODD_HOSTS[1:8]:
+            assert isinstance(host, str)
             with pytest.raises(InvalidRequest):
-                verb()
+                crawl.frontier.block(host, 1)
+            with pytest.raises(InvalidRequest):
+                crawl.frontier.set_host(host, HostPolicy())
+            with pytest.raises(InvalidRequest):
+                crawl.frontier.set_crawl_delay(host, 1)
+            with pytest.raises(InvalidRequest):
+                crawl.frontier.permit(crawl.worker().token, host)
+            with pytest.raises(InvalidRequest):
+                crawl.frontier.pause(host=host)
 
     def test_empty_batches_are_fine(self, crawl: Crawl) -> None:
         crawl.define()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import UnknownLane
-from gossamer.model import GroupPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, Crawl
 
 POLICIES = {
@@ -121,15 +121,16 @@ class TestEverySeenPolicy:
         assert crawl.frontier.seen_counts()[0].known == 49
 
     @EVERY
-    @pytest.mark.parametrize("value", [0, 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
-    def test_every_fingerprint_of_64_bits_is_itself(self, crawl: Crawl, policy: SeenPolicy, value: int) -> None:
+    def test_every_fingerprint_of_64_bits_is_itself(self, crawl: Crawl, policy: SeenPolicy) -> None:
         lane(crawl, policy)
-        near = sorted({value, (value + 1) % 2**64, (value - 1) % 2**64, value ^ 2**63, value ^ 2**32})
+        crawl.frontier.set_host("", HostPolicy(concurrency=0))
+        edges = [0, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
+        near = sorted({n % 2**64 for edge in edges for n in (edge, edge - 1, edge + 1, edge ^ 2**63, edge ^ 2**32)})
         requests = [crawl.request(f"{n}")._replace(fingerprint=n) for n in near]
         assert crawl.frontier.add(requests)[0] == [ADDED] * len(near)
         assert crawl.frontier.add(requests)[0] == [DUPLICATE] * len(near)
         assert crawl.frontier.seen("g.a", near) == [True] * len(near)
-        assert sorted(lease.fingerprint for lease in crawl.worker().lease(8)) == near
+        assert sorted(lease.fingerprint for lease in crawl.worker().lease(len(near))) == near
 
     @EVERY
     def test_a_round_begins_with_an_empty_memory(self, crawl: Crawl, policy: SeenPolicy) -> None:
@@ -147,6 +148,8 @@ class TestEverySeenPolicy:
     def test_thousands_are_remembered_exactly_within_its_promise(self, crawl: Crawl, policy: SeenPolicy) -> None:
         if policy.window_count:
             policy = SeenPolicy(policy.kind, window_count=6000)
+        if policy.kind is SeenKind.BLOOM:
+            policy = SeenPolicy(policy.kind, capacity=3000, error=1e-4)
         lane(crawl, policy)
         names = [f"r{n}" for n in range(5000)]
         added = crawl.add(*names).count(ADDED)
