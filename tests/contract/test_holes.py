@@ -1,0 +1,294 @@
+"""What the mutations found untested: each of these fails under a mutation that the suite let pass (scripts/mutations.toml)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ormsgpack
+import pytest
+
+from gossamer.frontier import keys
+from gossamer.frontier.ask import Ask
+from gossamer.frontier.exchange import WorkVerbs
+from gossamer.frontier.reading import ReadVerbs
+from gossamer.model import AddOutcome, HostPolicy, LanePolicy, Lease, Order, Settlement, Token
+from gossamer.testing.contract import Crawl
+from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, SETTLED, names
+from gossamer.testing.servers import Server
+
+Opened = Callable[..., Crawl]
+
+
+class TestPageHoles:
+    """Guarantee 2."""
+
+    def test_a_child_sent_ahead_among_many_is_not_repeated_by_a_page_settled_alone(self, crawl: Crawl) -> None:
+        """What goes ahead depends on what else is in the call: the next holder may send the same child with its page."""
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=0))
+        crawl.add("page", "large page")
+        first, second = crawl.worker(), crawl.worker()
+        page, large = first.lease(2)
+        child = crawl.request("child", dont_filter=True)
+        many = crawl.requests(f"c{n}" for n in range(1500))
+        crawl.expire()
+        again = next(lease for lease in second.lease(2) if lease.payload == b"page")
+        late = first.exchange(settle=[Settlement(page, add=[child]), Settlement(large, add=many)])
+        assert late.children[0] == [ADDED], "it went ahead, before anybody knew that the lease was lost"
+        answer = second.exchange(settle=[Settlement(again, add=[child])])
+        assert (answer.settled, answer.children) == ([SETTLED], [[DUPLICATE]])
+
+    def test_a_page_is_settled_after_all_that_goes_ahead_of_it(self) -> None:
+        """A worker may die after any of its calls: what is not yet sent then must not be lost."""
+        work = WorkVerbs("c", 3, payload_max=100, lease_seconds=60, send_seconds=5, strikes=3)
+        token = Token.fresh()
+        lease = Lease(0, 1, token.incarnation, "n", "g.a", "h", 0, 1, b"", 1, False, 0.0, 0.0)
+        children = [Crawl.request(_anywhere(), f"c{n}", f"h{n}.example") for n in range(2000)]
+        talk = work.exchange(token, settle=[Settlement(lease, add=children)])
+        asked: list[str] = []
+        asks = next(talk)
+        while asks[0].verb == "add":
+            asked += [ask.verb for ask in asks]
+            asks = talk.send([_added(ask) for ask in asks])
+        assert [ask.verb for ask in asks] == ["exchange"]
+        assert len(asked) >= 2
+        talk.close()
+
+
+def _anywhere() -> Crawl:
+    """A crawl that only makes requests."""
+    nothing: Any = None
+    return Crawl(nothing, nothing, nothing)
+
+
+def _added(ask: Ask) -> bytes:
+    """The answer to an `add` that took everything."""
+    groups = ormsgpack.unpackb(ask.args[0])["add"]
+    return ormsgpack.packb([["a" * len(group[4]) for group in groups], -1, "1"])
+
+
+class TestPoisonHoles:
+    """Guarantee 5."""
+
+    def test_a_suspect_goes_to_a_worker_only_when_it_holds_nothing(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("poison")
+        for _ in range(crawl.strikes - 1):
+            worker = crawl.worker()
+            worker.sent(worker.one())
+            crawl.expire()
+        dying, busy = crawl.worker(), crawl.worker()
+        poison = dying.one()
+        dying.sent(poison)
+        crawl.advance(crawl.lease_seconds - 10)
+        crawl.add("other", "more")
+        held = busy.one()
+        assert names([held]) == ["other"]
+        crawl.advance(20)
+        # It ran out now: this worker is emptied first, and takes nothing else.
+        assert busy.lease(5) == []
+        assert busy.settle(held) == [SETTLED]
+        [lease] = busy.lease(5)
+        assert (lease.payload, lease.alone) == (b"poison", True)
+
+    @pytest.mark.parametrize("order", list(Order), ids=lambda order: order.value)
+    def test_garbage_in_a_queue_becomes_a_dead_letter(self, crawl: Crawl, order: Order) -> None:
+        crawl.define({"a": LanePolicy(order=order)})
+        crawl.add("one", "two")
+        [key] = _keys(crawl, keys.queue_pattern(crawl.frontier.crawl, 0, "queue"))
+        garbage = [b"\x00", b"\x01short", b"\xff" * 40, b"\x01" * 40, b""]
+        for junk in garbage:
+            crawl.command(("RPUSH", key, junk), key)
+        leases = crawl.worker().lease(20)
+        assert sorted(names(leases)) == ["one", "two"]
+        letters = crawl.frontier.dead_letters("g")
+        assert [letter.reason for letter in letters] == ["garbage"] * len(garbage)
+        assert crawl.frontier.hosts([crawl.host])[0].in_flight == 2
+
+
+def _keys(crawl: Crawl, pattern: str) -> list[str]:
+    cursor, found = "0", list[str]()
+    while True:
+        after, page = crawl.command(
+            ("SCAN", cursor, "MATCH", pattern, "COUNT", 100_000), keys.base(crawl.frontier.crawl, 0)
+        )
+        found += [key.decode() for key in page]
+        cursor = after.decode()
+        if cursor == "0":
+            return found
+
+
+class TestOrderHoles:
+    """Guarantee 6."""
+
+    def test_a_lower_tier_goes_first_for_a_worker_that_names_its_groups(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(tier=5), "b": LanePolicy(tier=-1), "c": LanePolicy(tier=0)})
+        for lane in "abc":
+            crawl.frontier.add([crawl.request(f"{lane}{n}", lane=f"g.{lane}") for n in range(5)])
+        worker = crawl.worker("g")
+        assert [name[0] for name in crawl.finish(worker)] == ["b"] * 5 + ["c"] * 5 + ["a"] * 5
+
+
+class TestBoundedHoles:
+    """Guarantee 8."""
+
+    def test_what_was_delayed_earlier_takes_room(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(max_queued=2)})
+        assert crawl.add("1", delay=60) == [ADDED]
+        assert crawl.add("2", "3") == [ADDED, FULL]
+
+
+class TestFullServer:
+    """Guarantee 8, when the server's memory is nearly full: leasing stops first."""
+
+    def test_leasing_and_producers_stop_and_settling_goes_on(self, opened: Opened) -> None:
+        with Server() as server:
+            crawl = opened(server.url)
+            crawl.define()
+            crawl.add("1", "2", "3", "4")
+            worker = crawl.worker()
+            one, two = worker.lease(2)
+            self.fill(crawl)
+            answer = worker.exchange(want=1)
+            assert (answer.leases, answer.hints.paused) == ([], "memory")
+            outcomes, _, room = crawl.frontier.add(crawl.requests(["5"]))
+            assert (outcomes, room) == ([FULL], 0)
+            settlement = Settlement(one, add=crawl.requests(["child"]), items=[b"item"])
+            answer = worker.exchange(settle=[settlement])
+            assert (answer.settled, answer.children) == ([SETTLED], [[ADDED]])
+            assert worker.release(two) == [True]
+            self.lift(crawl)
+            assert crawl.items() == [b"item"]
+            assert sorted(names(worker.lease(9))) == ["2", "3", "4", "child"]
+            assert crawl.add("5") == [AddOutcome.ADDED]
+
+    def fill(self, crawl: Crawl) -> None:
+        """From now on the server has more in memory than it may. It is looked at from time to time."""
+        crawl.advance(1)
+        crawl.command(("CONFIG", "SET", "maxmemory", "1mb"), keys.base(crawl.frontier.crawl, 0))
+
+    def lift(self, crawl: Crawl) -> None:
+        crawl.command(("CONFIG", "SET", "maxmemory", "0"), keys.base(crawl.frontier.crawl, 0))
+        crawl.advance(1)
+
+
+class TestDrainedHoles:
+    """Guarantee 9."""
+
+    def test_a_change_between_the_sweeps_is_not_drained(self) -> None:
+        """All partitions empty when they were asked, and yet a request went from one to the other behind the sweep."""
+        for changed, expected in ((7, True), (8, False)):
+            talk = ReadVerbs("c", 2).drained("g")
+            asks = next(talk)
+            answers = [ormsgpack.packb([0, 7, ""]) for _ in asks]
+            talk.send(answers)
+            with pytest.raises(StopIteration) as stop:
+                talk.send([answers[0], ormsgpack.packb([0, changed, ""])])
+            assert stop.value.value.drained is expected
+
+
+class TestTimeHoles:
+    """Guarantee 10."""
+
+    def test_leases_count_in_the_time_of_the_server(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1")
+        crawl.advance(100_000)
+        answer = crawl.worker().exchange(want=crawl.frontier.partitions)
+        [lease] = answer.leases
+        assert abs(lease.deadline - answer.hints.now - crawl.lease_seconds) < 30
+        assert 0 < lease.send_by - answer.hints.now < crawl.lease_seconds
+
+    def test_the_time_of_tasks_never_goes_back(self, crawl: Crawl) -> None:
+        source = f"{crawl.frontier.crawl}:tasks"
+        crawl.command(("RPUSH", source, "one"), source)
+        first, second = crawl.worker(), crawl.worker()
+        assert len(crawl.frontier.lease_tasks(first.token, source, 1)) == 1
+        crawl.expire(source)
+        assert crawl.frontier.lease_tasks(second.token, source, 0) == []
+        crawl.advance(-3600, source)
+        assert len(crawl.frontier.lease_tasks(second.token.next(), source, 1)) == 1
+
+
+class TestTokenHoles:
+    """A repeated call."""
+
+    def test_a_repeated_call_tells_no_lease_that_was_given_away(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("one")
+        token = Token.fresh()
+        assert len(crawl.frontier.exchange(token, want=crawl.frontier.partitions).leases) == 1
+        crawl.expire()
+        crawl.worker().one()
+        assert crawl.frontier.exchange(token, want=crawl.frontier.partitions).leases == []
+
+
+class TestRestart:
+    """Guarantee 11."""
+
+    @pytest.fixture
+    def server(self) -> Iterator[Server]:
+        with Server().start(fsync="always") as server:
+            yield server
+
+    def test_leases_delays_blocks_policies_and_seen_are_there_again(self, opened: Opened, server: Server) -> None:
+        crawl = opened(server.url)
+        blocked, slow, own, open_host = crawl.hosts(4)
+        crawl.define({"a": LanePolicy(order=Order.LIFO, max_queued=50)})
+        crawl.frontier.set_host(slow, HostPolicy(delay=1000))
+        crawl.frontier.set_host(own, HostPolicy(concurrency=1))
+        crawl.frontier.add([crawl.request(f"{host} {n}", host) for host in (blocked, slow, own) for n in (1, 2)])
+        until = crawl.frontier.block(blocked, 5000, "by hand")
+        crawl.add("later", host=open_host, delay=300)
+        worker = crawl.worker()
+        leases = worker.lease(9)
+        held = {lease.host: lease for lease in leases}
+        assert set(held) == {slow, own}
+        before = crawl.frontier.counts()
+        server.kill()
+        server.restart()
+        after = crawl.frontier.counts()
+        assert (after.lanes, after.groups, after.lane_policies) == (before.lanes, before.groups, before.lane_policies)
+        assert after.now >= before.now
+        infos = {info.host: info for info in crawl.frontier.hosts([blocked, slow, own])}
+        assert (infos[blocked].blocked_until, infos[blocked].reason) == (until, "by hand")
+        assert (infos[slow].delay, infos[own].in_flight) == (1000, 1)
+        assert crawl.worker().lease(9) == []
+        assert crawl.add(f"{own} 1", host=own) == [DUPLICATE]
+        assert worker.settle(held[slow]) == [SETTLED]
+        crawl.advance(301)
+        assert sorted((lease.payload, lease.attempt) for lease in crawl.worker().lease(9)) == [
+            (held[own].payload, 2),
+            (b"later", 1),
+        ]
+
+    def test_functions_that_a_server_lost_are_loaded_again(self, opened: Opened, server: Server) -> None:
+        crawl = opened(server.url)
+        crawl.define()
+        crawl.add("one")
+        crawl.command(("FUNCTION", "FLUSH"), keys.base(crawl.frontier.crawl, 0))
+        assert crawl.finish() == ["one"]
+
+
+class TestPartitionHoles:
+    """A crawl of several partitions on one server."""
+
+    def test_a_host_is_treated_politely_wherever_it_lives(self, opened: Opened, valkey_server: Server) -> None:
+        crawl = opened(valkey_server.url, GOSSAMER_PARTITIONS=3)
+        crawl.define()
+        hosts = crawl.spread(6)
+        for host in hosts:
+            crawl.frontier.block(host, 1000)
+        crawl.frontier.add([crawl.request(f"at {host}", host) for host in hosts])
+        assert crawl.worker().lease(6) == []
+        crawl.advance(1001)
+        leases = crawl.worker().lease(6)
+        assert sorted(lease.host for lease in leases) == sorted(hosts)
+        assert {lease.host: lease.partition for lease in leases} == {host: keys.partition_of(host, 3) for host in hosts}
+
+    def test_the_partition_of_a_host_never_changes(self) -> None:
+        """These were computed once: another answer would leave the queues of running crawls behind."""
+        hosts = ("example.com", "example.com:8080", "bücher.example", "[::1]:8080", "h1.example")
+        assert [keys.partition_of(host, 1000) for host in hosts] == [465, 704, 545, 329, 6]
+        assert [keys.partition_of(host, 1) for host in hosts] == [0] * 5
