@@ -98,10 +98,10 @@ def server_checks(connection: Connection, _: Settings) -> Iterator[Check]:
             yield Check("role", GOOD, "primary")
         if info.loading:
             yield Check("loading", DOUBTFUL, f"{info.node} is loading its data", "wait; calls are repeated meanwhile")
-        yield from memory_checks(info)
+        yield from memory_checks(info, embedded=connection.address.kind == "embedded")
 
 
-def memory_checks(info: ServerInfo) -> Iterator[Check]:
+def memory_checks(info: ServerInfo, *, embedded: bool = False) -> Iterator[Check]:
     policy = info.memory_policy or "unknown"
     if policy.startswith("allkeys"):
         yield Check("eviction", BAD, f"maxmemory-policy {policy}: the server drops parts of the crawl when memory is short",
@@ -113,6 +113,9 @@ def memory_checks(info: ServerInfo) -> Iterator[Check]:
         yield Check("eviction", GOOD if policy == "noeviction" else DOUBTFUL, f"maxmemory-policy {policy}",
                     "" if policy == "noeviction" else "see to it that it is noeviction")  # fmt: skip
     used = mebibytes(info.memory_used)
+    if embedded and not info.memory_max:
+        yield Check("memory", GOOD, f"{used} used; the embedded server may take what the machine has")
+        return
     if not info.memory_max:
         yield Check("memory", DOUBTFUL, f"{used} used, no maxmemory: the system may kill the server when memory is out",
                     "set maxmemory to what the machine can spare; near it leasing stops and nothing is lost")  # fmt: skip

@@ -8,10 +8,12 @@ the cells, nothing cut or wrapped, so that `cut`, `awk` and `grep` can rely on i
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+_NUMBER = re.compile(r"(≤ )?-?[\d,]+(\.\d+)?|")
 _BACKSLASH = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -75,8 +77,9 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for index, column in enumerate(columns):
+        numbers = all(_NUMBER.fullmatch(line[index]) for line in cells) and any(line[index] for line in cells)
+        table.add_column(column, overflow="fold", justify="right" if numbers else "left")
     for line in cells:
         # Text, not str: square brackets in a URL are no markup.
         table.add_row(*(Text(cell) for cell in line))

@@ -182,5 +182,8 @@ class Frontier(Protocol):
     def seen_counts(self) -> list[SeenInfo]:
         """The memories of the crawl."""
 
-    def scan(self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "") -> Page:
-        """A page of a snapshot (`what`: begin, end, leased, delayed, suspect, journal, hosts, list)."""
+    def scan(
+        self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
+    ) -> Page:
+        """A page of what the crawl holds (`what`: leased, delayed, suspect, dead, hosts, list, journal). A `snapshot`, any
+        name of its own, says begin first and end last: between, what is queued anew is kept for it in the journal."""

@@ -246,5 +246,7 @@ class ValkeyFrontier(Asker):
     def seen_counts(self) -> list[SeenInfo]:
         return self.run(self.verbs.read.seen_counts())
 
-    def scan(self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "") -> Page:
-        return self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place))
+    def scan(
+        self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
+    ) -> Page:
+        return self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place, snapshot))

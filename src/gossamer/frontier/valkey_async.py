@@ -219,5 +219,7 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def seen_counts(self) -> list[SeenInfo]:
         return await self.run(self.verbs.read.seen_counts())
 
-    async def scan(self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "") -> Page:
-        return await self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place))
+    async def scan(
+        self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
+    ) -> Page:
+        return await self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place, snapshot))
