@@ -17,7 +17,7 @@ from gossamer.frontier.control import seen_table
 from gossamer.model import SeenPolicy, Token
 from gossamer.settings import Settings, load
 
-CALL_FINGERPRINTS = 5000
+CALL_FINGERPRINTS = 1000
 
 
 class ValkeyMemory:
