@@ -187,6 +187,8 @@ class FaultProxy:
             await link.serve()
         except* OSError:
             pass  # One side has gone; the other is reset below.
+        except* asyncio.CancelledError:
+            pass  # The proxy is being closed.
         finally:
             link.reset()
             self._links.discard(link)

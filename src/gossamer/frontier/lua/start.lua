@@ -18,7 +18,8 @@ local function start(keys, args)
   local mine = v[2] == 'leased' and v[3] == h.i
   local answer
   if v[2] == 'done' then
-    answer = 'done'
+    -- To whoever asks for it; but only one worker has run it to its end.
+    answer = (h.action == 'take' or v[3] == h.i) and 'done' or 'lost'
   elseif h.action == 'take' then
     if mine or v[2] == 'owed' or v[4] <= S.now then
       v[2], v[3], v[4] = 'leased', h.i, S.now + h.lease
