@@ -18,7 +18,9 @@ local function host_policy(keys, args)
     if h.crawl_delay then host.floor = h.crawl_delay end
     -- A shorter delay counts from the last request, so the host looks again now.
     if h.change and host.next > S.now then
-      host.next = min(host.next, S.now + Host.delay(S, host))
+      local delay = Host.delay(S, host)
+      for _, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do delay = max(delay, Lane.group(S, name).delay) end
+      host.next = min(host.next, S.now + delay)
     end
     S.dirty[h.host] = true
     Host.refresh(S, h.host, host)

@@ -96,3 +96,13 @@ class TestFencing:
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.in_flight == 1
         assert second.settle(new.lease) == [SETTLED]
+
+    def test_late_news_does_not_undo_what_the_holder_said(self, crawl: Crawl) -> None:
+        first, second, old, new = given_away(crawl)
+        crawl.add("beside")
+        second.one()
+        second.fetched(new.lease)
+        first.sent(old.lease)
+        second.settle(new.lease)
+        # One slot was freed by the response; settling frees no second one.
+        assert crawl.frontier.hosts([crawl.host])[0].in_flight == 1

@@ -170,6 +170,18 @@ class TestPoliteness:
         crawl.advance(5)
         assert names(worker.lease(1)) == ["2"]
 
+    def test_a_shorter_delay_does_not_undercut_a_groups(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(delay=30))
+        crawl.frontier.set_host(crawl.host, HostPolicy(delay=10))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        worker.one()
+        crawl.frontier.set_host(crawl.host, HostPolicy(delay=1))
+        crawl.advance(29)
+        assert worker.lease(1) == []
+        crawl.advance(1)
+        assert len(worker.lease(1)) == 1
+
     def test_the_crawl_delay_of_robots_counts(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=1))
