@@ -1,6 +1,6 @@
 """The frontier beside scrapy-redis 0.9.1, on the same server, in the same run.
 
-    python bench/frontier.py [--quick] [--check] [--json FILE] [--only PART]
+    python bench/frontier.py [--quick] [--check] [--json FILE] [--only PART] [--preload LIBRARY]
 
 Prints tables, says which targets are reached, and writes everything as JSON to bench/results. How it is measured and what
 the figures mean: docs/explanation/performance.md.
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import growth, size, speed, target
 from bench.clients import Clients
-from bench.measure import Progress, start_server
+from bench.measure import PRELOAD, Progress, start_server
 from bench.workload import Site
 
 PARTS = ("speed", "queued", "growth", "seen")
@@ -95,6 +95,7 @@ def as_json(found: dict[str, list[Any]], scale: Scale, skipped: list[str], took:
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+        "preloaded": Path(os.environ.get(PRELOAD, "")).name,
         "seconds": round(took),
         "scale": scale._asdict(),
         **{part: [row if isinstance(row, dict) else row._asdict() for row in rows] for part, rows in found.items()},
@@ -170,7 +171,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     parser.add_argument("--json", type=Path, help="where to write the figures (default: bench/results/<time>.json)")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure only this part; may be repeated")
+    parser.add_argument("--preload", type=Path, help="a library to load into the servers, such as libjemalloc.so.2")
     options = parser.parse_args(arguments)
+    if options.preload:
+        if not options.preload.is_file():
+            parser.error(f"{options.preload} is not a file")
+        # By the environment: the processes that measure memory start servers, too.
+        os.environ[PRELOAD] = str(options.preload.resolve())
     scale = QUICK if options.quick else Scale()
     progress = Progress(scale.seconds)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from gossamer.testing.servers import Config, Server
 
+PRELOAD = "BENCH_PRELOAD"
 CONFIG: Config = {"maxmemory": "3500mb", "auto-aof-rewrite-percentage": 0}
 """Rewriting the log would fork in the middle of a measurement, on either side."""
 
@@ -40,8 +42,17 @@ class Cost(NamedTuple):
 
 
 def start_server() -> Server:
-    """A private server that writes its log as a crawl's would."""
-    return Server("valkey").start(CONFIG, fsync="everysec")
+    """A private server that writes its log as a crawl's would, with the library in it that BENCH_PRELOAD names."""
+    library, mine = os.environ.get(PRELOAD), os.environ.get("LD_PRELOAD")
+    try:
+        if library:
+            os.environ["LD_PRELOAD"] = library
+        return Server("valkey").start(CONFIG, fsync="everysec")
+    finally:
+        if library:
+            del os.environ["LD_PRELOAD"]
+        if mine is not None:
+            os.environ["LD_PRELOAD"] = mine
 
 
 def server_seconds(server: Server) -> float:
