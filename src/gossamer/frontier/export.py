@@ -224,12 +224,25 @@ class Export:
                     break
 
     def _lists(self, partition: int, state: str, places: list[str]) -> None:
-        verbs = self.frontier.verbs.snapshot
-        for rows in self.frontier.run(verbs.lists(partition, places, PAGE, self.name)).values():
-            # What comes back is put back at the end of its queue, so oldest first.
-            for row in reversed(rows) if state == "returned" else rows:
+        verbs, left = self.frontier.verbs.snapshot, [(place, "0") for place in places]
+        returned: dict[str, list[Scanned]] = {}
+        while left:
+            more = []
+            pages = self.frontier.run(verbs.lists(partition, left, PAGE, self.name))
+            for (place, _), page in zip(left, pages, strict=True):
+                if state == "returned":
+                    returned.setdefault(place, []).extend(page.rows)
+                else:
+                    for row in page.rows:
+                        self._request(state, row)
+                if page.cursor:
+                    more.append((place, page.cursor))
+            left = more
+            self._heard(self)
+        # What comes back is put back at the end of its queue, so oldest first. These are never more than were leased.
+        for rows in returned.values():
+            for row in reversed(rows):
                 self._request(state, row)
-        self._heard(self)
 
     def _request(self, state: str, row: Scanned) -> None:
         if f"lane {row.lane}" not in self._told:

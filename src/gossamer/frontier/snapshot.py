@@ -83,23 +83,14 @@ class SnapshotVerbs:
         [reply] = yield [ask("scan", self.bases[partition], _header(what, cursor, limit, place, snapshot))]
         return _page(partition, what, reply)
 
-    def lists(self, partition: int, places: Sequence[str], limit: int, snapshot: str) -> Verb[dict[str, list[Scanned]]]:
-        """Whole queues, each from the end that does not move under the reader: FIFO queues from the newest to the oldest."""
-        found: dict[str, list[Scanned]] = {place: [] for place in places}
-        left = [(place, "0") for place in places]
-        while left:
-            replies = yield [
-                ask("scan", self.bases[partition], _header("list", cursor, limit, place, snapshot))
-                for place, cursor in left
-            ]
-            more = []
-            for (place, _), reply in zip(left, replies, strict=True):
-                page = _page(partition, "list", reply)
-                found[place] += page.rows
-                if page.cursor:
-                    more.append((place, page.cursor))
-            left = more
-        return found
+    def lists(self, partition: int, places: Sequence[tuple[str, str]], limit: int, snapshot: str) -> Verb[list[Page]]:
+        """A page of each of some queues (place, cursor), from the end that does not move under the reader: FIFO queues from
+        the newest to the oldest."""
+        replies = yield [
+            ask("scan", self.bases[partition], _header("list", cursor, limit, place, snapshot))
+            for place, cursor in places
+        ]
+        return [_page(partition, "list", reply) for reply in replies]
 
     def seen_page(self, partition: int, name: str, cursor: str, limit: int = 5000) -> Verb[SeenPage]:
         [reply] = yield [ask("seen_scan", self.bases[partition], {"name": name, "cursor": cursor, "limit": limit})]

@@ -118,15 +118,13 @@ function Restores.layers(S, e)
   local state = {}
   for i = 1, #e[4], 2 do state[e[4][i]] = tonumber(e[4][i + 1]) end
   while book.layers < (state.layers or 1) do
-    call('HSET', book.key, 'n' .. book.layers, book.last)
+    call('HSET', book.key, 'n' .. book.layers, max(book.last, state['n' .. book.layers] or 0))
     book.layers, book.last = book.layers + 1, 0
     book.shapes[book.layers] = layer_shape(book, book.layers)
   end
-  book.n, book.changed = book.n + (state.n or 0), true
-  for i = 1, state.layers or 1 do
-    local more = state['n' .. i] or 0
-    if i == book.layers then book.last = book.last + more else call('HINCRBY', book.key, 'n' .. i, more) end
-  end
+  -- Requests that were restored before are among those that the snapshot counted.
+  book.n, book.changed = max(book.n, state.n or 0), true
+  if book.layers == (state.layers or 1) then book.last = max(book.last, state['n' .. book.layers] or 0) end
   return 'r'
 end
 
@@ -134,7 +132,6 @@ function Restores.bits(S, e, bytes)
   local book = memory(S, e[3])
   if not book or not book.shapes[e[4]] then return 'u' end
   local key = book.key .. ':' .. e[4] .. ':' .. e[5]
-  if call('EXISTS', key) == 0 then call('SETBIT', key, book.shapes[e[4]].bits - 1, 0) end
   local old, out = call('GETRANGE', key, e[6], e[6] + #bytes - 1), {}
   for i = 1, #bytes do out[i] = string.char(bit.bor(byte(bytes, i), byte(old, i) or 0)) end
   call('SETRANGE', key, e[6], table.concat(out))
