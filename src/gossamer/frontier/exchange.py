@@ -8,10 +8,10 @@ from typing import Any
 
 import ormsgpack
 
-from gossamer.errors import InvalidRequest, LeaseLost
+from gossamer.errors import InvalidRequest
 from gossamer.frontier import keys
-from gossamer.frontier.ask import Ask, Verb, ask, read, text
-from gossamer.frontier.batch import ADDED, RECORD, Batch, Batches, Checked, entry_of
+from gossamer.frontier.ask import Verb, ask, read, text
+from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
 from gossamer.model import (
     AddOutcome,
     Answer,
@@ -406,6 +406,3 @@ def _ids(leases: Sequence[Lease], indexes: Sequence[int]) -> list[list[str]]:
 def _clean(detail: str) -> str:
     """Text that can be carried: a traceback may hold lone surrogates."""
     return detail.encode("utf-8", "replace").decode()
-
-
-__all__ = ["RECORD", "Added", "Ask", "LeaseLost", "WorkVerbs"]

@@ -176,12 +176,14 @@ function Host.learn(S, name, feedback)
   local host, verdict = Host.get(S, name), feedback[1]
   local policy = Host.policy(S, host)
   if verdict == 'throttled' then
+    -- Answers to requests that were under way together are one refusal, not several in a row.
+    if host.blocked <= S.now then host.throttles = host.throttles + 1 end
     local wait = feedback[3]
-    if wait < 0 then wait = policy.block_base * 2 ^ min(host.throttles, 20) end
-    host.throttles = host.throttles + 1
+    if wait < 0 then wait = policy.block_base * 2 ^ min(max(host.throttles - 1, 0), 20) end
     local untl = S.now + min(wait, policy.block_max)
     if untl > host.blocked then Host.block(S, name, untl, 'throttled') end
-  elseif verdict == 'ok' and host.throttles > 0 then
+    S.dirty[name] = true
+  elseif verdict == 'ok' and host.throttles > 0 and host.blocked <= S.now then
     host.throttles = 0
     S.dirty[name] = true
   end

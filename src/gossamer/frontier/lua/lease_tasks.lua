@@ -1,6 +1,7 @@
 -- lease_tasks: takes tasks from a producer's list, set or sorted set (highest score first) under a lease.
 --
--- KEYS    1: the producer's key; 2: the book (hash id -> {data, incarnation, nonce, attempts}); 3: deadlines; 4: answers
+-- KEYS    1: the producer's key; 2: the book (hash id -> {data, incarnation, nonce, attempts}); 3: deadlines; 4: the head of
+--         the keys of answers, one per caller
 -- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, want}
 -- Returns {msgpack {[[id, attempt]...], nonce}, data...}
 -- Cost    O(want log tasks); idempotent by (incarnation, sequence)
@@ -9,7 +10,7 @@ local function lease_tasks(keys, args)
   local source, book, deadlines, answers = keys[1], keys[2], keys[3], keys[4]
   local h = unpack_msg(args[1])
   local now = task_now(book)
-  local kept = call('HGET', answers, h.i)
+  local kept = call('GET', answers .. ':' .. h.i)
   kept = kept and unpack_msg(kept)
   if kept and kept[1] > h.s then
     return fail('TOKEN', 'call ' .. h.s .. ' of ' .. h.i .. ' comes after call ' .. kept[1])
@@ -35,7 +36,7 @@ local function lease_tasks(keys, args)
       end
     end
     for _, id in ipairs(ids) do call('ZADD', deadlines, now + h.lease, id) end
-    call('HSET', answers, h.i, pack({h.s, ids, h.n}))
+    call('SET', answers .. ':' .. h.i, pack({h.s, ids, h.n}), 'PX', ANSWER_TTL)
   end
   local heads, reply = {}, {''}
   for _, id in ipairs(ids) do

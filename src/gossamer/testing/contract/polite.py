@@ -329,6 +329,17 @@ class TestBlocks:
             assert expected - 1 < info.blocked_until - info.now <= expected
             crawl.advance(expected)
 
+    def test_refusals_of_one_moment_count_as_one(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(block_base=5))
+        crawl.add("1", "2", "3", "4")
+        worker = crawl.worker()
+        refused = Feedback(Verdict.THROTTLED)
+        worker.exchange(fetched=[Fetched(lease, refused) for lease in worker.lease(4)])
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert info.throttled == 1
+        assert info.blocked_until - info.now <= 5
+
     def test_a_good_answer_ends_the_doubling(self, crawl: Crawl) -> None:
         crawl.define()
         for _ in range(3):
