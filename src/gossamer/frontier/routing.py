@@ -26,14 +26,17 @@ Command = tuple[Any, ...]
 
 
 class Node(NamedTuple):
-    """A server to talk to: host and port, or the path of a socket and port 0. Sentinels have other credentials."""
+    """A server to talk to: host and port, or the path of a socket and port 0 (no path: the embedded server, wherever its
+    socket is). Sentinels have other credentials."""
 
     host: str
     port: int
     sentinel: bool = False
 
     def __str__(self) -> str:
-        return host_port(self.host, self.port) if self.port else self.host
+        if self.port:
+            return host_port(self.host, self.port)
+        return self.host or "the embedded server"
 
 
 @dataclass(frozen=True, slots=True)
