@@ -76,7 +76,13 @@ local function divide(set)
 end
 
 function Exact.add(set, fp)
-  if call('SADD', bucket(set, fp), fp) == 0 then return false end
+  -- `bucket` written out: nothing runs more often.
+  local digits, low = tonumber(sub(fp, -9)), set.low
+  local h = (digits < 0 and -digits or digits) * 0.6180339887498949 % 1 * 4194304
+  h = h - h % 1
+  local a = h % low
+  if a < set.b - low then a = h % (low * 2) end
+  if call('SADD', set.prefix .. (texts[a] or text_of(a)), fp) == 0 then return false end
   set.n = set.n + 1
   set.changed = true
   if set.n > set.b * LOAD then divide(set) end
