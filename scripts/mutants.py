@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -81,14 +82,14 @@ class CannotApply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One way to break the code. `tests` are node ids; without a path they are of the contract suite."""
+    """One way to break the code."""
 
     name: str
     topic: str
     breaks: str
     file: str
     edits: tuple[tuple[str, str], ...]
-    tests: tuple[str, ...]
+    tests: tuple[Test, ...]
 
     def apply(self, text: str) -> str:
         for old, new in self.edits:
@@ -97,17 +98,21 @@ class Mutation:
             text = text.replace(old, new)
         return text
 
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        return tuple(node_of(test) for test in self.tests)
 
+class Test(NamedTuple):
+    """A test by its node id without parameters; of its variants those on a single Valkey server that hold `part`."""
 
-def node_of(test: str) -> str:
-    """A test's node id on a single Valkey server: `Class::test[parameter]` of the suite, or one with its path."""
-    if test.startswith("tests/"):
-        return test
-    name, _, parameter = test.partition("[")
-    return f"{SUITE}::{name}[{PLACE}-{parameter}" if parameter else f"{SUITE}::{name}[{PLACE}]"
+    node: str
+    part: str
+
+    @classmethod
+    def named(cls, name: str) -> Test:
+        node, _, part = name.partition("[")
+        return cls(node if node.startswith("tests/") else f"{SUITE}::{node}", part.rstrip("]"))
+
+    def is_it(self, node: str) -> bool:
+        name, _, parameters = node.partition("[")
+        return name == self.node and self.part in parameters
 
 
 def mutations() -> list[Mutation]:
@@ -119,7 +124,7 @@ def mutations() -> list[Mutation]:
             row["breaks"],
             row["file"],
             tuple((edit["old"], edit["new"]) for edit in row.get("edits", [row])),
-            tuple(row["tests"]),
+            tuple(Test.named(name) for name in row["tests"]),
         )
         for row in rows
     ]
@@ -147,10 +152,19 @@ class Run:
 
 
 class Recorder:
-    """A pytest plugin that notes how each test ended."""
+    """A pytest plugin that picks the variants of the tests and notes how each ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, tests: Sequence[Test]) -> None:
+        self.tests = tests
         self.ended: list[Ended] = []
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [
+            item
+            for item in items
+            if any(test.is_it(item.nodeid) for test in self.tests)
+            and (not isinstance(item, pytest.Function) or _place(item) == PLACE)
+        ]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -165,6 +179,12 @@ class Recorder:
         return report
 
 
+def _place(item: pytest.Function) -> str:
+    """Where a test of the suite runs; those that do not choose run where they like."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("crawl", PLACE)) if callspec else PLACE
+
+
 def _proves_nothing(error: BaseException) -> bool:
     """Whether a hang or a function that the server cannot run made a test fail."""
     from gossamer.errors import FrontierError
@@ -172,27 +192,27 @@ def _proves_nothing(error: BaseException) -> bool:
     return (type(error) is FrontierError and "user_function" in str(error)) or "pytest-timeout" in str(error)
 
 
-def _child(tree: Path, nodes: Sequence[str], output: Path, told: Connection) -> None:
+def _child(tree: Path, tests: Sequence[Test], output: Path, told: Connection) -> None:
     """In a process of its own: run the tests on the sources in `tree`; tell how they ended and what was imported."""
     file = os.open(output, os.O_WRONLY | os.O_CREAT)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.chdir(tree)
     sys.path.insert(0, str(tree / "src"))
-    recorder = Recorder()
+    recorder = Recorder(tests)
     options = ("no:cacheprovider", "no:xdist", "no:hypothesispytest")
     words = ["-q", f"--timeout={TEST_SECONDS}", *(word for option in options for word in ("-p", option))]
-    pytest.main([*words, *nodes], plugins=[recorder])
+    pytest.main([*words, *dict.fromkeys(test.node for test in tests)], plugins=[recorder])
     import gossamer
 
     told.send((gossamer.__file__, recorder.ended))
 
 
-def run(tree: Path, nodes: Sequence[str]) -> Run:
+def run(tree: Path, tests: Sequence[Test]) -> Run:
     """The tests on the sources in `tree`."""
     output = tree / f"output-{uuid.uuid4().hex}.txt"
     hear, tell = FORKS.Pipe(duplex=False)
-    child = FORKS.Process(target=_child, args=(tree, nodes, output, tell))
+    child = FORKS.Process(target=_child, args=(tree, tests, output, tell))
     began = time.monotonic()
     child.start()
     tell.close()
@@ -209,8 +229,9 @@ def run(tree: Path, nodes: Sequence[str]) -> Run:
         problem = f"the run did not end: {said}"
     elif not Path(imported).is_relative_to(tree):
         problem = f"gossamer was imported from {imported}, not from the copy"
-    elif len({test.node for test in ended}) < len(set(nodes)):
-        problem = f"not every test ran: {said}"
+    else:
+        missing = [f"{test.node}[{test.part}]" for test in tests if not any(test.is_it(each.node) for each in ended)]
+        problem = f"did not run: {', '.join(missing)} ({said})" if missing else ""
     return Run(tuple(ended), seconds, problem)
 
 
@@ -253,13 +274,13 @@ def judge(mutation: Mutation, pristine: Path) -> Verdict:
         for compiled in target.parent.glob(f"__pycache__/{target.stem}.*"):
             compiled.unlink()
         target.write_text(mutation.apply(target.read_text(encoding="utf-8")), encoding="utf-8")
-        return Verdict(mutation, run(tree, mutation.nodes))
+        return Verdict(mutation, run(tree, mutation.tests))
 
 
 def unmutated(pristine: Path, chosen: Sequence[Mutation]) -> list[str]:
     """Why the tests do not pass on the sources as they are; empty when they do."""
-    nodes = list(dict.fromkeys(node for mutation in chosen for node in mutation.nodes))
-    parts = [part for part in (nodes[0::2], nodes[1::2]) if part]
+    tests = list(dict.fromkeys(test for mutation in chosen for test in mutation.tests))
+    parts = [part for part in (tests[0::2], tests[1::2]) if part]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         runs = list(pool.map(lambda part: run(pristine, part), parts))
     problems = [each.problem for each in runs if each.problem]
@@ -318,14 +339,10 @@ def page(listed: Iterable[Mutation]) -> str:
         parts.append(f"## {f'{topic}. ' if topic.isdigit() else ''}{title}")
         lines = ["| mutation | what it does | in | noticed by |", "| --- | --- | --- | --- |"]
         for row in rows:
-            tests = ", ".join(f"`{name}`" for name in dict.fromkeys(short(test) for test in row.tests))
+            tests = ", ".join(f"`{test.node.rpartition('::')[2]}`" for test in row.tests)
             lines.append(f"| {row.name} | {row.breaks} | `{row.file}` | {tests} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
-
-
-def short(test: str) -> str:
-    return test.partition("[")[0].rpartition("::")[2]
 
 
 if __name__ == "__main__":

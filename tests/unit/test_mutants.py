@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripts import mutants
@@ -49,17 +50,30 @@ def test_a_mutation_applies_and_leaves_whole_code(mutation: Mutation) -> None:
 
 
 @EACH
-def test_a_mutation_names_tests_that_exist(mutation: Mutation) -> None:
+def test_the_tests_of_a_mutation_exist(mutation: Mutation) -> None:
     assert mutation.tests
     for test in mutation.tests:
-        path, _, rest = test.partition("::") if test.startswith("tests/") else ("", "", test)
-        *classes, name = rest.partition("[")[0].split("::")
-        if path:
+        path, *classes, name = test.node.split("::")
+        if path == mutants.SUITE:
+            function = getattr(getattr(contract, classes[0]), name)
+            assert not test.part or any(test.part in each for each in parameters(function)), (
+                f"{name} has no {test.part}"
+            )
+        else:
             text = (mutants.ROOT / path).read_text(encoding="utf-8")
             assert re.search(rf"\bdef {name}\(", text), f"{path} has no {name}"
             assert all(f"class {each}:" in text for each in classes)
-        else:
-            assert callable(getattr(getattr(contract, classes[0]), name, None)), f"the suite has no {rest}"
+
+
+def parameters(function: Any) -> list[str]:
+    """The ids, or else the values, that a test is run with."""
+    marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
+    ids = [mark.kwargs.get("ids") for mark in marks]
+    return [
+        str(each)
+        for mark, given in zip(marks, ids, strict=True)
+        for each in (mark.args[1] if given is None or callable(given) else given)
+    ]
 
 
 def test_names_are_unique() -> None:
