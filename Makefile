@@ -20,7 +20,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.sh
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test lint bench docs mutants clean system
+.PHONY: help demo test lint bench docs chaos mutants clean system
 
 help:
 	@echo "make demo     a crawl on this machine, start to end, nothing to set up"
@@ -28,6 +28,7 @@ help:
 	@echo "make lint     only the checks that need no server"
 	@echo "make docs     write the generated pages of docs/reference again"
 	@echo "make bench    measure the frontier beside scrapy-redis"
+	@echo "make chaos    kill servers under load and try random calls, for many minutes"
 	@echo "make mutants  break each guarantee on purpose and show that a test fails"
 	@echo "make clean    remove everything that make has made"
 
@@ -51,6 +52,12 @@ bench: $(DEV_STAMP) system
 
 mutants: $(DEV_STAMP) system
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
+
+# The long forms of tests/chaos and of the state machine: CHAOS_ARGS="--rounds 200", MACHINE=20 (times as many examples).
+MACHINE ?= 10
+chaos: $(DEV_STAMP) system
+	@$(BIN)/python scripts/chaos.py $(CHAOS_ARGS)
+	@GOSSAMER_MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest tests/contract/test_state_machine.py -k model
 
 system:
 	@scripts/system-packages.sh $(SYSTEM_PACKAGES)

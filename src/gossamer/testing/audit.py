@@ -104,7 +104,7 @@ class HostRow(NamedTuple):
     throttles: int
     crawl_delay: float
     paused: str
-    parked: list[tuple[str, int]]
+    parked: list[str]
     policy: dict[str, Any] | None
 
 
@@ -131,6 +131,9 @@ class Picture:
         self.active = {place: _zset(value) for place, value in self._each("active")}
         self.tiers = {stage: _zset(value) for stage, value in self._each("tiers")}
         self.hosts = {name: _host(value) for name, value in self._hash("hosts").items()}
+        self.parked = {
+            tuple(name.split(":", 1)): [int(one) for one in _zset(value)] for name, value in self._each("waiting")
+        }
         self.wake = _zset(self._raw.get(keys.SUFFIXES["wake"], []))
         self.marks = {int(field): value for field, value in self._text_hash("marks").items()}
         self.deadlines = {int(member): score for member, score in _zset(self._of("deadlines")).items()}
@@ -294,8 +297,14 @@ def _placed(picture: Picture) -> Iterator[str]:
             stands[lane, int(priority), host] += 1
         if priority not in picture.priorities.get(lane, {}):
             yield f"ring {lane}:{priority} has hosts but its lane does not know the priority"
+    for (number, host), parked in picture.parked.items():
+        stands.update((number, one, host) for one in parked)
+        if number not in picture.hosts[host].parked:
+            yield f"host {host} waits in lane {number} and does not know it"
     for host, row in picture.hosts.items():
-        stands.update((number, parked_at, host) for number, parked_at in row.parked)
+        for number in row.parked:
+            if (number, host) not in picture.parked:
+                yield f"host {host} is noted as waiting in lane {number} and is not"
     work = {(ids.get(p.lane, p.lane), p.priority, p.host) for p in (*picture.queues, *picture.fronts)}
     for place in work:
         if stands[place] != 1:
@@ -340,11 +349,17 @@ def _hosts(picture: Picture) -> Iterator[str]:
     for host, row in picture.hosts.items():
         if row.in_flight != flying[host]:
             yield f"host {host} counts {row.in_flight} in flight and has {flying[host]}"
-        wait = max(row.next_at, row.blocked_until)
-        if row.parked and not row.paused and row.in_flight == 0 and host not in picture.wake:
+        if row.paused or not row.parked:
+            continue
+        in_ring = all(
+            any(host in hosts for (number, _), hosts in picture.rings.items() if number == lane) for lane in row.parked
+        )
+        if row.in_flight == 0 and host not in picture.wake and not in_ring:
             yield f"host {host} is parked and nothing wakes it"
+        wait = max(row.next_at, row.blocked_until)
         limit = (row.policy or picture.default_host)["concurrency"]
-        if row.parked and not row.paused and (limit == 0 or row.in_flight < limit) and picture.wake.get(host, 0) > wait:
+        full = limit > 0 and row.in_flight >= limit
+        if not full and picture.wake.get(host, 0) > wait:
             yield f"host {host} may be asked at {wait} and wakes at {picture.wake[host]}"
 
 
@@ -408,11 +423,8 @@ def _host(raw: bytes) -> HostRow:
     if raw.isdigit():  # nothing but requests in flight
         return HostRow(int(raw), 0, 0, 0, 0, "", [], None)
     in_flight, next_at, blocked, throttles, _, floor, paused, _, parked, *policy = _unpack(raw)
-    places = [_text(place).split(":") for place in parked]
-    return HostRow(
-        in_flight, next_at, blocked, throttles, floor, _text(paused), [(lane, int(priority)) for lane, priority in places],
-        policy[0] if policy else None,
-    )  # fmt: skip
+    lanes = [_text(lane) for lane in parked]
+    return HostRow(in_flight, next_at, blocked, throttles, floor, _text(paused), lanes, policy[0] if policy else None)
 
 
 def _dead(raw: bytes) -> DeadRow:

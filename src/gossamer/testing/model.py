@@ -306,11 +306,11 @@ class Partition:
         host = self.hosts[name]
         policy = host.policy or self.default
         if feedback.verdict is Verdict.THROTTLED:
+            host.throttles += host.blocked <= self.now  # refusals of one moment count as one
             wait = feedback.retry_after
-            wait = policy.block_base * 2**host.throttles if wait is None else wait
-            host.throttles += 1
+            wait = policy.block_base * 2 ** max(host.throttles - 1, 0) if wait is None else wait
             host.blocked = max(host.blocked, self.now + min(wait, policy.block_max))
-        elif feedback.verdict is Verdict.OK:
+        elif feedback.verdict is Verdict.OK and host.blocked <= self.now:
             host.throttles = 0
 
     def holds(self, worker: str, lease: Lease) -> Held | None:
@@ -565,8 +565,6 @@ class Model:
             asked = want > 0 or of_part[number] or mine or arrivals or on_way
             if not asked and number != 0:
                 continue
-            if not asked and not counters and (settle or add or fetched or sent):
-                continue
             outcomes, child_outcomes, add_outcomes, room = part.exchange(
                 worker, [settle[i] for i in of_part[number]], arrivals, on_way,
                 [entry for _, entry in children[number]], [Entry(add[i]) for i in mine], counters if number == 0 else (),
@@ -642,7 +640,9 @@ class Model:
         part = self.at(name)
         host = part.hosts[name]
         host.policy = policy
-        host.next_at = min(host.next_at, part.now + part.delay(name)) if host.next_at > part.now else host.next_at
+        if host.next_at > part.now:
+            delay = max(part.delay(name, group) for group in part.groups)
+            host.next_at = min(host.next_at, part.now + delay)
         part.settle_turns()
 
     def block(self, name: str, seconds: float) -> None:
