@@ -637,6 +637,7 @@ def run(ground: Ground, examples: int, steps: int = 40) -> None:
             phases=(Phase.generate, Phase.shrink) if FACTOR > 1 else (Phase.generate,),
             suppress_health_check=list(HealthCheck),
             print_blob=False,
+            report_multiple_bugs=False,
         ),
     )
 
