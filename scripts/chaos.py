@@ -27,9 +27,10 @@ from typing import Literal
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, HostPolicy, LanePolicy, Lease, Request, Selection, Settlement, Token, fingerprint
 from gossamer.settings import load
-from gossamer.testing.audit import Picture, audit
+from gossamer.testing.audit import audit
 from gossamer.testing.process import end, spawn, wait_until
 from gossamer.testing.servers import Server
+from gossamer.testing.stored import Picture
 
 Mode = Literal["always", "everysec"]
 

@@ -45,15 +45,16 @@ from gossamer.model import (
 )
 from gossamer.settings import load
 from gossamer.testing import clock
-from gossamer.testing.audit import Picture, audit
+from gossamer.testing.audit import audit
 from gossamer.testing.faultproxy import FaultProxy
-from gossamer.testing.model import Model, Partition
+from gossamer.testing.model import Model
+from gossamer.testing.partition import Partition
 from gossamer.testing.servers import Cluster, Server
+from gossamer.testing.stored import Picture
 
 FACTOR = int(os.environ.get("GOSSAMER_MACHINE_FACTOR", "1"))
 UNIT = 1000.0
 LEASE = 3 * UNIT
-STRIKES = 2
 HOSTS = ("x", "y", "z")
 DEFAULT_HOST = HostPolicy(concurrency=2, block_base=UNIT, block_max=4 * UNIT)
 ROUND = SeenPolicy(scope=SeenScope.ROUND)
@@ -84,6 +85,7 @@ class Ground:
     partitions: int = 1
     proxy: FaultProxy | None = None
     library: str | None = None
+    strikes: int = 2
 
     def open(self, crawl: str = "") -> ValkeyFrontier:
         """A new crawl, or a second look at it that no fault disturbs."""
@@ -95,7 +97,7 @@ class Ground:
             "GOSSAMER_CRAWL": crawl or f"machine-{uuid.uuid4().hex[:8]}",
             "GOSSAMER_PARTITIONS": self.partitions,
             "GOSSAMER_LEASE_SECONDS": LEASE,
-            "GOSSAMER_POISON_STRIKES": STRIKES,
+            "GOSSAMER_POISON_STRIKES": self.strikes,
         }
         return ValkeyFrontier.open(load(given, environ={}), host=DEFAULT_HOST, library=self.library)
 
@@ -163,7 +165,7 @@ class Machine(RuleBasedStateMachine):
         self.frontier = self.ground.open()
         self.eye = self.ground.open(self.frontier.crawl)
         self.every = self.frontier.partitions
-        self.model = Model(self.every, DEFAULT_HOST, LEASE, STRIKES)
+        self.model = Model(self.every, DEFAULT_HOST, LEASE, self.ground.strikes)
         self.workers = [Worker() for _ in range(3)]
         self.waiting_tasks: list[bytes] = []
         self.held_tasks: dict[int, tuple[bytes, str, float, int]] = {}
@@ -650,7 +652,7 @@ def test_the_frontier_behaves_like_the_model() -> None:
 
 @pytest.mark.timeout(300 * FACTOR)
 def test_a_crawl_on_a_cluster_behaves_like_the_model(cluster: Cluster) -> None:
-    run(Ground(cluster.nodes, cluster.url, partitions=3), examples=15)
+    run(Ground(cluster.nodes, cluster.url, partitions=3, strikes=100), examples=15)
 
 
 PLANTED = {
