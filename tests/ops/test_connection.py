@@ -157,7 +157,7 @@ def test_single_server_in_both_kinds_of_code(servers: Servers) -> None:
     with connect(settings(f"redis://127.0.0.1:{port}/1")) as connection:
         connection.function_load(LIBRARY)
         assert connection.call("bump", ["k"], [2]) == 2
-        assert connection.call_ro("peek", [b"k"], []) == b"2"
+        assert connection.call("peek", [b"k"], []) == b"2"
         assert connection.execute("GET", "k") == b"2"
         assert connection.execute_many([("bump", ["k"], [1])] * 3) == [3, 4, 5]
         assert connection.execute_many([]) == []
@@ -185,7 +185,7 @@ def test_single_server_in_both_kinds_of_code(servers: Servers) -> None:
 
     async def scenario() -> None:
         async with await connect_async(settings(f"valkey://127.0.0.1:{port}/1")) as connection:
-            assert await connection.call_ro("peek", ["k"], []) == b"6"
+            assert await connection.call("peek", ["k"], []) == b"6"
             assert sorted(await asyncio.gather(*(connection.call("bump", ["k"], [1]) for _ in range(5)))) == [
                 7,
                 8,
@@ -455,7 +455,7 @@ def test_cluster_of_three(servers: Servers, cluster: list[int]) -> None:
                 range(30)
             )
             for number, key in enumerate(keys):
-                assert connection.call_ro("peek", [key], []) == str(number).encode()
+                assert connection.call("peek", [key], []) == str(number).encode()
                 assert connection.execute("GET", key) == connection.execute("GET", key, key=key)
             async with await connect_async(url) as other:
                 assert await other.execute_many([("bump", [key], [1]) for key in keys]) == list(range(1, 31))

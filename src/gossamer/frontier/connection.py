@@ -52,9 +52,9 @@ class Dialogue:
         else:
             self.router = SingleRouter(nodes[0] if nodes else Node(address.path, 0))
 
-    def errand(self, function: str, keys: Sequence[Key], args: Sequence[Any], verb: str = "FCALL") -> Errand:
+    def errand(self, function: str, keys: Sequence[Key], args: Sequence[Any]) -> Errand:
         slot = slot_of(keys[0]) if keys and self.address.kind == "cluster" else None
-        return Errand((verb, function, len(keys), *keys, *args), slot)
+        return Errand(("FCALL", function, len(keys), *keys, *args), slot)
 
     def value(self, entry: Any) -> Any:
         if is_problem(entry):
@@ -141,12 +141,8 @@ class Connection:
             return answer
 
     def call(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Any:
-        """Call a function that may write. Its keys must share a hash tag."""
+        """Call a function. Its keys must share a hash tag."""
         return self._talk(self._say.one(self._say.errand(name, keys, args)))
-
-    def call_ro(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Any:
-        """Call a function declared `no-writes`."""
-        return self._talk(self._say.one(self._say.errand(name, keys, args, "FCALL_RO")))
 
     def execute(self, *command: Any, key: Key | None = None) -> Any:
         """Run a plain command. On a cluster `key` says which node; without it redirections find the way."""
@@ -215,9 +211,6 @@ class AsyncConnection:
 
     async def call(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Any:
         return await self._talk(self._say.one(self._say.errand(name, keys, args)))
-
-    async def call_ro(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Any:
-        return await self._talk(self._say.one(self._say.errand(name, keys, args, "FCALL_RO")))
 
     async def execute(self, *command: Any, key: Key | None = None) -> Any:
         return await self._talk(self._say.plain(command, key))

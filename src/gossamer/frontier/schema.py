@@ -24,7 +24,6 @@ VERBS = (
     "new_round", "purge", "drop", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts", "group_open",
     "seen_count", "workers", "scan", "seen_scan", "restore", "restore_tasks", "clock",
 )  # fmt: skip
-READ_ONLY = frozenset({"host_show", "counts", "group_open", "seen_count", "seen_scan"})
 
 
 def function(verb: str) -> str:
