@@ -61,7 +61,9 @@ class FrontierUnavailable(FrontierError):
     """
 
     def __init__(self, message: str | None = None, *, maybe_executed: bool = True) -> None:
-        super().__init__(message or "The frontier's server cannot be reached. Check that it runs and that GOSSAMER_URL points at it.")
+        super().__init__(
+            message or "The frontier's server cannot be reached. Check that it runs and that GOSSAMER_URL points at it."
+        )
         self.maybe_executed = maybe_executed
 
 
@@ -115,12 +117,6 @@ class UnknownLane(FrontierError):
     exit_code = 2
 
 
-class UnknownHost(FrontierError):
-    """The frontier knows nothing of this host."""
-
-    exit_code = 2
-
-
 class UnknownDeadLetter(FrontierError):
     """There is no dead letter with this id."""
 
@@ -131,10 +127,6 @@ class PolicyError(FrontierError):
     """A lane, host, group or seen policy has a value that cannot be used, or that its data forbids."""
 
     exit_code = 2
-
-
-class LeaseLost(FrontierError):
-    """The lease ran out and was given to another worker. What this worker made of it is refused."""
 
 
 class SnapshotError(FrontierError):
