@@ -61,6 +61,12 @@ def test_help_lists_every_noun(arguments: list[str], capsys: pytest.CaptureFixtu
     assert all(f"\n  {noun} " in shown for noun in app.NOUNS)
 
 
+def test_no_line_of_help_is_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.endswith("...") and "Usage" not in line] == []
+
+
 @pytest.mark.parametrize("noun", app.NOUNS)
 def test_every_noun_has_help(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([noun, "--help"]) == 0

@@ -34,11 +34,12 @@ def demo(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Crawl a forum on this machine, start to end: nothing to set up, nothing left behind.
+    """Crawl a small forum on this machine, start to end.
 
-    Starts a server of its own and a small forum with several hosts that throttles, redirects, breaks and loses some of
-    its pages; crawls it with several workers through one frontier; and checks the forum's access log: every page
-    expected was crawled, each exactly once, and no host saw more requests at once than allowed. Exit code 1 if not.
+    Nothing to set up, nothing left behind. Starts a server of its own and a small forum with several hosts that
+    throttles, redirects, breaks and loses some of its pages; crawls it with several workers through one frontier; and
+    checks the forum's access log: every page expected was crawled, each exactly once, and no host saw more requests
+    at once than allowed. Exit code 1 if not.
     """
     # As Ctrl-C: what was started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

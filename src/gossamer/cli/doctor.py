@@ -13,10 +13,11 @@ _MARKS = {State.GOOD: True, State.DOUBTFUL: None, State.BAD: False}
 
 @app.command()
 def doctor(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
-    """Check settings, connection and server one by one, with a remedy for each thing that is not well.
+    """Check settings, connection and server one by one.
 
-    A tick is well, ! works but somebody should know, a cross breaks a promise of the frontier: then the exit code is 1.
-    Changes nothing and makes no crawl; the embedded server is started if it does not run.
+    Each thing that is not well comes with a remedy. A tick is well, ! works but somebody should know, a cross breaks
+    a promise of the frontier: then the exit code is 1. Changes nothing and makes no crawl; the embedded server is
+    started if it does not run.
     """
     checks = list(examine(options.load_settings(url, crawl)))
     bad = [check for check in checks if check.state is State.BAD]

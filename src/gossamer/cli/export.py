@@ -26,10 +26,10 @@ def export(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Write everything a crawl holds to a file of JSON lines, while its workers go on.
+    """Write all that a crawl holds to a file of JSON lines.
 
-    Whatever is queued, delayed, leased or failed is in the file at least once; what moved while it was read may be there
-    twice. The file appears under its name when it is complete.
+    Its workers go on meanwhile. Whatever is queued, delayed, leased or failed is in the file at least once; what
+    moved while it was read may be there twice. The file appears under its name when it is complete.
     """
     settings = options.load_settings(url, crawl)
     with ValkeyFrontier.find(settings) as frontier, _opened(file) as stream:

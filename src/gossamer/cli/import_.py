@@ -30,10 +30,10 @@ def import_(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Restore a crawl from a file of JSON lines, on any server and with any number of partitions.
+    """Restore a crawl from a file of JSON lines.
 
-    A crawl that does not exist is made, by the name in the file unless another is given. May be repeated after it broke off:
-    what was restored is not restored again.
+    On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file
+    unless another is given. May be repeated after it broke off: what was restored is not restored again.
     """
     with _opened(file) as (stream, size):
         source = Source("standard input" if file == "-" else file, stream)

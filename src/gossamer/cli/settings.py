@@ -10,10 +10,11 @@ app = options.noun()
 
 @app.command()
 def settings(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
-    """List every setting: its value in force, where that comes from, and what it is for.
+    """List every setting and its value in force.
 
-    A value comes from the first that has one of: the command line, the environment, the table [gossamer]
-    of gossamer.toml in the working directory, the default. Passwords in URLs are not shown.
+    Also where the value comes from and what it is for. A value comes from the first that has one of: the command
+    line, the environment, the table [gossamer] of gossamer.toml in the working directory, the default. Passwords in
+    URLs are not shown.
     """
     loaded = options.load_settings(url, crawl)
     rows = [(s.name, concealed(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]

@@ -27,7 +27,7 @@ def status(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Show a crawl at a glance: server, groups, lanes, workers, memories.
+    """Show a crawl at a glance: server, groups, lanes, workers.
 
     Costs the same whatever is queued; nothing is scanned. Hosts may be many, so only those asked for are shown.
     """
