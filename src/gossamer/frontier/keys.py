@@ -35,7 +35,7 @@ SUFFIXES: dict[str, str] = {
     "wake": ":w",  # sorted set: parked host by when to look again
     "leases": ":l",  # hash: id -> lease
     "deadlines": ":ld",  # sorted set: id by deadline
-    "marks": ":lm",  # hash: id -> 1 sent, 2 response arrived
+    "marks": ":lm",  # hash: id -> 1 (sent) or 2 (response arrived), then the nonce it was said for
     "suspects": ":x",  # list: requests to be tried alone
     "alone": ":xa",  # hash: incarnation -> id of the request it tries alone
     "dead": ":dr",  # hash: id -> dead letter

@@ -1,7 +1,7 @@
 -- clock: moves the partition's time forward, for tests only. The testing library alone calls it.
 --
 -- KEYS    1: the partition's base key (or a task book, with field `off` as well)
--- ARGV    1: msgpack {by_ms, key suffix ('' for task books)}
+-- ARGV    1: msgpack {by_ms, book (true for a task book)}
 -- Returns the offset in ms
 -- Cost    O(1)
 

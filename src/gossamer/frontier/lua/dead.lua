@@ -1,7 +1,7 @@
 -- dead: dead letters of a group: list, show, replay, drop, or bury one from outside (a bad task).
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {action, group, ids[] or after (id to list from) and limit, or for bury: lane, host, priority, reason,
+-- ARGV    1: msgpack {action, group, ids[] or after (rank to list from) and limit, or for bury: lane, host, priority, reason,
 --            detail, key}; for bury then the record
 -- Returns msgpack: list/show [[id, group, lane, host, priority, attempts, reason, detail, at, fingerprint]...] (show: then the
 --            records); replay/drop/bury the number done

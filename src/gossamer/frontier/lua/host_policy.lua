@@ -1,7 +1,8 @@
 -- host_policy: how the fleet treats one host, or, with host '', every host that has no policy of its own.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, host, policy or false (back to the default), crawl_delay ms or false (keep)}
+-- ARGV    1: msgpack {salt, host, change (whether policy counts), policy or false (back to the default), crawl_delay ms
+--            or false (keep)}
 -- Returns the config version
 -- Cost    O(places where the host is parked)
 

@@ -2,7 +2,7 @@
 -- runs out like a lease.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, host}
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, host}
 -- Returns msgpack {id or 0, wait ms or -1 (until a slot is freed), deadline, nonce}
 -- Cost    O(log leases); idempotent by (incarnation, sequence)
 
