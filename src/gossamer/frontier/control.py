@@ -72,6 +72,8 @@ class ControlVerbs:
         tables = {lane_name(name): lane_table(lane) for name, lane in lanes.items()}
         home = keys.home_of(group_name(group), self.partitions)
         table = None if policy is None else group_table(policy)
+        for source in policy.tasks if policy else ():
+            keys.task_keys(source)
         salt = secrets.token_hex(8)
         yield [
             ask(

@@ -103,10 +103,17 @@ def items(crawl: str, partition: int, group: str) -> str:
 
 
 def task_keys(source: str) -> list[str]:
-    """The producer's key and the book beside it, in the same slot."""
+    """The producer's key and the book beside it, in the same slot; PolicyError if there is no such book."""
     opened = source.find("{")
     closed = source.find("}", opened + 1)
-    tag = source[opened + 1 : closed] if 0 <= opened < closed - 1 else source
+    tagged = 0 <= opened < closed - 1  # as a cluster finds hash tags: between the first { and the first } after it
+    tag = source[opened + 1 : closed] if tagged else source
+    if not tag or (not tagged and "}" in source):
+        raise PolicyError(
+            f"tasks: key {source!r} has braces that are no hash tag. Name it without braces, or with something in them."
+            if source
+            else "tasks: a key has no name. Name the list, set or sorted set that tasks are pushed to."
+        )
     book = f"gossamer:tasks:{{{tag}}}:{source}"
     return [source, book, book + ":d", book + ":a"]
 
