@@ -118,6 +118,12 @@ class Frontier(Protocol):
         as usual first; until then the steps go on."""
 
     def drained(self, group: str) -> Drained:
+    def drop_group(self, group: str) -> Iterator[int]:
+        """Drop every lane of a group, then all that is kept of it: dead letters, items and their consumers, counters,
+        memories, rounds, start and policy; in bounded steps: yields how many requests and dead letters each step dropped.
+        Nothing is leased from it meanwhile. Steps not taken are made up for by calling again. Task keys belong to their
+        producers and stay; keys given to `add` and `bury` are the crawl's and stay known."""
+
         """Whether nothing is queued, delayed, leased, waiting as a task or owed as a start."""
 
     def seen(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gossamer.errors import PolicyError
+from gossamer.errors import PolicyError, UnknownGroup
 from gossamer.frontier import keys
 from gossamer.frontier.ask import Ask, Verb, ask, read, text
 from gossamer.frontier.batch import RECORD, Checked, entry_of
@@ -18,6 +18,8 @@ from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, Seen
 from gossamer.model.policy import group_name, lane_name
 
 DROP_BUDGET = 2000
+DROP_DEAD = 1000
+DROP_LANES = 16
 PURGE_BUDGET = 500
 CALL_FINGERPRINTS = 5000
 CALL_TASKS = 1000
@@ -70,10 +72,10 @@ class ControlVerbs:
 
     def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None) -> Verb[None]:
         tables = {lane_name(name): lane_table(lane) for name, lane in lanes.items()}
-        home = keys.home_of(group_name(group), self.partitions)
-        table = None if policy is None else group_table(policy)
         for source in policy.tasks if policy else ():
             keys.task_keys(source)
+        home = keys.home_of(group_name(group), self.partitions)
+        table = None if policy is None else group_table(policy)
         salt = secrets.token_hex(8)
         yield [
             ask(
@@ -147,6 +149,28 @@ class ControlVerbs:
         results = [read(reply) for reply in replies]
         still = [p for p, (done, _) in zip(asked, results, strict=True) if done != 1]
         return still, sum(count for _, count in results)
+
+    def drop_group(self, group: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
+        """One bounded step, as `drop_lane`. Nothing but lanes goes before all lanes are gone everywhere: until then a page
+        may still send children to another partition."""
+        asked = range(self.partitions) if left is None else left
+        salt = secrets.token_hex(8)
+        header = {"salt": salt, "group": group, "action": "pause", "lanes": DROP_LANES, "budget": DROP_DEAD}
+        replies = yield [ask("drop_group", self.bases[p], header) for p in asked]
+        found = {p: read(reply) for p, reply in zip(asked, replies, strict=True)}
+        if left is None and not any(known for known, _, _, _ in found.values()):
+            raise UnknownGroup(f"There is no group {group!r} in this crawl. `gossamer status` lists those there are.")
+        lanes = [(p, lane) for p, (_, _, _, names) in found.items() for lane in names]
+        if lanes:
+            step = {"salt": salt, "budget": DROP_BUDGET, "first": False}
+            replies = yield [ask("drop", self.bases[p], {**step, "lane": lane}) for p, lane in lanes]
+            return list(asked), sum(read(reply)[1] for reply in replies)
+        replies = yield [ask("drop_group", self.bases[p], {**header, "action": "clear"}) for p in asked]
+        results = [read(reply) for reply in replies]
+        still = [p for p, (_, done, _, _) in zip(asked, results, strict=True) if done != 1]
+        if still:
+            yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in still]
+        return still, sum(removed for _, _, removed, _ in results)
 
     def seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
         """A fingerprint lives in its host's partition; without the host every partition is asked."""

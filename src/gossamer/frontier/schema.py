@@ -21,8 +21,8 @@ LIBRARY = f"gossamer_{SCHEMA}"
 SHARED = ("prelude", "lane", "host", "queue", "seen", "lease", "adding", "task")
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
-    "new_round", "purge", "drop", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts", "group_open",
-    "seen_count", "workers", "scan", "seen_scan", "restore", "restore_tasks", "clock",
+    "new_round", "purge", "drop", "drop_group", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",
+    "group_open", "seen_count", "workers", "scan", "seen_scan", "restore", "restore_tasks", "clock",
 )  # fmt: skip
 
 

@@ -177,6 +177,13 @@ class ValkeyFrontier(Asker):
             left, dropped = self.run(self.verbs.control.drop_lane(lane, left))
             yield dropped
 
+    def drop_group(self, group: str) -> Iterator[int]:
+        left, dropped = self.run(self.verbs.control.drop_group(group, None))
+        yield dropped
+        while left:
+            left, dropped = self.run(self.verbs.control.drop_group(group, left))
+            yield dropped
+
     def drained(self, group: str) -> Drained:
         return self.run(self.verbs.read.drained(group))
 

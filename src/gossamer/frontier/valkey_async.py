@@ -148,6 +148,13 @@ class AsyncValkeyFrontier(AsyncAsker):
             left, dropped = await self.run(self.verbs.control.drop_lane(lane, left))
             yield dropped
 
+    async def drop_group(self, group: str) -> AsyncIterator[int]:
+        left, dropped = await self.run(self.verbs.control.drop_group(group, None))
+        yield dropped
+        while left:
+            left, dropped = await self.run(self.verbs.control.drop_group(group, left))
+            yield dropped
+
     async def drained(self, group: str) -> Drained:
         return await self.run(self.verbs.read.drained(group))
 

@@ -9,8 +9,16 @@ A test module takes them all and says where they run:
 """
 
 from gossamer.testing.contract.bounded import TestBounded
-from gossamer.testing.contract.control import TestDropLane, TestPause, TestPolicies, TestServerTime, TestWorkers
+from gossamer.testing.contract.control import (
+    TestDropGroup,
+    TestDropLane,
+    TestPause,
+    TestPolicies,
+    TestServerTime,
+    TestWorkers,
+)
 from gossamer.testing.contract.crawl import Crawl, Worker
+from gossamer.testing.contract.crowd import TestCrowd
 from gossamer.testing.contract.dead import TestDeadLetters
 from gossamer.testing.contract.fence import TestFencing
 from gossamer.testing.contract.input import TestBadInput, TestBadPolicies
@@ -32,8 +40,10 @@ __all__ = [
     "TestBadPolicies",
     "TestBlocks",
     "TestBounded",
+    "TestCrowd",
     "TestDeadLetters",
     "TestDrained",
+    "TestDropGroup",
     "TestDropLane",
     "TestEverySeenPolicy",
     "TestFencing",
