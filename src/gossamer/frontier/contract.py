@@ -74,7 +74,8 @@ class Frontier(Protocol):
         """Leases with a new deadline; None where one was given away: stop working on it."""
 
     def release(self, token: Token, leases: Sequence[Lease]) -> list[bool]:
-        """Give back what was not sent; it goes ahead of other work and nothing counts against it. False: was lost."""
+        """Give back what was not sent; it goes ahead of other work and nothing counts against it. False: was
+        lost, or had been given back by a call whose answer was lost."""
 
     def permit(self, token: Token, host: str) -> tuple[Lease | None, float | None]:
         """A slot of a host for a download that is not a request (robots.txt, media). Settle it or let it run out.
@@ -117,13 +118,13 @@ class Frontier(Protocol):
         """Empty a lane and take it away, in bounded steps: yields how many requests each step dropped. Leased ones end
         as usual first; until then the steps go on."""
 
-    def drained(self, group: str) -> Drained:
     def drop_group(self, group: str) -> Iterator[int]:
         """Drop every lane of a group, then all that is kept of it: dead letters, items and their consumers, counters,
         memories, rounds, start and policy; in bounded steps: yields how many requests and dead letters each step dropped.
         Nothing is leased from it meanwhile. Steps not taken are made up for by calling again. Task keys belong to their
         producers and stay; keys given to `add` and `bury` are the crawl's and stay known."""
 
+    def drained(self, group: str) -> Drained:
         """Whether nothing is queued, delayed, leased, waiting as a task or owed as a start."""
 
     def seen(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
@@ -161,7 +162,7 @@ class Frontier(Protocol):
         release: Sequence[Task] = (),
         renew: Sequence[Task] = (),
     ) -> list[bool]:
-        """End, give back or keep tasks, in this order; False: was lost."""
+        """End, give back or keep tasks, in this order; False: was lost, or had been done by a call whose answer was lost."""
 
     def read_items(self, group: str, partition: int, after: str = "0-0", limit: int = 100) -> list[tuple[str, bytes]]:
         """Items after a position, with theirs."""

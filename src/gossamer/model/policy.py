@@ -87,7 +87,7 @@ class LanePolicy:
 
     A lower `tier` is served strictly first; inside a tier shares follow `weight`. `max_queued` binds producers
     (0: no limit; children of pages are always accepted); `max_leased` bounds what is in progress (0: no limit).
-    `stage` names the worker pool that serves it; "" is the general pool.
+    `stage` names the worker pool that serves it; "" is the general pool. The limits hold on each partition.
     """
 
     order: Order = Order.FIFO
@@ -141,7 +141,8 @@ class GroupPolicy:
     `max_queued` binds producers over all its lanes; `max_pages` ends leasing with reason `pages_full` once that many
     pages were done (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
     group (0: as the host's). `start` says that a start is owed: the group is not drained before it has run. `tasks`
-    are the keys that feed it. Items and dead letters beyond `max_items` / `max_dead` pause it.
+    are the keys that feed it. Items and dead letters beyond `max_items` / `max_dead` pause it. All limits
+    hold on each partition.
     """
 
     max_queued: int = 0
