@@ -1,6 +1,6 @@
 """Bytes from outside: what version 1 wrote decodes for ever, and garbage raises `DecodingError` and nothing else.
 
-`GOSSAMER_TEST_FUZZ=100000` sets the number of random cases; the default keeps the run short.
+`FUZZ_CASES=100000` sets the number of random cases; the default keeps the run short.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ormsgpack import Ext, packb
 from gossamer.errors import DecodingError
 from gossamer.frontier.codec import decode, decode_request, encode, encode_request
 
-CASES = int(os.environ.get("GOSSAMER_TEST_FUZZ", "4000"))
+CASES = int(os.environ.get("FUZZ_CASES", "4000"))
 
 GOLDEN: list[tuple[str, Any]] = [
     ("01c0", None),
