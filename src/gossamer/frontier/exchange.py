@@ -12,6 +12,7 @@ from gossamer.errors import InvalidRequest
 from gossamer.frontier import keys
 from gossamer.frontier.ask import Verb, ask, read, text
 from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
+from gossamer.frontier.hands import Hands
 from gossamer.model import (
     AddOutcome,
     Answer,
@@ -63,6 +64,7 @@ class WorkVerbs:
         self.lease_ms, self.send_seconds, self.strikes = round(lease_seconds * 1000), send_seconds, strikes
         self.checked = Checked(payload_max)
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
+        self.hands = Hands()
 
     def exchange(
         self,
@@ -103,6 +105,8 @@ class WorkVerbs:
         yield from self._ahead(token, ahead, "c", bound=False)
         room = yield from self._ahead(token, producers, "a", bound=True)
         settled = [SettleOutcome.SETTLED] * len(settle)
+        if self.partitions > 1:
+            self.hands.put_down(token.incarnation, [settlement.lease for settlement in settle])
         wants = self._wants(want, token)
         choice = selection or Selection()
         nonce = secrets.token_hex(8)
@@ -115,6 +119,7 @@ class WorkVerbs:
                 "settle": part.settle, "group": group, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
                 "add": part.add.header, "counters": told if partition == 0 else (),
                 "peek": self.partitions > 1 and want > 0,
+                "busy": self.partitions > 1 and self.hands.busy(token.incarnation, partition),
                 "info": ormsgpack.packb(dict(info)).hex() if info else None,
             }  # fmt: skip
             for entry in part.settle:
@@ -130,19 +135,32 @@ class WorkVerbs:
         for (partition, part), reply in zip(asked, replies, strict=True):
             hints = self._read(token, partition, part, reply, leases, settled, hints)
         assert hints is not None
+        if self.partitions > 1:
+            leases = yield from self._alone(token, leases)
         if leases:
             hints = hints._replace(paused="")
         if room is not None:
             hints = hints._replace(room=room if hints.room is None else min(room, hints.room))
         return Answer(leases, settled, added, children, invalid, hints)
 
+    def _alone(self, token: Token, leases: list[Lease]) -> Verb[list[Lease]]:
+        """What the worker gets to hold: with a request that is to be tried alone, nothing else from any partition."""
+        alone = next((lease for lease in leases if lease.alone), None)
+        if alone is not None and len(leases) > 1:
+            yield from self.release(token.incarnation, [lease for lease in leases if lease is not alone])
+            leases = [alone]
+        self.hands.take(token.incarnation, leases)
+        return leases
+
     def _read(
         self, token: Token, partition: int, part: Part, reply: Any, leases: list[Lease],
         settled: list[SettleOutcome], hints: Hints | None,
     ) -> Hints:  # fmt: skip
-        letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce = read(
-            reply[0]
+        letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce, tasting = (
+            read(reply[0])
         )
+        if self.partitions > 1:
+            self.hands.taste(token.incarnation, partition, tasting == 1)
         for index, letter in zip(part.settled_at, letters, strict=True):
             settled[index] = SETTLED[letter]
         part.children.settle(child_outcomes)
@@ -302,6 +320,7 @@ class WorkVerbs:
 
     def release(self, incarnation: str, leases: Sequence[Lease]) -> Verb[list[bool]]:
         released = [False] * len(leases)
+        self.hands.put_down(incarnation, leases)
         by_partition = _by_partition(leases)
         asks = [
             ask("release", self.bases[p], {"i": incarnation, "leases": _ids(leases, indexes)})
@@ -341,6 +360,9 @@ class WorkVerbs:
             return {}
         if self.partitions == 1:
             return {0: want}
+        tasting = self.hands.tasting(token.incarnation)
+        if tasting is not None:
+            return {tasting: want}
         whole, odd = divmod(want, self.partitions)
         return {p: whole + ((p + token.sequence) % self.partitions < odd) for p in range(self.partitions)}
 

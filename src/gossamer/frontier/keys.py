@@ -33,6 +33,7 @@ SUFFIXES: dict[str, str] = {
     "hosts": ":h",  # hash: host -> record
     "host_policy": ":hp",  # hash: "" -> default host policy
     "wake": ":w",  # sorted set: parked host by when to look again
+    "waiting": ":o:",  # sorted set per lane and host: priorities with work of a parked host
     "leases": ":l",  # hash: id -> lease
     "deadlines": ":ld",  # sorted set: id by deadline
     "marks": ":lm",  # hash: id -> 1 (sent) or 2 (response arrived), then the nonce it was said for

@@ -15,7 +15,7 @@ local function add(keys, args)
   if kept then return pack({kept[2], kept[3], S.m.cfg}) end
   local outcomes, room = Adding.add(S, h.add, args[2], h.bound, {})
   finish(S)
-  keep_answer(S, h.i, {h.s, outcomes, room or -1})
+  keep_answer(S, h.i, {h.s, outcomes, room or -1}, ONCE_TTL)
   return pack({outcomes, room or -1, S.m.cfg})
 end
 

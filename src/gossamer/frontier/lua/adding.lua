@@ -7,29 +7,43 @@
 
 local Adding = {}
 
--- How many more the lane takes from producers; nil: no limit.
-local function room_of(S, lane)
+local function queued_in(S, lane_id)
+  return count_now(S, lane_id .. '|q') + count_now(S, lane_id .. '|d')
+end
+
+-- How many more the lane takes from producers; nil: no limit. `rooms` holds what was found for lanes and groups in this
+-- call, less what was added since.
+local function room_of(S, lane, rooms)
   local room
   if lane.max_queued > 0 then
-    room = lane.max_queued - count_now(S, lane.id .. '|q') - count_now(S, lane.id .. '|d')
+    rooms.lanes[lane.id] = rooms.lanes[lane.id] or lane.max_queued - queued_in(S, lane.id)
+    room = rooms.lanes[lane.id]
   end
   local group = Lane.group(S, lane.group)
   if group and group.max_queued > 0 then
-    local queued = 0
-    for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. lane.group)) do
-      queued = queued + count_now(S, id .. '|q') + count_now(S, id .. '|d')
+    if not rooms.groups[lane.group] then
+      local queued = 0
+      for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. lane.group)) do queued = queued + queued_in(S, id) end
+      rooms.groups[lane.group] = group.max_queued - queued
     end
-    room = min(room or huge, group.max_queued - queued)
+    room = min(room or huge, rooms.groups[lane.group])
   end
   return room
 end
 
+local function fill_room(lane, rooms, added)
+  if rooms.lanes[lane.id] then rooms.lanes[lane.id] = rooms.lanes[lane.id] - added end
+  if rooms.groups[lane.group] then rooms.groups[lane.group] = rooms.groups[lane.group] - added end
+end
+
 local function keyed_before(S, key)
-  if call('ZADD', S.b .. K.keyed, 'NX', S.now, key) == 1 then
-    call('ZREMRANGEBYSCORE', S.b .. K.keyed, '-inf', S.now - KEYED_TTL)
-    return false
+  if not S.keyed_trimmed then
+    -- Once a call, and a bounded part: more keys grow old at once than one call should carry away.
+    S.keyed_trimmed = true
+    local old = call('ZRANGEBYSCORE', S.b .. K.keyed, '-inf', S.now - KEYED_TTL, 'LIMIT', 0, 200)
+    if #old > 0 then call('ZREM', S.b .. K.keyed, unpack(old)) end
   end
-  return true
+  return call('ZADD', S.b .. K.keyed, 'NX', S.now, key) == 0
 end
 
 -- Settlement and key of an unfiltered entry, each nil if it has none.
@@ -49,7 +63,7 @@ end
 -- `bound`: the limits apply (producers); children of pages are always taken. `lost` = settlements that lost their lease.
 -- Returns the outcomes and the smallest room left (nil: no limit).
 function Adding.add(S, groups, blob, bound, lost)
-  local outcomes, least, at = {}, nil, 1
+  local outcomes, least, at, rooms = {}, nil, 1, {lanes = {}, groups = {}}
   local full = bound and memory_full(S)
   for gi, g in ipairs(groups) do
     local entries, lengths = g[5], g[6]
@@ -68,7 +82,7 @@ function Adding.add(S, groups, blob, bound, lost)
       least = 0
       for i = 1, n do at = at + lengths[i] end
     else
-      local room = room_of(S, lane)
+      local room = room_of(S, lane, rooms)
       local limit = bound and room or huge
       local letters, records, duplicates = {}, {}, 0
       local book = Seen.of(S, lane)
@@ -108,6 +122,7 @@ function Adding.add(S, groups, blob, bound, lost)
         count(S, lane.f.added, added)
         count(S, lane.f.open, added)
         if room then
+          fill_room(lane, rooms, added)
           if not bound and added > room then count(S, lane.id .. '|overflow', added - max(0, room)) end
           least = min(least or huge, max(0, room - added))
         end
@@ -148,6 +163,6 @@ local function kept_answer(S, incarnation, sequence)
   end
 end
 
-local function keep_answer(S, incarnation, kept)
-  call('SET', S.b .. K.answers .. incarnation, pack(kept), 'PX', ANSWER_TTL)
+local function keep_answer(S, incarnation, kept, ttl)
+  call('SET', S.b .. K.answers .. incarnation, pack(kept), 'PX', ttl or ANSWER_TTL)
 end

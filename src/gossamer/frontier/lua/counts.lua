@@ -6,7 +6,6 @@
 --            held, round, counts {}, items waiting, dead, start state]]}, msgpack {group -> counters [name, value...]}}
 -- Cost    O(lanes + groups + counters)
 
-local WHAT = {'q', 'd', 'l', 'added', 'dup', 'done', 'replaced', 'retried', 'failed', 'expired', 'overflow'}
 local GROUP_WHAT = {'open', 'pages', 'items', 'dead', 'lost', 'refused_items', 'refused_children'}
 
 local function numbers(S, prefix, what)
@@ -36,7 +35,7 @@ local function counts(keys, args)
         local lane = Lane.by_id(S, id)
         if lane then
           local policy = unpack_msg(call('HGET', S.b .. K.lane_policy, id))
-          lanes[#lanes + 1] = {lane.name, lane.paused, policy, numbers(S, id .. '|', WHAT)}
+          lanes[#lanes + 1] = {lane.name, lane.paused, policy, numbers(S, id .. '|', LANE_COUNTS)}
         end
       end
     end

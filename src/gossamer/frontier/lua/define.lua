@@ -21,7 +21,7 @@ local function define_lane(S, group, name, policy)
   local old = id and unpack_msg(call('HGET', S.b .. K.lane_policy, id))
   if old and same_lane(old, policy) and not old.closed then return false end
   policy.name, policy.group, policy.lifo = full, group, policy.order == 'lifo'
-  policy.paused = old and old.paused or ''
+  policy.paused = old and not old.closed and old.paused or ''
   if old then
     old.id = id
     Lane.deactivate(S, old)
@@ -55,9 +55,10 @@ local function define(keys, args)
       call('HSET', S.b .. K.group_policy, h.group, pack(h.policy))
       changed = true
     end
-    if h.home and h.policy.start and call('HSETNX', S.b .. K.starts, h.group, pack({0, 'owed', '', 0})) == 1 then
-      open_change(S, h.group, 1)
+    if h.home and h.policy.start then
       call('HSETNX', S.b .. K.rounds, h.group, 0)
+      local round = tonumber(call('HGET', S.b .. K.rounds, h.group))
+      if call('HSETNX', S.b .. K.starts, h.group, pack({round, 'owed', '', 0})) == 1 then open_change(S, h.group, 1) end
     end
     if h.home and not h.policy.start then
       -- A start that is no longer wanted keeps nobody waiting.

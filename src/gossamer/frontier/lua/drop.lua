@@ -38,9 +38,14 @@ local function unpark_all(S, lane, cursor)
     local name = page[2][i]
     local host = Host.get(S, name)
     local keep = {}
-    for _, spot in ipairs(host.parked) do
-      local lane_id, priority = string.match(spot, '^(%d+):(-?%d+)$')
-      if lane_id == lane.id then enter_ring(S, lane, priority, name) else keep[#keep + 1] = spot end
+    for _, id in ipairs(host.parked) do
+      if id == lane.id then
+        local key = S.b .. K.waiting .. id .. ':' .. name
+        for _, priority in ipairs(call('ZRANGE', key, 0, -1)) do enter_ring(S, lane, priority, name) end
+        call('UNLINK', key)
+      else
+        keep[#keep + 1] = id
+      end
     end
     if #keep ~= #host.parked then
       host.parked = keep
@@ -114,6 +119,10 @@ local function drop(keys, args)
     call('HDEL', S.b .. K.lane_names, lane.name)
     call('HDEL', S.b .. K.lane_policy, lane.id)
     call('HDEL', S.b .. K.passes, lane.id)
+    for _, what in ipairs(LANE_COUNTS) do
+      S.counts[lane.id .. '|' .. what] = nil
+      call('HDEL', S.b .. K.counts, lane.id .. '|' .. what)
+    end
     call('SREM', S.b .. K.group_lanes .. lane.group, lane.id)
     bump_config(S, h.salt)
   else

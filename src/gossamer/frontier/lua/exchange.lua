@@ -3,10 +3,12 @@
 --
 -- KEYS    1: the partition's base key; every other key shares its hash tag
 -- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, settle[],
---            fetched[], sent[], add groups[], counters[], info, child groups[], group, peek}; 2: the records of the child
+--            fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
+--            (holds leases of other partitions)}; 2: the records of the child
 --            groups; 3: the records of the add groups; 4 and on: the items
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
---            config version, now, room or -1, nonce}, first record of each lease...}
+--            config version, now, room or -1, nonce, tasting (1: kept
+--            empty for a request that is to be tried alone)}, first record of each lease...}
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
 -- The lanes that a worker serves; resolved once per policy stamp.
@@ -41,7 +43,11 @@ local function open_of(S, selection)
   if selection.groups then
     for group in pairs(selection.groups) do open = open + count_now(S, 'g|' .. group .. '|open') end
   else
-    for _, group in ipairs(call('HKEYS', S.b .. K.group_policy)) do open = open + count_now(S, 'g|' .. group .. '|open') end
+    -- `finish` keeps the sum over all groups.
+    open = tonumber(call('HGET', S.b .. K.counts, 'open')) or 0
+    for field, by in pairs(S.counts) do
+      if sub(field, -5) == '|open' then open = open + by end
+    end
   end
   return open
 end
@@ -60,7 +66,7 @@ local function repeat_answer(S, kept, incarnation)
       end
     end
   end
-  reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6]})
+  reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6], 0})
   return reply
 end
 
@@ -87,19 +93,20 @@ local function exchange(keys, args)
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
 
   if S.given_back > 0 then count(S, 'w|' .. incarnation, -S.given_back) end
-  local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease}
+  local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease, busy = h.busy}
   local worker = call('HGET', S.b .. K.workers, incarnation)
   if h.info or not worker then call('HSET', S.b .. K.workers, incarnation, h.info or '') end
   call('ZADD', S.b .. K.worker_seen, S.now, incarnation)
 
   local selection = read_selection(S, h)
-  local taken, paused, alone = new_taken(), S.m.paused, nil
+  local taken, paused, alone, tasting = new_taken(), S.m.paused, nil, 0
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
   if h.want > 0 and paused == '' then
     if memory_full(S) then
       paused = 'memory'
     elseif Lease.taste(S, info, selection, taken) then
       alone = taken.n == 1 and 1 or nil
+      tasting = alone and 0 or 1
     else
       taken, paused = Lease.take(S, selection, h.want)
     end
@@ -119,7 +126,7 @@ local function exchange(keys, args)
   local open = open_of(S, selection)
   finish(S)
   keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})
-  table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n}))
+  table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting}))
   return records
 end
 

@@ -1,8 +1,9 @@
 -- Hosts: delay, concurrency and blocks for the whole crawl.
 --
--- A host that is at rest has no record. A host that may not be asked now is parked: it leaves the rings of
--- its lanes when it is met there and returns when a slot is freed or its wake time comes, so that it costs
--- nothing in between.
+-- A host that is at rest, and of which nothing was learned, has no record. A host that may not be asked now is parked: it
+-- leaves the rings of its lanes when it is met there and returns when a slot is freed or its wake time comes, so that
+-- it costs nothing in between. Its priorities in a lane wait in a sorted set, and only the best of them returns to its
+-- ring: a host with a thousand priorities costs no more than one with a single one. `parked` names the lanes.
 
 local Host = {}
 
@@ -41,7 +42,7 @@ function Host.load(S, names)
     if not S.hosts[name] then missing[#missing + 1] = name end
   end
   if #missing == 0 then return end
-  local raws = call('HMGET', S.b .. K.hosts, unpack(missing))
+  local raws = read_many(S.b .. K.hosts, missing)
   for i, name in ipairs(missing) do S.hosts[name] = decode(raws[i]) end
 end
 
@@ -61,6 +62,9 @@ flush_hosts = function(S)
     local plain = h.next <= S.now and h.blocked <= S.now and h.paused == '' and not h.policy and h.delay == 0
       and h.floor == 0 and h.throttles == 0 and #h.parked == 0
     if not plain then
+      local rest = max(h.next, h.blocked)
+      -- Looked at once more when its time has come, so that a record does not outlive its use.
+      if h.inflight == 0 and #h.parked == 0 and rest > S.now and S.wakes[name] == nil then S.wakes[name] = rest end
       set[#set + 1] = name
       set[#set + 1] = pack({h.inflight, h.next, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy})
     elseif h.inflight == 0 then
@@ -113,12 +117,29 @@ function Host.capacity(S, host, group)
   return free
 end
 
+local function waits_in(host, lane_id)
+  for _, id in ipairs(host.parked) do
+    if id == lane_id then return true end
+  end
+  return false
+end
+
 function Host.park(S, name, host, lane_id, priority, wake)
-  local parked = {lane_id .. ':' .. priority}
-  for _, place in ipairs(host.parked) do parked[#parked + 1] = place end
-  host.parked = parked
+  call('ZADD', S.b .. K.waiting .. lane_id .. ':' .. name, -priority, priority)
+  if not waits_in(host, lane_id) then
+    local parked = {lane_id}
+    for _, id in ipairs(host.parked) do parked[#parked + 1] = id end
+    host.parked = parked
+  end
   S.dirty[name] = true
   if wake then S.wakes[name] = wake end
+end
+
+-- A priority of this lane that waits and is better than the one given; nil if none.
+function Host.better(S, name, host, lane_id, priority)
+  if #host.parked == 0 or not waits_in(host, lane_id) then return nil end
+  local best = call('ZRANGE', S.b .. K.waiting .. lane_id .. ':' .. name, 0, 0)[1]
+  return best and tonumber(best) > tonumber(priority) and best or nil
 end
 
 function Host.occupy(S, name, host, group, by)
@@ -130,20 +151,26 @@ end
 
 local enter_ring -- queue.lua
 
--- Puts a parked host back into its rings if it may be asked again; else sets its next look.
+-- Puts a parked host back into the ring of its best priority in each lane if it may be asked again; else sets its next
+-- look.
 function Host.refresh(S, name, host)
   if #host.parked == 0 then return end
   local free, wake = Host.capacity(S, host)
   if free > 0 then
-    local parked = host.parked
-    host.parked = NONE
+    local kept = {}
     S.dirty[name] = true
     S.wakes[name] = false
-    for _, place in ipairs(parked) do
-      local lane_id, priority = string.match(place, '^(%d+):(-?%d+)$')
-      local lane = Lane.by_id(S, lane_id)
-      if lane then enter_ring(S, lane, priority, name) end
+    for _, lane_id in ipairs(host.parked) do
+      local key, lane = S.b .. K.waiting .. lane_id .. ':' .. name, Lane.by_id(S, lane_id)
+      if not lane then
+        call('UNLINK', key)
+      else
+        local best = call('ZPOPMIN', key)[1]
+        if best then enter_ring(S, lane, best, name) end
+        if best and call('EXISTS', key) == 1 then kept[#kept + 1] = lane_id end
+      end
     end
+    host.parked = #kept > 0 and kept or NONE
   elseif wake then
     S.wakes[name] = wake
   end
@@ -161,7 +188,10 @@ function Host.wake_due(S)
   if #due == 0 then return end
   Host.load(S, due)
   call('ZREM', S.b .. K.wake, unpack(due))
-  for _, name in ipairs(due) do Host.refresh(S, name, S.hosts[name]) end
+  for _, name in ipairs(due) do
+    S.dirty[name] = true
+    Host.refresh(S, name, S.hosts[name])
+  end
 end
 
 function Host.block(S, name, untl, why)

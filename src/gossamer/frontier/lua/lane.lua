@@ -6,6 +6,9 @@
 
 local Lane = {}
 
+-- What is counted per lane, as `<lane id>|<what>`.
+local LANE_COUNTS = {'q', 'd', 'l', 'added', 'dup', 'done', 'replaced', 'retried', 'failed', 'expired', 'overflow'}
+
 function Lane.by_id(S, id)
   local lane = S.config.lanes[id]
   if lane == nil then

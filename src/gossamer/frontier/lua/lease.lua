@@ -18,7 +18,8 @@ local function mark_of(mark, nonce)
 end
 
 local DEAD_DETAIL_MAX = 16384
-local SUSPECTS_LOOK = 15
+local SUSPECTS_LOOK = 16   -- suspects looked at per call
+local SUSPECTS_WAIT = 1000 -- ms until a worker is asked to look at further ones
 local TASTE_WAIT = 10000 -- ms that a worker waits idly for the host of a request to be tried alone
 
 -- Keeps a request that failed for good. v as in `leases`.
@@ -240,6 +241,7 @@ local function bury_garbage(S, lane, priority, host, record)
   bury(S, lane.group, lane.name, {lane.id, host, priority, 0, 0, '', '', 0, record}, 0, 'garbage', 'not a record of the frontier')
   Host.free(S, host)
   S.looked = LOOK_MAX -- what lies behind it may be ready: the worker is asked to call again
+  Lane.activate(S, lane)
 end
 
 -- Writes leases for what was taken; answers id, lane, host, priority, attempt, alone of each in one flat list, the first
@@ -286,6 +288,11 @@ function Lease.grant(S, call_info, taken, alone)
   return heads, records, ids
 end
 
+-- A suspect may become ready at this time.
+local function look_again(S, at)
+  if not S.taste_at or at < S.taste_at then S.taste_at = at end
+end
+
 local function serves(selection, lane)
   if selection.lanes then return selection.lanes[lane.name] == true end
   return lane.stage == selection.stage
@@ -297,7 +304,8 @@ function Lease.taste(S, call_info, selection, taken)
   if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return true end
   if S.m.x == 0 then return false end
   local key = S.b .. K.suspects
-  for index, raw in ipairs(call('LRANGE', key, 0, SUSPECTS_LOOK)) do
+  local looked = 0
+  for _, raw in ipairs(call('LRANGE', key, 0, SUSPECTS_LOOK - 1)) do
     local suspect = unpack_msg(raw)
     local v = suspect[2]
     local lane = Lane.by_id(S, v[1])
@@ -306,15 +314,18 @@ function Lease.taste(S, call_info, selection, taken)
       S.m.x = max(0, S.m.x - 1)
     elseif serves(selection, lane) and Lane.closed(S, lane) == '' then
       local other = S.m.taster ~= '' and S.m.taster ~= call_info.incarnation and S.m.tasterat > S.now
-      if other then return false end
+      if other then
+        look_again(S, S.m.tasterat)
+        return false
+      end
       local host = Host.get(S, v[2])
       local group = Lane.group(S, lane.group)
       local free, wake = Host.capacity(S, host, group)
-      if wake and (not S.taste_at or wake < S.taste_at) then S.taste_at = wake end
+      if wake then look_again(S, wake) end
       -- For a slot or a short delay the worker is kept empty; for a host that is blocked or paused nobody waits.
       if free > 0 or (host.paused == '' and (wake or 0) - S.now <= TASTE_WAIT) then
         S.m.taster, S.m.tasterat = call_info.incarnation, S.now + call_info.lease_ms
-        if free == 0 or count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end
+        if free == 0 or call_info.busy or count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end
         Host.occupy(S, v[2], host, group, 1)
         call('LREM', key, 1, raw)
         S.m.x = S.m.x - 1
@@ -324,6 +335,12 @@ function Lease.taste(S, call_info, selection, taken)
         return true
       end
     end
+    if lane then looked = looked + 1 end
+  end
+  if S.m.x > looked then
+    -- None of these could be served by this worker: the next ones come up at the next look.
+    for _ = 1, looked do call('LMOVE', key, key, 'LEFT', 'RIGHT') end
+    look_again(S, S.now + SUSPECTS_WAIT)
   end
   return false
 end
@@ -474,15 +491,17 @@ end
 function Lease.more(S, call_info, selection)
   if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return false end
   if S.m.x > 0 and (S.m.taster == '' or S.m.taster == call_info.incarnation or S.m.tasterat <= S.now) then
-    for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, SUSPECTS_LOOK)) do
+    for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, SUSPECTS_LOOK - 1)) do
       local v = unpack_msg(raw)[2]
       local lane = Lane.by_id(S, v[1])
       if lane and serves(selection, lane) and Lane.closed(S, lane) == '' then
         local free, wake = Host.capacity(S, Host.get(S, v[2]), Lane.group(S, lane.group))
         if free > 0 then return true end
-        if wake and (not S.taste_at or wake < S.taste_at) then S.taste_at = wake end
+        if wake then look_again(S, wake) end
       end
     end
+  elseif S.m.x > 0 then
+    look_again(S, S.m.tasterat)
   end
   for _, list in ipairs((candidates(S, selection, 1))) do
     for _, entry in ipairs(list) do

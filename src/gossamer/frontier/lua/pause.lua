@@ -25,6 +25,7 @@ local function pause(keys, args)
     local raw = field and call('HGET', key, field)
     if not raw then return fail(group and 'NOGROUP' or 'NOLANE', h.name) end
     local policy = unpack_msg(raw)
+    if policy.closed then return fail('NOLANE', h.name) end
     policy.paused = h.reason
     call('HSET', key, field, pack(policy))
     bump_config(S, h.salt)

@@ -30,7 +30,8 @@ local RECLAIM_MAX = 64    -- leases, delayed requests and hosts moved per call
 local LOOK_MAX = 256      -- hosts looked at per call before the worker is asked to call again
 local MEMORY_CHECK = 200  -- ms between looks at the server's memory
 local MEMORY_FULL = 0.95  -- share of maxmemory at which leasing and producers stop
-local ANSWER_TTL = 3600000
+local ANSWER_TTL = 3600000 -- of a caller that calls again, and then replaces its answer
+local ONCE_TTL = 300000     -- of a call with a name of its own
 local KEYED_TTL = 604800000
 
 -- Decoded policies, kept between calls. A stamp that changes with every policy change guards them, so
@@ -124,12 +125,15 @@ local flush_hosts -- host.lua
 local function finish(S)
   flush_hosts(S)
   local key = S.b .. K.counts
+  local opened = 0
   for field, by in pairs(S.counts) do
     if by ~= 0 then
+      if sub(field, -5) == '|open' then opened = opened + by end
       S.changed = true
       if call('HINCRBY', key, field, by) == 0 then call('HDEL', key, field) end
     end
   end
+  if opened ~= 0 then call('HINCRBY', key, 'open', opened) end
   local m = S.m
   if S.changed then m.chg = m.chg + 1 end
   call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, 'mem', m.mem, 'memat', m.memat, 'x', m.x,

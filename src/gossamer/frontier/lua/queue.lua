@@ -172,12 +172,17 @@ function Queue.take(S, lane, n, out)
     else
       S.looked = S.looked + #names
       Host.load(S, names)
-      local turns, waiting, free, got, empty = {}, {}, {}, {}, {}
+      local turns, waiting, free, got, empty, raised = {}, {}, {}, {}, {}, false
       for _, name in ipairs(names) do
         local host = S.hosts[name]
         local room, wake = Host.capacity(S, host, group)
         if room == 0 then
           Host.park(S, name, host, lane.id, priority, wake)
+        elseif Host.better(S, name, host, lane.id, priority) then
+          -- Its better work still waits for it to be woken: that goes first, and this waits instead.
+          Host.refresh(S, name, host)
+          Host.park(S, name, host, lane.id, priority)
+          raised = true
         elseif #turns >= n - taken then
           waiting[#waiting + 1] = name
         else
@@ -191,6 +196,11 @@ function Queue.take(S, lane, n, out)
         call('LPUSH', ring, unpack(reversed))
       end
       local base = lane.id .. ':' .. priority .. ':'
+      if raised then
+        -- Start again from the top; those met here keep their order.
+        for i = #turns, 1, -1 do call('LPUSH', ring, turns[i]) end
+        turns = {}
+      end
       local gave, next_up = take_turns(S, lane, tonumber(priority), base, turns, n - taken, out, free, got, empty)
       taken = taken + gave
       -- Those whose turn did not come go before those whose did.
@@ -212,8 +222,12 @@ function Queue.take(S, lane, n, out)
             local _, wake = Host.capacity(S, S.hosts[name], group)
             Host.park(S, name, S.hosts[name], lane.id, priority, wake)
           end
+        else
+          empty[name] = true
         end
       end
+      -- A host that has no more here goes on with what waits at lower priorities.
+      for name in pairs(empty) do Host.refresh(S, name, S.hosts[name]) end
       if #back > 0 then call('RPUSH', ring, unpack(back)) end
       if #back == 0 and #waiting == 0 and call('EXISTS', ring) == 0 then
         call('ZREM', S.b .. K.priorities .. lane.id, priority)

@@ -30,6 +30,7 @@ local function release(keys, args)
           v[4] = v[4] - 1
           call('RPUSH', S.b .. K.suspects, pack({tonumber(ids[i]), v}))
           S.m.x = S.m.x + 1
+          journal(S, {lane.name, v[2], v[3], again(tonumber(ids[i]), v[4], v[5], v[9])})
         else
           Queue.push_front(S, lane, v[3], v[2], again(tonumber(ids[i]), v[4] - 1, v[5], v[9]))
         end

@@ -18,6 +18,7 @@ from gossamer.testing.contract.control import (
     TestWorkers,
 )
 from gossamer.testing.contract.crawl import Crawl, Worker
+from gossamer.testing.contract.crowd import TestCrowd
 from gossamer.testing.contract.dead import TestDeadLetters
 from gossamer.testing.contract.fence import TestFencing
 from gossamer.testing.contract.input import TestBadInput, TestBadPolicies
@@ -39,6 +40,7 @@ __all__ = [
     "TestBadPolicies",
     "TestBlocks",
     "TestBounded",
+    "TestCrowd",
     "TestDeadLetters",
     "TestDrained",
     "TestDropGroup",

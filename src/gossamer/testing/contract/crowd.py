@@ -1,0 +1,155 @@
+"""Many hosts, many priorities, many suspects: what is bounded per call must still come out exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gossamer.frontier import keys
+from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Lease
+from gossamer.testing.contract.crawl import Crawl, Worker, names
+
+
+def drain(worker: Worker, calls: int = 20) -> list[Lease]:
+    """What a worker gets in so many calls of a hundred."""
+    leases: list[Lease] = []
+    for _ in range(calls):
+        leases += worker.lease(100)
+    return leases
+
+
+class TestCrowd:
+    """Guarantees 5, 6 and 8, with more of everything than one call looks at."""
+
+    def test_hosts_that_wake_together_give_their_best_first(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=8))
+        hosts = crawl.hosts(100)
+        crawl.frontier.add([crawl.request(f"first {h}", h, priority=20) for h in hosts])
+        crawl.frontier.add([crawl.request(f"high {h}", h, priority=10) for h in hosts])
+        worker = crawl.worker()
+        worker.settle(*drain(worker))
+        crawl.frontier.add([crawl.request(f"low {h}", h, priority=5) for h in hosts])
+        crawl.advance(11)
+        assert Counter(name.split()[0] for name in names(drain(worker))) == {"high": 100}
+
+    def test_many_priorities_of_a_slow_host_come_in_their_order(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host(crawl.host, HostPolicy(delay=10, concurrency=1))
+        crawl.frontier.add([crawl.request(str(n), priority=n) for n in range(200)])
+        worker = crawl.worker()
+        got: list[str] = []
+        for _ in range(5):
+            leases = drain(worker, 3)
+            got += names(leases)
+            worker.settle(*leases)
+            crawl.advance(11)
+        crawl.add("urgent", priority=1000)
+        got += names(drain(worker, 3))
+        assert got == ["199", "198", "197", "196", "195", "urgent"]
+        crawl.balanced()
+
+    def test_a_lower_priority_goes_on_when_the_higher_is_empty(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host(crawl.host, HostPolicy(concurrency=1))
+        crawl.frontier.add([crawl.request(str(n), priority=n) for n in range(5)])
+        assert crawl.finish() == ["4", "3", "2", "1", "0"]
+
+    def test_suspects_nobody_serves_hold_up_no_other(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "elsewhere": LanePolicy(stage="elsewhere")})
+        hosts = crawl.hosts(21)
+        for n in range(20):
+            crawl.add(f"foreign {n}", host=hosts[n], lane="g.elsewhere")
+        crawl.add("ours", host=hosts[20])
+        for _ in range(crawl.strikes):
+            worker = crawl.worker(lanes=("g.a", "g.elsewhere"))
+            leases = drain(worker, 3)
+            worker.sent(*leases)
+            crawl.expire()
+        worker = crawl.worker(lanes=("g.a",))
+        for _ in range(10):
+            answer = worker.exchange(want=5)
+            if answer.leases:
+                break
+            assert answer.hints.ready_in is not None
+            crawl.advance(answer.hints.ready_in)
+        assert [(lease.payload, lease.alone) for lease in answer.leases] == [(b"ours", True)]
+
+    def test_a_worker_reserved_for_a_suspect_that_leaves_holds_nobody_up(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("poison")
+        for _ in range(crawl.strikes):
+            worker = crawl.worker()
+            worker.sent(worker.one())
+            crawl.advance(crawl.lease_seconds - 1)
+            crawl.advance(2)
+        other = crawl.hosts(2)[1]
+        crawl.add("held", host=other, lane="g.a")
+        first = crawl.worker()
+        held = first.lease(1)
+        if names(held) == ["poison"]:
+            first.release(*held)
+        second = crawl.worker()
+        waited = second.exchange(want=1)
+        assert waited.leases or waited.hints.ready_in is not None
+
+    def test_garbage_leaves_a_narrow_lane_open(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(max_leased=1)})
+        crawl.add("good")
+        place = keys.partition_of(crawl.host, crawl.frontier.partitions)
+        base = keys.base(crawl.frontier.crawl, place)
+        crawl.command(("LPUSH", f"{base}:q:1:0:{crawl.host}", b"\xffjunk"), base)
+        worker = crawl.worker()
+        assert [name for _ in range(3) for name in names(worker.lease(1))] == ["good"]
+
+    def test_a_lane_defined_anew_while_it_is_dropped_is_open(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("old")
+        next(crawl.frontier.drop_lane("g.a"))
+        crawl.define()
+        crawl.add("new")
+        assert "new" in crawl.finish()
+
+    def test_a_start_wanted_again_is_of_the_present_round(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(start=True))
+        token = crawl.worker().token
+        crawl.frontier.start("g", token)
+        crawl.frontier.started("g", token)
+        crawl.frontier.new_round("g", 1)
+        crawl.define(policy=GroupPolicy(start=False))
+        crawl.define(policy=GroupPolicy(start=True))
+        assert crawl.frontier.start("g", token)[1] == 1
+
+    def test_alone_means_alone_over_all_partitions(self, crawl: Crawl) -> None:
+        crawl.define()
+        spread = crawl.spread(6)
+        crawl.add("poison", host=spread[0])
+        crawl.add("innocent", host=spread[1])
+        for _ in range(crawl.strikes):
+            worker = crawl.worker()
+            leases = [lease for _ in range(3) for lease in worker.lease(6)]
+            worker.sent(*leases)
+            crawl.expire()
+        worker = crawl.worker()
+        held = [lease for _ in range(3) for lease in worker.lease(6)]
+        assert [lease.alone for lease in held] == [True]
+        worker.settle(*held)
+        assert len([lease for _ in range(3) for lease in worker.lease(6)]) == 1
+        assert crawl.frontier.dead_letters("g") == []
+
+    def test_a_worker_that_holds_other_partitions_is_emptied_first(self, crawl: Crawl) -> None:
+        crawl.define()
+        spread = crawl.spread(6)
+        crawl.add("poison", host=spread[0])
+        for _ in range(crawl.strikes):
+            dying = crawl.worker()
+            dying.sent(*[lease for _ in range(3) for lease in dying.lease(6)])
+            crawl.expire()
+        worker = crawl.worker()
+        crawl.add("other", host=spread[1])
+        held = worker.lease(6) or worker.lease(6)
+        assert len(held) == 1
+        first = held[0]
+        assert worker.lease(6) == []
+        worker.settle(first, ending=Ending.DONE)
+        later = [lease for _ in range(4) for lease in worker.lease(6)]
+        assert {first.payload, *(lease.payload for lease in later)} == {b"poison", b"other"}
