@@ -226,7 +226,7 @@ function Queue.take(S, lane, n, out)
           empty[name] = true
         end
       end
-      -- A host that has no more here goes on with what waits at lower priorities.
+      -- A host that has no more here goes on with what waits at lower priorities, as far as it has room.
       for name in pairs(empty) do Host.refresh(S, name, S.hosts[name]) end
       if #back > 0 then call('RPUSH', ring, unpack(back)) end
       if #back == 0 and #waiting == 0 and call('EXISTS', ring) == 0 then

@@ -56,10 +56,10 @@ class TestCrowd:
 
     def test_suspects_nobody_serves_hold_up_no_other(self, crawl: Crawl) -> None:
         crawl.define({"a": LanePolicy(), "elsewhere": LanePolicy(stage="elsewhere")})
-        hosts = crawl.hosts(21)
-        for n in range(20):
+        hosts = crawl.hosts(51)
+        for n in range(50):
             crawl.add(f"foreign {n}", host=hosts[n], lane="g.elsewhere")
-        crawl.add("ours", host=hosts[20])
+        crawl.add("ours", host=hosts[50])
         for _ in range(crawl.strikes):
             worker = crawl.worker(lanes=("g.a", "g.elsewhere"))
             leases = drain(worker, 3)
