@@ -55,7 +55,7 @@ class TestCrowd:
         assert crawl.finish() == ["4", "3", "2", "1", "0"]
 
     def test_suspects_nobody_serves_hold_up_no_other(self, crawl: Crawl) -> None:
-        crawl.define({"a": LanePolicy(), "elsewhere": LanePolicy(stage="elsewhere")})
+        crawl.define({"a": LanePolicy(), "elsewhere": LanePolicy(stage="elsewhere", tier=-1)})
         hosts = crawl.hosts(51)
         for n in range(50):
             crawl.add(f"foreign {n}", host=hosts[n], lane="g.elsewhere")
