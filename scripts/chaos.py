@@ -247,6 +247,10 @@ class Campaign:
         seen, places = check_places(picture, {one for told in self.told for one in told.tried})
         for told, calls in zip(self.told, news, strict=True):
             survived = [survives(call, seen, places) for call in calls]
+            if self.mode == "everysec" and survived and not survived[0]:
+                # Its answer may have come before the last kill and was written down only now, after the cut that undid it.
+                calls, survived = calls[1:], survived[1:]
+                self.result.undone += 1
             kept = survived.index(False) if False in survived else len(survived)
             later = next((call for call, there in zip(calls[kept:], survived[kept:], strict=True) if there), None)
             assert later is None, (

@@ -181,7 +181,11 @@ class Partition:
 
     def free(self, host: str, group: str = "") -> bool:
         """Whether one more request may go to the host now."""
-        if ("host", host) in self.paused or self.wait(host) > self.now:
+        return self.wait(host) <= self.now and self.has_slot(host, group)
+
+    def has_slot(self, host: str, group: str = "") -> bool:
+        """Whether time alone keeps the host from being asked, if anything does."""
+        if ("host", host) in self.paused:
             return False
         limits = [(self.hosts[host].policy or self.default).concurrency]
         if group:
@@ -200,11 +204,8 @@ class Partition:
                 times += [due for due, job in self.delayed if job.request.lane == lane]
                 hosts = {spot[2] for spot in self.spots(lane)}
                 hosts |= {job.request.host for job in self.suspects if job.request.lane == lane}
-                times += [
-                    self.wait(host)
-                    for host in hosts
-                    if self.wait(host) > self.now and ("host", host) not in self.paused
-                ]
+                hosts = {host for host in hosts if self.has_slot(host, group_of(lane))}
+                times += [self.wait(host) for host in hosts if self.wait(host) > self.now]
         return min(times, default=None)
 
     # Adding.
