@@ -138,6 +138,10 @@ def test_every_command_of_the_functions_is_in_the_table_of_rights() -> None:
         }
     known = {name.partition("|")[0] for name in rights.NEEDED}
     assert used - known == set()
+    beside = {"FCALL", "FUNCTION", "XRANGE"}  # said by the client itself
+    assert known - beside <= {
+        word for name in (*schema.SHARED, *schema.VERBS) for word in re.findall(r"[A-Z_]{3,}", schema.source(name))
+    }
 
 
 def test_settings_that_cannot_work_together_are_found() -> None:

@@ -16,8 +16,6 @@ PATTERN = "~gossamer:*"
 
 # A dummy call each; KEY stands for the key. What the functions call is checked against the caller's rights too.
 NEEDED: Mapping[str, Sequence[str]] = {
-    "BITFIELD": ["KEY", "GET", "u1", "0"],
-    "BITFIELD_RO": ["KEY", "GET", "u1", "0"],
     "DEL": ["KEY2"],
     "EXISTS": ["KEY"],
     "FCALL": ["gossamer_no_such_function", "1", "KEY"],
@@ -40,6 +38,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "INFO": ["server"],
     "LINDEX": ["KEY", "0"],
     "LLEN": ["KEY"],
+    "LMOVE": ["KEY", "KEY", "LEFT", "RIGHT"],
     "LPOP": ["KEY"],
     "LPUSH": ["KEY", "v"],
     "LRANGE": ["KEY", "0", "0"],
@@ -50,7 +49,6 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "SADD": ["KEY", "v"],
     "SCARD": ["KEY"],
     "SET": ["KEY2", "", "PX", "1"],
-    "SETBIT": ["KEY", "0", "0"],
     "SETRANGE": ["KEY2", "0", ""],
     "SISMEMBER": ["KEY", "v"],
     "SMEMBERS": ["KEY"],
@@ -66,6 +64,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "ZADD": ["KEY", "0", "v"],
     "ZCARD": ["KEY"],
     "ZPOPMAX": ["KEY"],
+    "ZPOPMIN": ["KEY"],
     "ZRANGE": ["KEY", "0", "0"],
     "ZRANGEBYSCORE": ["KEY", "0", "0"],
     "ZREM": ["KEY", "v"],
