@@ -24,16 +24,22 @@ local AT_REST = {
   },
 }
 
--- A record is a plain number while only the requests in flight differ from rest, which is the usual case.
+-- A record is a plain number while only the requests in flight differ from rest, which is the usual case; `plain` spares
+-- such a host all other questions. Whoever changes anything else goes through `touch`.
 local function decode(raw)
-  if not raw then return setmetatable({}, AT_REST) end
+  if not raw then return setmetatable({inflight = 0, plain = true}, AT_REST) end
   local inflight = tonumber(raw)
-  if inflight then return setmetatable({inflight = inflight}, AT_REST) end
+  if inflight then return setmetatable({inflight = inflight, plain = true}, AT_REST) end
   local v = unpack_msg(raw)
   return setmetatable({
     inflight = v[1], next = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
     why = v[8], parked = v[9], policy = v[10],
   }, AT_REST)
+end
+
+local function touch(S, name, host)
+  host.plain = false
+  S.dirty[name] = true
 end
 
 function Host.load(S, names)
@@ -59,7 +65,7 @@ flush_hosts = function(S)
   local set, gone = {}, {}
   for name in pairs(S.dirty) do
     local h = S.hosts[name]
-    local plain = h.next <= S.now and h.blocked <= S.now and h.paused == '' and not h.policy and h.delay == 0
+    local plain = h.plain or h.next <= S.now and h.blocked <= S.now and h.paused == '' and not h.policy and h.delay == 0
       and h.floor == 0 and h.throttles == 0 and #h.parked == 0
     if not plain then
       local rest = max(h.next, h.blocked)
@@ -106,6 +112,13 @@ end
 -- How many requests may go to the host now, and when to look again if none (nil: when a slot is freed or
 -- an operator resumes it).
 function Host.capacity(S, host, group)
+  if host.plain and not (group and (group.delay > 0 or group.concurrency > 0)) then
+    local policy = Host.default(S)
+    if policy.delay == 0 and not policy.adaptive then
+      if policy.concurrency == 0 then return huge end
+      return max(0, policy.concurrency - host.inflight)
+    end
+  end
   if host.paused ~= '' then return 0 end
   local wait = max(host.blocked, host.next)
   if wait > S.now then return 0, wait end
@@ -131,7 +144,7 @@ function Host.park(S, name, host, lane_id, priority, wake)
     for _, id in ipairs(host.parked) do parked[#parked + 1] = id end
     host.parked = parked
   end
-  S.dirty[name] = true
+  touch(S, name, host)
   if wake then S.wakes[name] = wake end
 end
 
@@ -145,7 +158,10 @@ end
 function Host.occupy(S, name, host, group, by)
   host.inflight = host.inflight + by
   local delay = Host.delay(S, host, group)
-  if delay > 0 then host.next = S.now + delay end
+  if delay > 0 then
+    host.next = S.now + delay
+    host.plain = false
+  end
   S.dirty[name] = true
 end
 
@@ -197,7 +213,7 @@ end
 function Host.block(S, name, untl, why)
   local host = Host.get(S, name)
   host.blocked, host.why = untl, why
-  S.dirty[name] = true
+  touch(S, name, host)
   Host.refresh(S, name, host)
 end
 
@@ -212,16 +228,16 @@ function Host.learn(S, name, feedback)
     if wait < 0 then wait = policy.block_base * 2 ^ min(max(host.throttles - 1, 0), 20) end
     local untl = S.now + min(wait, policy.block_max)
     if untl > host.blocked then Host.block(S, name, untl, 'throttled') end
-    S.dirty[name] = true
+    touch(S, name, host)
   elseif verdict == 'ok' and host.throttles > 0 and host.blocked <= S.now then
     host.throttles = 0
-    S.dirty[name] = true
+    touch(S, name, host)
   end
   if policy.adaptive and feedback[2] >= 0 then
     local old = max(host.delay, policy.min_delay, policy.delay)
     local new = (old + feedback[2] / policy.target) / 2
     new = max(policy.min_delay, min(policy.max_delay, floor(new)))
     if verdict == 'ok' or new > old then host.delay = new else host.delay = old end
-    S.dirty[name] = true
+    touch(S, name, host)
   end
 end

@@ -23,7 +23,7 @@ local function host_policy(keys, args)
       for _, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do delay = max(delay, Lane.group(S, name).delay) end
       host.next = min(host.next, S.now + delay)
     end
-    S.dirty[h.host] = true
+    touch(S, h.host, host)
     Host.refresh(S, h.host, host)
   end
   finish(S)

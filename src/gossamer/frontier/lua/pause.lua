@@ -14,7 +14,7 @@ local function pause(keys, args)
   elseif h.scope == 'host' then
     local host = Host.get(S, h.name)
     host.paused = h.reason
-    S.dirty[h.name] = true
+    touch(S, h.name, host)
     Host.refresh(S, h.name, host)
   else
     local group = h.scope == 'group'
