@@ -666,7 +666,7 @@ PLANTED = {
     "a dead worker keeps its slots": ("lease", "put_down(S, v[1], v[2], v[6], v[8], mark)", "put_down(S, v[1], v[2], v[6], v[8], '2')"),
     "a repeated call is executed again": ("adding", "if kept[1] == sequence then return kept end", ""),
     "a delayed request is lost when due": ("queue", "Queue.push(S, lane, v[3], v[2], {v[4]})", ""),
-    "delays are forgotten": ("host", "if delay > 0 then host.next = S.now + delay end", ""),
+    "delays are forgotten": ("host", "host.next = S.now + delay", "host.next = 0"),
     "low priorities go first": ("queue", "K.priorities .. lane.id, -priority, priority)", "K.priorities .. lane.id, priority, priority)"),
     "a paused group is served": ("lane", "if group.paused ~= '' then return group.paused end", ""),
     "unfiltered children of a lost page are added": ("adding", "if owner and lost[owner] then", "if false then"),
