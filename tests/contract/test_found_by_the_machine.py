@@ -95,3 +95,16 @@ def test_a_late_worker_cannot_free_a_slot_twice(frontier: ValkeyFrontier) -> Non
     frontier.exchange(late.next(), sent=[old])
     assert frontier.exchange(holder.next().next(), settle=[Settlement(new)], want=1).leases == []
     assert frontier.hosts(["x"])[0].in_flight == 1
+
+
+def test_a_lowered_limit_holds_at_once(frontier: ValkeyFrontier) -> None:
+    frontier.define("g", {"a": LanePolicy()})
+    frontier.add([Request(number, "x", "g.a") for number in range(3)])
+    token = Token.fresh()
+    [lease] = frontier.exchange(token, want=1).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, Ending.FAILED)])
+    frontier.define("g", {}, GroupPolicy(max_dead=1))
+    answer = frontier.exchange(token.next().next(), want=1)
+    assert (answer.leases, answer.hints.paused) == ([], "dead_full")
+    frontier.define("g", {}, GroupPolicy(max_dead=2))
+    assert len(frontier.exchange(token.next().next().next(), want=1).leases) == 1

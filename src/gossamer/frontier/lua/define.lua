@@ -79,13 +79,12 @@ local function define(keys, args)
   if changed then
     bump_config(S, h.salt)
     for _, id in ipairs(lanes) do Lane.activate(S, Lane.by_id(S, id)) end
-    -- A raised limit lets go of what the old one held.
-    local policy = Lane.group(S, h.group)
-    local held = call('HGET', S.b .. K.group_held, h.group)
-    if held == 'pages_full' and (policy.max_pages == 0 or count_now(S, 'g|' .. h.group .. '|pages') < policy.max_pages)
-      or held == 'items_full' and (policy.max_items == 0 or call('XLEN', S.b .. K.items .. h.group) < policy.max_items)
-      or held == 'dead_full' and (policy.max_dead == 0 or call('ZCARD', S.b .. K.dead_order .. h.group) < policy.max_dead) then
+    -- A raised limit lets go of what the old one held; a lowered one holds at once.
+    local held, reason = call('HGET', S.b .. K.group_held, h.group), Lane.full(S, h.group)
+    if held then
       Lane.unhold(S, h.group, held)
+    elseif reason then
+      Lane.hold(S, h.group, reason)
     end
   end
   finish(S)

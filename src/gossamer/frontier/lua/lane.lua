@@ -144,7 +144,7 @@ function Lane.wake_group(S, group)
 end
 
 -- What of a group is still full, or nil.
-local function full(S, group)
+function Lane.full(S, group)
   local policy = Lane.group(S, group)
   if not policy then return nil end
   if policy.max_pages > 0 and count_now(S, 'g|' .. group .. '|pages') >= policy.max_pages then return 'pages_full' end
@@ -155,7 +155,7 @@ end
 -- One cause has passed; the group goes on unless there is another.
 function Lane.unhold(S, group, reason)
   if call('HGET', S.b .. K.group_held, group) ~= reason then return end
-  local other = full(S, group)
+  local other = Lane.full(S, group)
   if other then
     Lane.hold(S, group, other)
   else
