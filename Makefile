@@ -57,7 +57,7 @@ mutants: $(DEV_STAMP) system
 MACHINE ?= 10
 chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos.py $(CHAOS_ARGS)
-	@GOSSAMER_MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest tests/contract/test_state_machine.py -k model
+	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest tests/contract/test_state_machine.py -k model
 
 system:
 	@scripts/system-packages.sh $(SYSTEM_PACKAGES)

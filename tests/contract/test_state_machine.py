@@ -52,7 +52,7 @@ from gossamer.testing.partition import Partition
 from gossamer.testing.servers import Cluster, Server
 from gossamer.testing.stored import Picture
 
-FACTOR = int(os.environ.get("GOSSAMER_MACHINE_FACTOR", "1"))
+FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 UNIT = 1000.0
 LEASE = 3 * UNIT
 HOSTS = ("x", "y", "z")
@@ -626,7 +626,7 @@ def single(library: str | None = None) -> Iterator[Ground]:
 
 
 def run(ground: Ground, examples: int, steps: int = 40) -> None:
-    """GOSSAMER_MACHINE_FACTOR times as many examples, then random ones, and a failing one is made smaller."""
+    """MACHINE_FACTOR times as many examples, then random ones, and a failing one is made smaller."""
     machine = type("TestedMachine", (Machine,), {"ground": ground})
     run_state_machine_as_test(
         machine,
