@@ -74,7 +74,8 @@ class Lease(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Stable over attempts and partitions: what children of this page are keyed by."""
+        """What children of this page are keyed by: the same for whoever holds the request after a lost lease, another one
+        after a retry."""
         # With the fingerprint: after a failover that lost writes, a number may come again for another request.
         return f"{self.partition}.{self.id}.{self.fingerprint:x}"
 
