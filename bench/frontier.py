@@ -25,6 +25,8 @@ from bench.clients import Clients
 from bench.measure import PRELOAD, Progress, start_server
 from bench.workload import Site
 
+from gossamer.frontier.supervisor import allocator
+
 PARTS = ("speed", "queued", "growth", "seen")
 RESULTS = Path(__file__).resolve().parent / "results"
 FEW_HOSTS, MANY_HOSTS = 100, 10_000
@@ -171,13 +173,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     parser.add_argument("--json", type=Path, help="where to write the figures (default: bench/results/<time>.json)")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure only this part; may be repeated")
-    parser.add_argument("--preload", type=Path, help="a library to load into the servers, such as libjemalloc.so.2")
+    parser.add_argument(
+        "--preload", help="a library to load into the servers; default: jemalloc if it is there, as embedded; or none"
+    )
     options = parser.parse_args(arguments)
-    if options.preload:
-        if not options.preload.is_file():
-            parser.error(f"{options.preload} is not a file")
+    library = allocator() if options.preload is None else str(options.preload)
+    if library and library != "none":
+        if not Path(library).is_file():
+            parser.error(f"{library} is not a file")
         # By the environment: the processes that measure memory start servers, too.
-        os.environ[PRELOAD] = str(options.preload.resolve())
+        os.environ[PRELOAD] = str(Path(library).resolve())
     scale = QUICK if options.quick else Scale()
     progress = Progress(scale.seconds)
     try:

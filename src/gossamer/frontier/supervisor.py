@@ -306,6 +306,19 @@ def title(pid: int) -> str:
             return listing.read()
 
 
+def allocator() -> str:
+    """The library of jemalloc on this machine, or "". The wheel's server is built without it; with it a crawl of ten million
+    requests costs half as much as with the C library's allocator, which is slow in a large heap of small pieces."""
+    if sys.platform != "linux":
+        return ""
+    machine = os.uname().machine
+    for place in (f"/usr/lib/{machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"):
+        path = f"{place}/libjemalloc.so.2"
+        if os.path.exists(path):
+            return path
+    return ""
+
+
 def spawn_server(binary: str, lock: int) -> int:
     parent = os.getpid()
     prctl = None
@@ -325,7 +338,10 @@ def spawn_server(binary: str, lock: int) -> int:
         os.dup2(log_fd, 1)
         os.dup2(log_fd, 2)
         os.set_inheritable(lock, True)
-        os.execv(binary, [binary, "server.conf"])
+        library = allocator()
+        if library:
+            os.environ["LD_PRELOAD"] = library
+        os.execve(binary, [binary, "server.conf"], os.environ)
     except BaseException as error:
         os.write(2, f"# cannot run {binary}: {error}\n".encode())
     os._exit(127)
