@@ -35,7 +35,7 @@ FEW_HOSTS, MANY_HOSTS = 100, 10_000
 class Scale(NamedTuple):
     """How much is measured. `seconds` is a bound: what does not fit any more is left out and said to be."""
 
-    seconds: float = 880
+    seconds: float = 2700
     theirs: int = 2_400
     ours: int = 12_000
     rounds: int = 5
@@ -44,8 +44,8 @@ class Scale(NamedTuple):
     clients: int = 4
     queued: int = 100_000
     seen: tuple[int, ...] = (1_000_000, 10_000_000)
-    probes: int = 300_000
-    job_seconds: float = 240
+    probes: int = 1_000_000
+    job_seconds: float = 1200
     levels: tuple[tuple[int, float], ...] = ((1_000_000, 60), (10_000_000, 330))
     probe: int = 4_000
     probe_rounds: int = 7

@@ -68,18 +68,22 @@ class TestPoison:
         assert worker.settle(lease) == [SETTLED]
 
     def test_a_worker_that_holds_something_is_emptied_first(self, crawl: Crawl) -> None:
-        suspect(crawl)
-        hosts = crawl.hosts(3)
+        crawl.define()
+        crawl.add("poison")
+        kill(crawl, crawl.strikes - 1)
+        last = crawl.worker()
+        last.sent(last.one())
+        crawl.advance(crawl.lease_seconds / 2)
+        crawl.add("other")
         busy = crawl.worker()
-        crawl.add("other", host=hosts[1])
-        # The suspect is not reclaimed yet when this one is leased.
         held = busy.lease(1)
-        if names(held) == ["other"]:
-            crawl.add("more", host=hosts[2])
-            assert busy.exchange(want=3).leases == []
-            busy.settle(*held)
-            held = busy.lease(1)
-        assert names(held) == ["poison"]
+        assert names(held) == ["other"]
+        # The last worker's lease runs out now, that of the busy one does not.
+        crawl.advance(crawl.lease_seconds / 2 + 1)
+        crawl.add("more")
+        assert busy.exchange(want=3).leases == []
+        assert busy.settle(*held) == [SETTLED]
+        assert [(lease.payload, lease.alone) for lease in busy.lease(3)] == [(b"poison", True)]
 
     def test_success_alone_clears_it(self, crawl: Crawl) -> None:
         suspect(crawl)

@@ -57,7 +57,11 @@ class SentinelPair:
         return "redis+sentinel://" + ",".join(sentinel.address for sentinel in self.sentinels) + f"/{SERVICE}"
 
     def wait_ok(self, seconds: float = 60.0) -> None:
-        """Return when the replica has all that was written until now and every sentinel is ready to fail over."""
+        """Return when the replica has all that was written until now and every sentinel is ready to fail over.
+
+        Should the sentinels have failed over by themselves (a loaded machine was silent for too long), `primary`
+        and `replica` change places here too.
+        """
         wait_until(self._in_step, "the replica to be in step", seconds)
         wait_until(self._watched, "the sentinels to know each other and the replica", seconds)
 
@@ -94,6 +98,9 @@ class SentinelPair:
     def _in_step(self) -> bool:
         # The primary first: what the replica has reached later includes all that was written until now.
         primary, replica = self.primary.info("replication"), self.replica.info("replication")
+        if (primary["role"], replica["role"]) == ("slave", "master") and self._serves(self.replica):
+            self.primary, self.replica = self.replica, self.primary
+            return False
         return (
             replica["role"] == "slave"
             and replica["master_port"] == str(self.primary.port)
