@@ -64,11 +64,17 @@ class Frontier(Protocol):
         """
 
     def add(
-        self, requests: Sequence[Request], *, bound: bool = True, key: str = "", token: Token | None = None
+        self,
+        requests: Sequence[Request],
+        *,
+        bound: bool = True,
+        key: str | Sequence[str] = "",
+        token: Token | None = None,
     ) -> Added:
         """Add requests from a producer, in as many bounded calls as they need. One outcome per request; none of them
         keeps another from being added. With `bound`, limits apply. With `key`, the unfiltered ones are added once per key
-        and place in the list, however often this is called. With `token`, a repeated call answers as the first did."""
+        and place in the list, however often this is called; with a list of keys, one for each request, once per key. With
+        `token`, a repeated call answers as the first did."""
 
     def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
         """Leases with a new deadline; None where one was given away: stop working on it."""

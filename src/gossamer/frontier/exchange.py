@@ -236,7 +236,7 @@ class WorkVerbs:
 
     def _put(
         self, parts: dict[int, Part] | None, overflow: Batches, index: int, request: Request, outcomes: list[AddOutcome],
-        invalid: Invalid, key: str = "",
+        invalid: Invalid, key: str | Sequence[str] = "",
     ) -> None:  # fmt: skip
         try:
             place, record = self.checked.prepare(request)
@@ -246,8 +246,10 @@ class WorkVerbs:
             return
         if not request.dont_filter:
             entry = entry_of(request.fingerprint)
+        elif not key:
+            entry = ""
         else:
-            entry = f"k{key}:{index}" if key else ""
+            entry = f"k{key}:{index}" if isinstance(key, str) else f"k{key[index]}"
         target = keys.partition_of(request.host, self.partitions)
         if parts is not None:
             parts.setdefault(target, Part()).add.put(place, entry, record, (outcomes, index))
@@ -292,7 +294,9 @@ class WorkVerbs:
                 room = left if room is None else min(room, left)
         return room
 
-    def add(self, token: Token, requests: Sequence[Request], *, bound: bool = True, key: str = "") -> Verb[Added]:
+    def add(
+        self, token: Token, requests: Sequence[Request], *, bound: bool = True, key: str | Sequence[str] = ""
+    ) -> Verb[Added]:
         """As `Frontier.add`. `key` names a source (a start, a task) under which unfiltered requests are added once."""
         outcomes = [ADDED] * len(requests)
         invalid: Invalid = {}

@@ -121,7 +121,12 @@ class ValkeyFrontier(Asker):
         )
 
     def add(
-        self, requests: Sequence[Request], *, bound: bool = True, key: str = "", token: Token | None = None
+        self,
+        requests: Sequence[Request],
+        *,
+        bound: bool = True,
+        key: str | Sequence[str] = "",
+        token: Token | None = None,
     ) -> Added:
         return self.run(self.verbs.work.add(token or self._next(), requests, bound=bound, key=key))
 

@@ -70,6 +70,13 @@ class TestSeenMeansStored:
         assert crawl.frontier.add(requests, key="task 7")[0] == [DUPLICATE] * 4
         assert crawl.frontier.add(requests, key="task 8")[0] == [ADDED] * 3 + [DUPLICATE]
 
+    def test_keys_of_single_requests_hold_in_any_batch(self, crawl: Crawl) -> None:
+        crawl.define()
+        requests = crawl.requests(["x", "x", "y"], dont_filter=True)
+        assert crawl.frontier.add(requests[:2], key=["start 0", "start 1"])[0] == [ADDED, ADDED]
+        assert crawl.frontier.add(requests, key=["start 0", "start 1", "start 2"])[0] == [DUPLICATE, DUPLICATE, ADDED]
+        assert crawl.frontier.add(requests[1:], key=["start 1", "start 2"])[0] == [DUPLICATE, DUPLICATE]
+
     def test_lanes_with_equal_policies_share_a_memory(self, crawl: Crawl) -> None:
         other = SeenPolicy(SeenKind.ROLLING, window=500)
         crawl.define({"a": LanePolicy(), "b": LanePolicy(tier=3), "c": LanePolicy(seen=other)})

@@ -1,0 +1,484 @@
+"""The courier: what an engine has to say is gathered and said in few calls; what it may fetch lies ready in an inbox.
+
+One exchange is under way at a time. The next one goes out when the engine could send more than it has, when pages wait to be
+settled, or when the frontier said that something may be ready; never sooner than a moment after the last, so that a busy
+worker says many things at once. Nothing here waits: answers come through the link, on the engine's own thread.
+
+Only this module decides when to call. What a page is and how it is fetched is the engine's business.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gossamer.courier.held import Held, Hold
+from gossamer.courier.known import Known
+from gossamer.courier.link import Link, Timer
+from gossamer.courier.tally import Tally
+from gossamer.errors import FrontierUnavailable, GossamerError
+from gossamer.model import (
+    AddOutcome,
+    Answer,
+    Ending,
+    Fetched,
+    Hints,
+    Lease,
+    Request,
+    Selection,
+    Settlement,
+    SettleOutcome,
+    Token,
+)
+
+logger = logging.getLogger(__name__)
+
+SPACING = 0.01
+"""Seconds from one exchange to the next at least."""
+LINGER = 0.1
+"""Seconds that a settlement may wait for company while the engine has enough to do."""
+COUNTERS_LINGER = 2.0
+MANY = 64
+"""So many settlements do not wait for more."""
+IDLE_FIRST, IDLE_LAST = 0.05, 1.0
+"""How long to wait when there was nothing, at first and at last: other workers may find something at any time."""
+PULSE = 5.0
+"""Seconds without anything to say after which the frontier hears from a worker all the same."""
+OUTAGE_FIRST, OUTAGE_LAST = 0.5, 15.0
+FULL_PAUSE = 1.0
+"""Seconds after which requests are offered again that found no room."""
+
+
+class Desk(Protocol):
+    """What a courier asks of its engine."""
+
+    def room(self) -> int:
+        """How many requests more than it has the engine could send now."""
+
+    def arrived(self) -> None:
+        """Something lies in the inbox, or the group is drained: look."""
+
+    def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
+        """The frontier has answered for a page that was given to `settle`."""
+
+    def added(self, ticket: Any, outcome: AddOutcome, reason: str) -> None:
+        """The frontier has answered for a request that was given to `add`."""
+
+    def lost(self, lease: Lease, reason: str) -> None:
+        """The lease is gone while its page is being worked on: what comes of it will not count."""
+
+    def failed(self, error: BaseException) -> None:
+        """The frontier refuses to work with this worker: stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a worker serves and how it behaves. `group` is whose counters and drained count; `most` the leases held at
+    once; `ahead` how many of them may lie ready beyond what the engine can send."""
+
+    group: str
+    selection: Selection
+    most: int = 16
+    ahead: int = 4
+    lease_seconds: float = 60.0
+    renew_max: float = 1800.0
+    close_seconds: float = 30.0
+    info: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One exchange on its way, kept until it is answered."""
+
+    token: Token
+    settle: list[tuple[Settlement, Any]]
+    add: list[tuple[Request, Any]]
+    told: dict[str, Any]
+    want: int
+    sent_at: float = 0.0
+
+
+class Courier:
+    """Everything is called on the engine's thread, and returns at once."""
+
+    def __init__(self, link: Link, desk: Desk, plan: Plan, tally: Tally, known: Known | None = None) -> None:
+        self.link, self.desk, self.plan, self.tally = link, desk, plan, tally
+        self.known = known or Known()
+        self.inbox: deque[tuple[Lease, float]] = deque()
+        self.held = Held()
+        self.hints: Hints | None = None
+        self.active_at = link.now()
+        self.token = Token.fresh()
+        self.exchanges = 0
+        self._settle: list[tuple[Settlement, Any]] = []
+        self._add: deque[tuple[Request, Any]] = deque()
+        self._fetched: list[Fetched] = []
+        self._sent: list[Lease] = []
+        self._info: Mapping[str, str] | None = dict(plan.info)
+        self._call: _Call | None = None
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+        self._watch: Timer | None = None
+        self._last = self._since = self._ready = self._add_after = link.now()
+        self._idle = IDLE_FIRST
+        self._asked_all = False
+        self._outage = 0.0
+        self._outage_since = 0.0
+        self._closing: Callable[[], None] | None = None
+        self._releasing = 0
+        self._closed = False
+
+    # What the engine says.
+
+    def begin(self) -> None:
+        self._watch = self.link.later(self.plan.lease_seconds / 4, self._watched)
+        self._plan_call()
+
+    def take(self) -> Lease | None:
+        """The next lease to be sent now, or None."""
+        now = self.link.now()
+        while self.inbox:
+            lease, send_by = self.inbox.popleft()
+            if now <= send_by:
+                self._sent.append(lease)
+                self.active_at = now
+                if len(self.inbox) <= self.plan.ahead // 2:
+                    self._plan_call()
+                return lease
+            self._release([lease])
+        self._plan_call()
+        return None
+
+    def fetched(self, arrival: Fetched) -> None:
+        """The response is there: its host may be asked again."""
+        if arrival.lease in self.held:
+            self._note_first()
+            self._fetched.append(arrival)
+            self._plan_call()
+
+    def settle(self, settlement: Settlement, page: Any) -> None:
+        """A page is through, with everything it produced. Not known any more (it was held too long): dropped."""
+        self.active_at = self.link.now()
+        if settlement.lease not in self.held:
+            return
+        self._note_first()
+        self._settle.append((settlement, page))
+        self._plan_call()
+
+    def add(self, request: Request, ticket: Any) -> None:
+        """A request that belongs to no page."""
+        self.active_at = self.link.now()
+        self._note_first()
+        self._add.append((request, ticket))
+        self._plan_call()
+
+    def counted(self) -> None:
+        """Counters have changed: they are said with the next call, or soon."""
+        if not self._anything():
+            self._plan_call()
+
+    def tell(self, info: Mapping[str, str]) -> None:
+        """What people see of this worker from now on."""
+        self._info = dict(info)
+
+    def look(self) -> None:
+        """The engine has room again, or another reason to be looked after at once."""
+        self._plan_call()
+
+    @property
+    def waiting(self) -> int:
+        """What the engine has said and the frontier has not answered for yet."""
+        return len(self._settle) + len(self._add) + (len(self._call.settle) + len(self._call.add) if self._call else 0)
+
+    @property
+    def backlog(self) -> int:
+        """Requests without a page that are still to be added."""
+        return len(self._add) + (len(self._call.add) if self._call else 0)
+
+    def finish(self, done: Callable[[], None]) -> None:
+        """Give back what was not sent, say what is to be said, then call `done`; at the latest after `close_seconds`:
+        what could not be said by then is done again by others."""
+        if self._closed:
+            done()
+            return
+        self._closing = done
+        self.link.later(self.plan.close_seconds, self._end)
+        if self.inbox:
+            leases = [lease for lease, _ in self.inbox]
+            self.inbox.clear()
+            self._release(leases)
+        self._plan_call()
+
+    # When to call.
+
+    def _note_first(self) -> None:
+        if not self._anything():
+            self._since = self.link.now()
+
+    def _anything(self) -> bool:
+        return bool(self._settle or self._fetched or self._add)
+
+    def _wanted(self) -> int:
+        if self._closing is not None:
+            return 0
+        room = self.desk.room()
+        if room <= 0:
+            return 0
+        ahead = len(self.inbox)
+        return max(0, min(room + self.plan.ahead - ahead, self.plan.most + self.plan.ahead - len(self.held)))
+
+    def _due(self) -> float | None:
+        """When the next exchange should go out; None: when something happens."""
+        now = self.link.now()
+        soonest = self._last + SPACING
+        if self._closing is not None:
+            # The last word: also when there is nothing but counters.
+            return soonest if self._anything() or self.tally else None
+        dues = [self._last + PULSE]
+        if self._settle or self._fetched:
+            dues.append(soonest if len(self._settle) >= MANY else self._since + LINGER)
+        if self._add:
+            dues.append(max(self._since, self._add_after))
+        if self.tally:
+            dues.append(self._last + COUNTERS_LINGER)
+        hungry = len(self.inbox) <= self.plan.ahead // 2 and self._wanted() > 0
+        if hungry:
+            # What was fetched or settled may have freed a host; and the last answer may not have been all there was.
+            dues.append(soonest if self._asked_all or self._settle or self._fetched else max(self._ready, soonest))
+        return max(min(dues), soonest, now)
+
+    def _plan_call(self) -> None:
+        if self._call is not None or self._closed:
+            return
+        due = self._due()
+        if due is None:
+            self._maybe_end()
+            return
+        if self._timer is not None:
+            if self._timer_at <= due + 0.001:
+                return
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self.link.later(max(0.0, due - self.link.now()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._call is not None or self._closed:
+            return
+        due = self._due()
+        if due is not None and due <= self.link.now() + 0.002:
+            self._exchange()
+        else:
+            self._plan_call()
+
+    # The exchange.
+
+    def _exchange(self) -> None:
+        want = self._wanted()
+        add: list[tuple[Request, Any]] = []
+        if self.link.now() >= self._add_after:
+            while self._add and len(add) < 1000:
+                add.append(self._add.popleft())
+        told: dict[str, Any] = {
+            "fetched": self._fetched,
+            "sent": self._sent,
+            "counters": self.tally.take(),
+            "selection": self.plan.selection,
+        }
+        if self._info is not None:
+            told["info"], self._info = self._info, None
+        self._call = _Call(self.token, self._settle, add, told, want)
+        self._settle, self._fetched, self._sent = [], [], []
+        self._say()
+
+    def _say(self) -> None:
+        call = self._call
+        assert call is not None
+        call.sent_at = self._last = self.link.now()
+        self.link.call(
+            "exchange",
+            self._answered,
+            call.token,
+            settle=[settlement for settlement, _ in call.settle],
+            add=[request for request, _ in call.add],
+            want=call.want,
+            **call.told,
+        )
+
+    def _answered(self, answer: Answer | None, error: BaseException | None) -> None:
+        call = self._call
+        if call is None or self._closed:
+            return
+        if error is not None:
+            self._trouble(error)
+            return
+        assert answer is not None
+        now = self.link.now()
+        self._back_again(now)
+        self._call, self.token = None, self.token.next()
+        self.exchanges += 1
+        self.tally.add("gossamer/exchange_count")
+        self.tally.add("gossamer/exchange_seconds", now - call.sent_at)
+        if self.hints is not None and self.hints.config_version != answer.hints.config_version:
+            # A new round, or another policy: what was known may be wanted again.
+            self.known.clear()
+        self.hints = answer.hints
+        self._take_in(call, answer, now)
+        for (settlement, page), outcome, children in zip(call.settle, answer.settled, answer.children, strict=True):
+            self.held.let_go(settlement.lease)
+            self._learn(settlement.add, children, now)
+            self.desk.settled(page, outcome, children)
+        self._added(call, answer, now)
+        if self._closing is None and (answer.leases or answer.hints.open == 0):
+            self.desk.arrived()
+        self._plan_call()
+
+    def _take_in(self, call: _Call, answer: Answer, now: float) -> None:
+        hints = answer.hints
+        # The frontier's clock as read between these two moments: the earlier one makes our idea of a lease end too
+        # soon, the later one lets its send window last for as long as the answer was under way.
+        safe, fair = call.sent_at - hints.now, now - hints.now
+        for lease in answer.leases:
+            self.held.take(lease, now, lease.deadline + safe)
+        if self._closing is not None:
+            self._release(answer.leases)
+            return
+        self.inbox.extend((lease, lease.send_by + fair) for lease in answer.leases)
+        self._asked_all = 0 < call.want <= len(answer.leases)
+        if answer.leases:
+            self._idle = IDLE_FIRST
+            self._ready = now if self._asked_all else now + min(self._idle, _seconds(hints.ready_in))
+        elif call.want:
+            self._ready = now + min(self._idle, _seconds(hints.ready_in)) * random.uniform(0.8, 1.2)
+            self._idle = min(self._idle * 2, IDLE_LAST)
+
+    def _learn(self, requests: Sequence[Request], outcomes: Sequence[AddOutcome], now: float) -> None:
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if not request.dont_filter and (outcome is AddOutcome.ADDED or outcome is AddOutcome.DUPLICATE):
+                self.known.put(request.lane, request.fingerprint, now)
+
+    def _added(self, call: _Call, answer: Answer, now: float) -> None:
+        full = []
+        for index, ((request, ticket), outcome) in enumerate(zip(call.add, answer.added, strict=True)):
+            if outcome is AddOutcome.FULL:
+                full.append((request, ticket))
+            else:
+                self.desk.added(ticket, outcome, answer.invalid.get(index, ""))
+        self._learn([request for request, _ in call.add], answer.added, now)
+        if full:
+            # They come first again: order is kept.
+            self._add.extendleft(reversed(full))
+            self._add_after = now + FULL_PAUSE
+
+    # Trouble.
+
+    def _trouble(self, error: BaseException) -> None:
+        if not isinstance(error, FrontierUnavailable):
+            self._closed = self._closing is None
+            self.desk.failed(error)
+            self._end()
+            return
+        now = self.link.now()
+        if not self._outage:
+            self._outage_since = now
+            logger.warning("The frontier cannot be reached: %s Pages in progress go on; nothing is lost.", error)
+            self.tally.add("gossamer/outages")
+        self._outage = min(max(OUTAGE_FIRST, self._outage * 2), OUTAGE_LAST)
+        self.link.later(self._outage * random.uniform(0.5, 1.0), self._again)
+
+    def _again(self) -> None:
+        if self._call is not None and not self._closed:
+            self._say()
+
+    def _back_again(self, now: float) -> None:
+        if self._outage:
+            logger.warning("The frontier answers again after %.0f s.", now - self._outage_since)
+            self._outage = 0.0
+
+    @property
+    def away(self) -> bool:
+        """Whether the frontier could not be reached lately."""
+        return self._outage > 0
+
+    # Leases in hand.
+
+    def _release(self, leases: Sequence[Lease]) -> None:
+        if not leases:
+            return
+        for lease in leases:
+            self.held.let_go(lease)
+        self._releasing += 1
+        self.link.call("release", self._released, self.token, list(leases))
+
+    def _released(self, _answer: Any, error: BaseException | None) -> None:
+        self._releasing -= 1
+        if error is not None and not isinstance(error, GossamerError):
+            logger.error("Leases could not be given back; they run out instead: %s", error)
+        self._plan_call()
+
+    def _watched(self) -> None:
+        """Look after what is held for long: keep it, or at last give it up."""
+        if self._closed:
+            return
+        now = self.link.now()
+        self._watch = self.link.later(self.plan.lease_seconds / 4, self._watched)
+        renew = []
+        for hold in self.held.ending(now + self.plan.lease_seconds / 2):
+            if now - hold.since > self.plan.renew_max:
+                self._give_up(hold, now)
+            else:
+                renew.append(hold.lease)
+        if renew:
+            self.link.call("renew", lambda answer, error: self._renewed(renew, now, answer, error), self.token, renew)
+
+    def _renewed(
+        self, asked: list[Lease], asked_at: float, answer: list[Lease | None] | None, error: BaseException | None
+    ) -> None:
+        if error is not None or answer is None:
+            return  # the next look asks again; the exchange sees to outages
+        for old, new in zip(asked, answer, strict=True):
+            if new is not None:
+                self.held.renewed(old, asked_at + self.plan.lease_seconds)
+            elif old in self.held:
+                self.desk.lost(old, "given away")
+                # Its settlement still goes out: what it found and is new counts, and the rest is refused there.
+                self.held.renewed(old, float("inf"))
+
+    def _give_up(self, hold: Hold, now: float) -> None:
+        lease = hold.lease
+        detail = (
+            f"It was worked on for {now - hold.since:.0f} s; GOSSAMER_RENEW_MAX_SECONDS allows {self.plan.renew_max:g}."
+        )
+        self._note_first()
+        self._settle.append((Settlement(lease, Ending.FAILED, reason="overdue", detail=detail), None))
+        self.held.let_go(lease)
+        self.desk.lost(lease, "overdue")
+        self._plan_call()
+
+    # The end.
+
+    def _maybe_end(self) -> None:
+        if self._closing is not None and self._call is None and not self._releasing:
+            self._end()
+
+    def _end(self) -> None:
+        done, self._closing = self._closing, None
+        self._closed = True
+        for timer in (self._timer, self._watch):
+            if timer is not None:
+                timer.cancel()
+        if done is not None:
+            if self.waiting:
+                logger.warning(
+                    "%d pages could not be told to the frontier; their leases run out and others do them again.",
+                    self.waiting,
+                )
+            done()
+
+
+def _seconds(ready_in: float | None) -> float:
+    return IDLE_LAST if ready_in is None else ready_in

@@ -1,0 +1,51 @@
+"""The leases in a worker's hands: which run out soon, which were held too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gossamer.model import Lease
+
+Identity = tuple[int, int, str]
+
+
+def identity(lease: Lease) -> Identity:
+    return lease.partition, lease.id, lease.nonce
+
+
+@dataclass(slots=True)
+class Hold:
+    """One lease: held since, and until when it surely is ours (this machine's clock)."""
+
+    lease: Lease
+    since: float
+    until: float
+
+
+class Held:
+    """From when a lease arrives until the frontier has answered for its settlement or release."""
+
+    def __init__(self) -> None:
+        self._holds: dict[Identity, Hold] = {}
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def __contains__(self, lease: Lease) -> bool:
+        return identity(lease) in self._holds
+
+    def take(self, lease: Lease, now: float, until: float) -> None:
+        self._holds[identity(lease)] = Hold(lease, now, until)
+
+    def renewed(self, lease: Lease, until: float) -> None:
+        hold = self._holds.get(identity(lease))
+        if hold is not None:
+            hold.until = until
+
+    def let_go(self, lease: Lease) -> Hold | None:
+        return self._holds.pop(identity(lease), None)
+
+    def ending(self, before: float) -> Iterator[Hold]:
+        """Those that run out before this time."""
+        return (hold for hold in list(self._holds.values()) if hold.until < before)

@@ -1,0 +1,158 @@
+"""How a courier speaks to the frontier without ever waiting: a call now, its answer later, on the engine's own thread.
+
+Two ways with one meaning: `AsyncLink` for engines on an asyncio loop, `ThreadLink` for any other event loop, with a thread
+that does the waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.valkey_async import AsyncValkeyFrontier
+from gossamer.model import HostPolicy
+from gossamer.settings import Settings
+
+Done = Callable[[Any, BaseException | None], None]
+"""Called with the answer, or with the error."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> object: ...
+
+
+class Link(Protocol):
+    """One connection to a crawl. Everything given here is called on the engine's thread, never inside `call` itself."""
+
+    def open(self, done: Done) -> None:
+        """Connect. Before the answer came nothing else may be called."""
+
+    def call(self, verb: str, done: Done, /, *args: Any, **kwargs: Any) -> None:
+        """Call a verb of the frontier."""
+
+    def later(self, seconds: float, do: Callable[[], None]) -> Timer: ...
+
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""
+
+    def close(self) -> None:
+        """Let the connection go. Answers still to come are dropped."""
+
+
+class AsyncLink:
+    """On the running asyncio loop."""
+
+    def __init__(self, settings: Settings, host: HostPolicy | None = None) -> None:
+        self._settings, self._host = settings, host
+        self._loop = asyncio.get_running_loop()
+        self._frontier: AsyncValkeyFrontier | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def open(self, done: Done) -> None:
+        self._spawn(self._open, done)
+
+    async def _open(self) -> AsyncValkeyFrontier:
+        frontier = await AsyncValkeyFrontier.open(self._settings, host=self._host)
+        if self._closed:
+            await frontier.close()
+        else:
+            self._frontier = frontier
+        return frontier
+
+    def call(self, verb: str, done: Done, /, *args: Any, **kwargs: Any) -> None:
+        self._spawn(getattr(self._frontier, verb), done, *args, **kwargs)
+
+    def _spawn(self, verb: Callable[..., Any], done: Done, *args: Any, **kwargs: Any) -> None:
+        task = self._loop.create_task(self._run(verb, done, args, kwargs))
+        # The loop itself holds tasks only weakly.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, verb: Callable[..., Any], done: Done, args: Any, kwargs: Any) -> None:
+        try:
+            answer = await verb(*args, **kwargs)
+        except Exception as error:
+            if not self._closed:
+                done(None, error)
+        else:
+            if not self._closed:
+                done(answer, None)
+
+    def later(self, seconds: float, do: Callable[[], None]) -> Timer:
+        return self._loop.call_later(seconds, do)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._frontier is not None:
+            frontier, self._frontier = self._frontier, None
+            task = self._loop.create_task(frontier.close())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def closed(self) -> None:
+        """Return when nothing of this link runs any more."""
+        while others := [task for task in self._tasks if task is not asyncio.current_task()]:
+            await asyncio.wait(others)
+
+
+class ThreadLink:
+    """With a thread of its own. `post` hands a function to the engine's thread, `later` calls one there after a while."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        post: Callable[[Callable[[], None]], object],
+        later: Callable[[float, Callable[[], None]], Timer],
+        host: HostPolicy | None = None,
+    ) -> None:
+        self._settings, self._host, self._post, self.later = settings, host, post, later
+        self._jobs: queue.SimpleQueue[tuple[str, Done, tuple[Any, ...], dict[str, Any]] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def open(self, done: Done) -> None:
+        # Not a daemon: what was told before the end must be said. `close` ends it.
+        self._thread = threading.Thread(target=self._work, args=(done,), name="gossamer-courier", daemon=True)
+        self._thread.start()
+
+    def call(self, verb: str, done: Done, /, *args: Any, **kwargs: Any) -> None:
+        self._jobs.put((verb, done, args, kwargs))
+
+    def _work(self, opened: Done) -> None:
+        try:
+            frontier = ValkeyFrontier.open(self._settings, host=self._host)
+        except Exception as error:
+            self._tell(opened, None, error)
+            return
+        with frontier:
+            self._tell(opened, frontier, None)
+            while (job := self._jobs.get()) is not None:
+                verb, done, args, kwargs = job
+                if self._closed:
+                    continue
+                try:
+                    answer = getattr(frontier, verb)(*args, **kwargs)
+                except Exception as error:
+                    self._tell(done, None, error)
+                else:
+                    self._tell(done, answer, None)
+
+    def _tell(self, done: Done, answer: Any, error: BaseException | None) -> None:
+        if not self._closed:
+            self._post(lambda: None if self._closed else done(answer, error))
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def close(self) -> None:
+        self._closed = True
+        self._jobs.put(None)

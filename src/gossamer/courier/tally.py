@@ -1,0 +1,43 @@
+"""Counters on their way to the frontier: changes are joined here and ride along with the next exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gossamer.model import Counter, CounterOp
+
+_JOIN: dict[CounterOp, Callable[[float, float], float]] = {
+    CounterOp.ADD: lambda old, new: old + new,
+    CounterOp.SET: lambda old, new: new,
+    CounterOp.MAX: max,
+    CounterOp.MIN: min,
+}
+
+
+class Tally:
+    """What one group's counters changed by since they were last taken."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self._changes: dict[tuple[str, CounterOp], float] = {}
+
+    def add(self, name: str, value: float = 1) -> None:
+        """Add to a counter. Kept apart from `change`: this is called for every response."""
+        key = (name, CounterOp.ADD)
+        self._changes[key] = self._changes.get(key, 0) + value
+
+    def change(self, name: str, value: float, op: CounterOp) -> None:
+        """Change a counter; the changes of one kind are joined, different kinds go in the order of their first use."""
+        if op is CounterOp.SET:
+            # What was said before is overwritten; what is added afterwards counts from this value.
+            for other in (CounterOp.ADD, CounterOp.MAX, CounterOp.MIN):
+                self._changes.pop((name, other), None)
+        key = (name, op)
+        self._changes[key] = _JOIN[op](self._changes[key], value) if key in self._changes else value
+
+    def take(self) -> list[Counter]:
+        changes, self._changes = self._changes, {}
+        return [Counter(self.group, name, value, op) for (name, op), value in changes.items()]
+
+    def __bool__(self) -> bool:
+        return bool(self._changes)
