@@ -1,0 +1,253 @@
+"""A site that is never the bottleneck: pages made beforehand, served on loopback by a process of its own, which remembers
+every visit. What a crawl did is read from here, not from the crawler's own counters.
+
+    python bench/site.py [--rule graph] [--pages 1000] [--hosts 1] [--delay 0]
+
+prints the address of each host, then serves until SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, cast
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.shape import RULES, Shape
+
+from gossamer.testing.process import end, free_port, spawn, wait_until
+
+COUNT, LOG, RESET = "/_count", "/_log", "/_reset"
+STRANGER = -1
+
+
+class Visit(NamedTuple):
+    """One request. `time` is of `time.monotonic`, `page` its number or -1 for a path that does not exist, `host` the number
+    of the host, `in_flight` how many requests to that host were unanswered at its arrival, itself included, and `peer`
+    the client's port."""
+
+    time: float
+    page: int
+    host: int
+    in_flight: int
+    peer: int
+
+
+class Site:
+    """All pages, all visits. Touched on the event loop only."""
+
+    def __init__(self, shape: Shape, delay: float) -> None:
+        self.shape, self.delay = shape, delay
+        self.origins: list[str] = []
+        self.pages: list[dict[bytes, tuple[int, bytes]]] = []
+        self.visits: list[Visit] = []
+        self.in_flight: Counter[int] = Counter()
+        self.known: set[int] = set()
+
+    def publish(self, ports: list[int]) -> None:
+        """Make every page."""
+        self.origins = [f"http://127.0.0.1:{port}" for port in ports]
+        self.pages = [{} for _ in ports]
+        for number in range(self.shape.pages):
+            answer = response(200, self.shape.body(number, self.origins))
+            self.pages[number % self.shape.hosts][self.shape.path(number).encode()] = (number, answer)
+        # Many objects that never die: looking through them again and again would only cost time.
+        gc.freeze()
+
+    def own(self, path: bytes) -> bytes:
+        """The pages for those who watch the visitors."""
+        found: Any
+        if path == COUNT.encode():
+            found = {"requests": len(self.visits), "pages": len(self.known)}
+        elif path == LOG.encode():
+            found = self.visits
+        elif path == RESET.encode():
+            self.visits.clear()
+            self.known.clear()
+            found = {}
+        else:
+            return response(404, b"")
+        return response(200, json.dumps(found).encode(), "application/json")
+
+
+def response(status: int, body: bytes, kind: str = "text/html; charset=utf-8") -> bytes:
+    reason = {200: "OK", 404: "Not Found"}[status]
+    return b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+        status, reason.encode(), kind.encode(), len(body), body,
+    )  # fmt: skip
+
+
+NOTHING = (STRANGER, response(404, b"<html><body>no such page</body></html>"))
+
+
+class Connection(asyncio.Protocol):
+    """One client. Understands GET without a body, which is all that crawlers of this site send."""
+
+    def __init__(self, site: Site, host: int) -> None:
+        self._site, self._host, self._pages = site, host, site.pages[host]
+        self._rest = b""
+        self._open = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # That of uvloop is none by inheritance.
+        self._peer: int = transport.get_extra_info("peername")[1]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._site.in_flight[self._host] -= self._open
+        self._open = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        while data:
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                self._rest = data
+                return
+            self._answer(data[data.find(b" ") + 1 : data.find(b" HTTP/")])
+            data = data[end + 4 :]
+
+    def _answer(self, path: bytes) -> None:
+        site, host = self._site, self._host
+        if path.startswith(b"/_"):
+            self._transport.write(site.own(path))
+            return
+        number, answer = self._pages.get(path, NOTHING)
+        site.visits.append(Visit(time.monotonic(), number, host, site.in_flight[host] + 1, self._peer))
+        site.known.add(number)
+        if not site.delay:
+            self._transport.write(answer)
+            return
+        self._open += 1
+        site.in_flight[host] += 1
+        asyncio.get_running_loop().call_later(site.delay, self._late, answer)
+
+    def _late(self, answer: bytes) -> None:
+        if self._open:
+            self._open -= 1
+            self._site.in_flight[self._host] -= 1
+            self._transport.write(answer)
+
+
+class SiteProcess:
+    """The site in a process of its own, which dies with this one. `delay` seconds pass before a page is answered."""
+
+    def __init__(self, shape: Shape, delay: float = 0.0) -> None:
+        self.shape, self.delay = shape, delay
+        self.origins: list[str] = []
+        self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        directory = Path(self._directory.name)
+        log, shape = directory / "site.log", self.shape
+        command = [sys.executable, str(Path(__file__).resolve()), f"--rule={shape.rule}", f"--pages={shape.pages}"]
+        child = self._child = spawn([*command, f"--hosts={shape.hosts}", f"--delay={self.delay}"], directory, log)
+
+        def said() -> list[str]:
+            text = log.read_text()
+            if child.poll() is not None:
+                raise RuntimeError(f"the site ended while starting:\n{text}")
+            lines = text.splitlines() if text.endswith("\n") else []
+            return lines if len(lines) == shape.hosts else []
+
+        self.origins = wait_until(said, "the site to serve", 60)
+        return self
+
+    def close(self) -> None:
+        """End the process; its memory of the visits goes with it."""
+        if self._child is not None:
+            end(self._child)
+            self._child = None
+        self._directory.cleanup()
+
+    @property
+    def url(self) -> str:
+        """The front page, from which everything can be reached."""
+        return self.shape.url(0, self.origins)
+
+    def requests(self) -> int:
+        """How many requests have arrived."""
+        return int(self._ask(COUNT)["requests"])
+
+    def pages(self) -> int:
+        """How many different pages were asked for."""
+        return int(self._ask(COUNT)["pages"])
+
+    def visits(self) -> list[Visit]:
+        """Every request since the start or the last `reset`, in the order of arrival."""
+        return [Visit(*fields) for fields in self._ask(LOG)]
+
+    def reset(self) -> None:
+        """Forget all visits."""
+        self._ask(RESET)
+
+    def _ask(self, path: str) -> Any:
+        connection = HTTPConnection(self.origins[0].removeprefix("http://"), timeout=60)
+        try:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self if self._child is not None else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def serve(site: Site) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    ports: list[int] = []
+    listeners: list[asyncio.Server] = []
+    while len(ports) < site.shape.hosts:
+        port, host = free_port(), len(ports)
+        # Someone may have taken the port since it was found free.
+        with suppress(OSError):
+            visitor = partial(Connection, site, host)
+            listeners.append(await loop.create_server(visitor, "127.0.0.1", port, backlog=1024, start_serving=False))
+            ports.append(port)
+    site.publish(ports)
+    for listener in listeners:
+        await listener.start_serving()
+    print(*site.origins, sep="\n", flush=True)
+    await stop.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Serve a site on loopback, very fast.")
+    parser.add_argument("--rule", choices=list(RULES), default=Shape().rule)
+    parser.add_argument("--pages", type=int, default=Shape().pages)
+    parser.add_argument("--hosts", type=int, default=Shape().hosts, help="ports of 127.0.0.1 that share the pages")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before a page is answered")
+    given = parser.parse_args()
+    site = Site(Shape(given.rule, given.pages, given.hosts), given.delay)
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serve(site))
+    else:
+        uvloop.run(serve(site))
+
+
+if __name__ == "__main__":
+    main()
