@@ -112,6 +112,18 @@ def _seconds(value: Any) -> float:
     return number
 
 
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError("expected a number")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("expected a number") from None
+    if not abs(number) < float("inf"):
+        raise ValueError("must be finite")
+    return number
+
+
 def _one_of(*words: str) -> Callable[[Any], str]:
     def parse(value: Any) -> str:
         if value not in words:
@@ -186,6 +198,60 @@ SETTINGS: tuple[Setting, ...] = (
         20.0,
         _seconds,
         "How long a call is repeated (same token, so at most once in effect) before the server counts as unavailable.",
+    ),
+    Setting(
+        "GOSSAMER_EXPORT_STATS",
+        "",
+        _text_or_empty,
+        "Which Scrapy stats the exporter tells as `gossamer_stat`: patterns such as `retry/*`, separated by commas. Empty: none.",
+    ),
+    Setting(
+        "GOSSAMER_EXPORT_HOSTS",
+        20,
+        _count,
+        "How many blocked hosts the exporter names, those blocked longest from now. 0: none.",
+    ),
+    Setting(
+        "GOSSAMER_FINGERPRINT_DEFAULT_PORTS",
+        False,
+        _flag,
+        "Whether `http://host:80/` and `http://host/` have the same fingerprint, likewise port 443 of https. On, URLs that name such a port have other fingerprints than Scrapy's.",
+    ),
+    Setting(
+        "GOSSAMER_SEEN_KIND",
+        "exact",
+        _one_of("exact", "bloom", "rolling", "hits"),
+        "How fingerprints are remembered: `exact` (all, for good), `bloom` (all, in a quarter of the memory, with errors), `rolling` (for a window), `hits` (for a window that each sighting renews).",
+    ),
+    Setting(
+        "GOSSAMER_SEEN_CAPACITY",
+        1_000_000,
+        _at_least_one,
+        "How many fingerprints a `bloom` memory is sized for at first.",
+    ),
+    Setting(
+        "GOSSAMER_SEEN_ERROR_RATE",
+        1e-4,
+        _number,
+        "How often a `bloom` memory may take a new URL for seen: 0.0001 is one in ten thousand.",
+    ),
+    Setting(
+        "GOSSAMER_SEEN_WINDOW_SECONDS",
+        0.0,
+        _seconds,
+        "How long `rolling` and `hits` remember. 0: by GOSSAMER_SEEN_WINDOW_COUNT instead.",
+    ),
+    Setting(
+        "GOSSAMER_SEEN_WINDOW_COUNT",
+        0,
+        _count,
+        "How many of the last fingerprints `rolling` and `hits` remember. 0: by GOSSAMER_SEEN_WINDOW_SECONDS instead.",
+    ),
+    Setting(
+        "GOSSAMER_SEEN_CACHE",
+        50_000,
+        _count,
+        "How many fingerprints known as seen a seen filter of plain Scrapy keeps to itself, to save calls. 0: none.",
     ),
     Setting(
         "GOSSAMER_TRACEBACK",

@@ -1,0 +1,207 @@
+"""Request fingerprints: the bytes of Scrapy's default fingerprinter, for most URLs without its cost.
+
+Nearly all of that cost is `w3lib.url.canonicalize_url`, which takes a URL apart and puts it together again. A URL made only of
+parts that come back as they went in needs none of it: its canonical form is the same text with the query's arguments in
+order. `_SHAPE` admits such URLs and no others, whatever the version of w3lib; the rest takes the long way through w3lib.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from hashlib import blake2b, sha1
+from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote_to_bytes
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.utils.python import to_unicode
+from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProtocol
+from scrapy.utils.request import fingerprint as scrapy_fingerprint
+from w3lib.url import canonicalize_url
+
+from gossamer.errors import InvalidRequest
+from gossamer.settings import load
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+REMEMBERED = 32_768
+"""How many URLs' digests a process keeps: about 12 MB when full."""
+LONG = 2_048
+"""A longer URL (a `data:` URL may have megabytes) is not kept."""
+
+# Characters that stand for themselves, and the escapes that stay escapes. In a path, w3lib decodes what needs no escape, and
+# its versions differ on %23, %25 and %3B, on dot segments and on `;`; in a query it decodes only letters, digits and -._~.
+_PATH = r"[A-Za-z0-9\-._~!$&'()*+,:@=/]*+"
+_PATH_ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[02F]|3[CEF]|5[CE]|60|7[BDF])"
+_WORD = r"[A-Za-z0-9\-._~+]"
+# Without %00, so that a zero byte may divide name and value where arguments are compared.
+_WORD_ESCAPE = r"%(?:0[1-9A-F]|[189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|40|5[B-E]|60|7[BCDF])"
+_ARGUMENT = (
+    rf"(?:{_WORD}|{_WORD_ESCAPE}){_WORD}*+(?:{_WORD_ESCAPE}{_WORD}*+)*+(?:={_WORD}*+(?:{_WORD_ESCAPE}{_WORD}*+)*+)?+"
+)
+_PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}"
+_SHAPE = re.compile(
+    rf"(https?://[a-z0-9_.-]++(?::(?:{_PORT}))?/{_PATH}(?:{_PATH_ESCAPE}{_PATH})*+)"
+    rf"(?:\?({_ARGUMENT}(?:&{_ARGUMENT})*+))?+"
+    r"(?:#[A-Za-z0-9\-._~!$&'()*+,:;@=/?%]*+)?+"
+).fullmatch
+_DEFAULT_PORT = re.compile(r"(http://[^/?#]*):0*80(?=/)|(https://[^/?#]*):0*443(?=/)")
+
+
+def canonical(url: str) -> str:
+    """What `canonicalize_url(url)` gives, sooner for most URLs."""
+    return _short_way(url) or canonicalize_url(url)
+
+
+def _short_way(url: str) -> str | None:
+    """The canonical form of a URL of which it is known to be this; None of any other."""
+    found = _SHAPE(url)
+    if found is None or "/." in url:
+        return None
+    base, query = found.groups()
+    if query is None:
+        return str(base)
+    if "&" not in query:
+        return f"{base}?{query}" if "=" in query else f"{base}?{query}="
+    # Arguments are ordered by name, then by value, both decoded. Divided by a zero byte, which comes before all that a name may
+    # have, they compare as one text; so does a plus, which stands for a space and, like it, comes before the rest.
+    arguments: list[str] = query.replace("=", "\0").split("&")
+    if query.count("=") < len(arguments):
+        arguments = [word if "\0" in word else word + "\0" for word in arguments]
+    if "%" in query:
+        arguments.sort(key=_decoded)
+    else:
+        arguments.sort()
+    return f"{base}?{'&'.join(arguments)}".replace("\0", "=")
+
+
+def _decoded(argument: str) -> bytes:
+    return unquote_to_bytes(argument.replace("+", " "))
+
+
+def without_default_port(url: str) -> str:
+    """A canonical URL without the port that its scheme has anyway."""
+    return _DEFAULT_PORT.sub(r"\1\2", url, count=1)
+
+
+def _digest(url: str) -> bytes:
+    text = _short_way(url) or json.dumps(canonicalize_url(url))[1:-1]
+    return _of_plain_get(text)
+
+
+def _digest_without_default_port(url: str) -> bytes:
+    return _of_plain_get(json.dumps(without_default_port(canonical(url)))[1:-1])
+
+
+def _of_plain_get(url: str) -> bytes:
+    # Scrapy hashes sorted JSON; this is its text for a GET without a body.
+    return sha1(f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{url}"}}'.encode()).digest()
+
+
+# One for the whole process, however many crawlers it runs.
+_digests = {
+    False: lru_cache(REMEMBERED)(_digest),
+    True: lru_cache(REMEMBERED)(_digest_without_default_port),
+}
+_bodied: dict[bool, WeakKeyDictionary[Request, bytes]] = {False: WeakKeyDictionary(), True: WeakKeyDictionary()}
+
+
+class Fingerprinter:
+    """Scrapy's default fingerprints, also as REQUEST_FINGERPRINTER_CLASS.
+
+    `default_ports` (GOSSAMER_FINGERPRINT_DEFAULT_PORTS) takes http://host:80/ and http://host/ for the same, likewise 443
+    of https; the digests of URLs that name such a port are then no longer Scrapy's. A request with `verbatim_url` is taken by
+    its word, where Scrapy knows that key.
+    """
+
+    def __init__(self, default_ports: bool = False) -> None:
+        self._portless = default_ports
+        self._kept = _digests[default_ports]
+        self._made = _digest_without_default_port if default_ports else _digest
+        if not _agrees():
+            # A Scrapy that we do not know: its word counts.
+            logger.warning("This version of Scrapy makes fingerprints of its own kind; they are used, at its speed.")
+            self.fingerprint = scrapy_fingerprint  # type: ignore[method-assign]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(load(crawler.settings)["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
+
+    def fingerprint(self, request: Request) -> bytes:
+        if request.method != "GET" or request.body or request.meta.get("verbatim_url"):
+            return self._unusual(request)
+        url = request.url
+        return self._kept(url) if len(url) <= LONG else self._made(url)
+
+    def number(self, request: Request) -> int:
+        """The first 64 bits of the fingerprint: what the frontier knows the request by."""
+        return int.from_bytes(self.fingerprint(request)[:8])
+
+    def _unusual(self, request: Request) -> bytes:
+        if request.meta.get("verbatim_url"):
+            return scrapy_fingerprint(request)
+        # By the request, as Scrapy does: a body may be too large to be kept, or to be hashed twice.
+        known = _bodied[self._portless]
+        digest = known.get(request)
+        if digest is None:
+            digest = known[request] = _digest_of_all(request, self._portless)
+        return digest
+
+
+def _digest_of_all(request: Request, default_ports: bool) -> bytes:
+    url = canonical(request.url)
+    fields = {
+        "body": (request.body or b"").hex(),
+        "headers": {},
+        "method": to_unicode(request.method),
+        "url": without_default_port(url) if default_ports else url,
+    }
+    return sha1(json.dumps(fields).encode()).digest()
+
+
+@cache
+def _agrees() -> bool:
+    """Whether this version of Scrapy makes the fingerprints that are made here."""
+    urls = ("http://example.com/a?b=2&a=1#c", "https://example.com:8443/a%20b", "http://EXAMPLE.com")
+    bare, form = [Request(url) for url in urls], Request(urls[0], method="POST", body=b"c")
+    return all(scrapy_fingerprint(request) == _digest(request.url) for request in bare) and (
+        scrapy_fingerprint(form) == _digest_of_all(form, default_ports=False)
+    )
+
+
+def number_by(fingerprinter: RequestFingerprinterProtocol, default_ports: bool = False) -> Callable[[Request], int]:
+    """How requests are numbered for the frontier under a project's fingerprinter (`crawler.request_fingerprinter`).
+
+    Scrapy's default one is replaced by `Fingerprinter(default_ports)`, which gives the same. Any other is asked, and all of
+    what it answers counts: it may be shorter than 64 bits, or a text that begins alike for all requests.
+    """
+    if type(fingerprinter) is Fingerprinter:
+        return fingerprinter.number
+    if type(fingerprinter) is RequestFingerprinter:
+        return Fingerprinter(default_ports).number
+
+    def number(request: Request) -> int:
+        answer = fingerprinter.fingerprint(request)
+        if not isinstance(answer, bytes):
+            name = type(fingerprinter).__qualname__
+            raise InvalidRequest(f"{name}.fingerprint() returned {answer!r:.80} for {request}. It must return bytes.")
+        return number_of_custom(answer)
+
+    return number
+
+
+def number_of(digest: bytes) -> int:
+    """The number of a request with this digest of Scrapy's default fingerprinter."""
+    return int.from_bytes(digest[:8])
+
+
+def number_of_custom(fingerprint: bytes) -> int:
+    """The number of a request with this fingerprint of the project's own fingerprinter."""
+    return int.from_bytes(blake2b(fingerprint, digest_size=8).digest())
