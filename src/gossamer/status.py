@@ -11,14 +11,28 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import UnknownGroup
+from gossamer.frontier import keys
 from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
 from gossamer.frontier.serverinfo import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DeadLetter, GroupCounts, LaneCounts, WorkerInfo
 
+HOSTS_SHOWN = 10
+HOSTS_READ = 500
+"""How many hosts that wait are looked at in a partition, to find those that are blocked."""
+
+
+class TaskCounts(NamedTuple):
+    """What the producers of a group pushed: `waiting` in their keys, `leased` to workers that make requests of it."""
+
+    group: str
+    waiting: int
+    leased: int
+
 
 class Overview(NamedTuple):
-    """A crawl at a glance. `paused` is why nothing is leased anywhere, "" if leasing is open."""
+    """A crawl at a glance. `paused` is why nothing is leased anywhere, "" if leasing is open. `tasks` only has groups that
+    producers feed; `blocked` the hosts that are blocked longest, `blocked_count` how many are (see `blocked_hosts`)."""
 
     crawl: str
     partitions: int
@@ -29,13 +43,18 @@ class Overview(NamedTuple):
     lanes: list[LaneCounts]
     workers: list[WorkerInfo]
     memories: list[SeenInfo]
+    tasks: list[TaskCounts]
+    blocked: list[HostInfo]
+    blocked_count: int
 
 
-def overview(frontier: ValkeyFrontier, group: str = "") -> Overview:
-    """The crawl now, or with `group` only that group, its lanes and its memories; `UnknownGroup` if there is none."""
+def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN) -> Overview:
+    """The crawl now, or with `group` only that group, its lanes and its memories; `UnknownGroup` if there is none.
+    `hosts` is how many of the blocked hosts are named."""
     counts = counted(frontier, group)
     prefix = f"{group}|"
     memories = [each for each in frontier.seen_counts() if not group or each.name.startswith(prefix)]
+    blocked = blocked_hosts(frontier)
     return Overview(
         frontier.crawl,
         frontier.partitions,
@@ -46,7 +65,39 @@ def overview(frontier: ValkeyFrontier, group: str = "") -> Overview:
         counts.lanes,
         frontier.workers(),
         memories,
+        tasks(frontier, counts),
+        blocked[:hosts],
+        len(blocked),
     )
+
+
+def tasks(frontier: ValkeyFrontier, counts: Counts) -> list[TaskCounts]:
+    """The tasks of every group in `counts` that producers feed. A key that feeds two groups counts in both."""
+    fed = [
+        (group.group, source)
+        for group in counts.groups
+        for source in str(counts.group_policies[group.group]["tasks"]).split("\n")
+        if source
+    ]
+    found: dict[str, TaskCounts] = {}
+    sizes = frontier.run(frontier.verbs.read.tasks([source for _, source in fed]))
+    for (name, _), (waiting, leased) in zip(fed, sizes, strict=True):
+        old = found.get(name, TaskCounts(name, 0, 0))
+        found[name] = TaskCounts(name, old.waiting + waiting, old.leased + leased)
+    return list(found.values())
+
+
+def blocked_hosts(frontier: ValkeyFrontier) -> list[HostInfo]:
+    """The hosts that are blocked, longest from now first. A host with requests in flight is told when they have ended, and of
+    each partition only the `HOSTS_READ` that wait longest are looked at."""
+    names: list[str] = []
+    for partition in range(frontier.partitions):
+        key = keys.wake(frontier.crawl, partition)
+        # By place, not by time: this machine's clock is not the server's.
+        found = frontier.connection.execute("ZRANGE", key, 0, HOSTS_READ - 1, "REV", key=key)
+        names += [name.decode("utf-8", "replace") for name in found]
+    blocked = [host for host in frontier.hosts(names) if host.blocked_until > host.now]
+    return sorted(blocked, key=lambda host: (-host.blocked_until, host.host))
 
 
 def counted(frontier: ValkeyFrontier, group: str = "") -> Counts:
@@ -86,6 +137,9 @@ def as_json(view: Overview) -> dict[str, Any]:
             for worker in view.workers
         ],
         "memories": [memory._asdict() for memory in view.memories],
+        "tasks": [each._asdict() for each in view.tasks],
+        "blocked": [host._asdict() for host in view.blocked],
+        "blocked_count": view.blocked_count,
     }
 
 

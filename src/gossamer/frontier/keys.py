@@ -84,6 +84,11 @@ def default_host(crawl: str) -> str:
     return base(crawl, 0) + SUFFIXES["host_policy"]
 
 
+def wake(crawl: str, partition: int) -> str:
+    """Where hosts wait that may not be asked now, by when to look again."""
+    return base(crawl, partition) + SUFFIXES["wake"]
+
+
 def seen_base(name: str) -> str:
     """Of a memory that stands alone, without a crawl."""
     return f"gossamer:seen:{{{crawl_name(name)}}}"

@@ -13,6 +13,7 @@ from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
 
 LANE_NUMBERS = 11
 GROUP_NUMBERS = 7
+SETTLE_NOTHING: dict[str, Any] = {"i": "", "done": [], "release": [], "renew": [], "lease": 0}
 
 
 class Counts(NamedTuple):
@@ -134,9 +135,15 @@ class ReadVerbs:
     def _tasks(self, sources: Sequence[str]) -> Verb[int]:
         if not sources:
             return 0
-        nothing: dict[str, Any] = {"i": "", "done": [], "release": [], "renew": [], "lease": 0}
-        replies = yield [ask("settle_tasks", keys.task_keys(source), nothing) for source in sources]
+        replies = yield [ask("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
         return sum(read(reply)[1] + read(reply)[2] for reply in replies)
+
+    def tasks(self, sources: Sequence[str]) -> Verb[list[tuple[int, int]]]:
+        """How many tasks wait in each producer's key, and how many are leased."""
+        if not sources:
+            return []
+        replies = yield [ask("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
+        return [(read(reply)[1], read(reply)[2]) for reply in replies]
 
     def hosts(self, names: Sequence[str]) -> Verb[list[HostInfo]]:
         by_partition: dict[int, list[str]] = {}
