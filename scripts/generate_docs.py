@@ -18,6 +18,8 @@ import typer.main
 
 from gossamer import errors
 from gossamer.cli import app, exits
+from gossamer.exporter import usermetric
+from gossamer.exporter.metrics import METRICS
 from gossamer.settings import SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +37,7 @@ def pages() -> dict[str, str]:
         "errors.md": errors_page(),
         "command-line.md": command_line_page(),
         "functions.md": functions_page(LUA),
+        "metrics.md": metrics_page(),
     }
 
 
@@ -119,6 +122,23 @@ def _parameter_name(parameter: Any) -> str:
         return f"`{_argument_name(parameter)}`"
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     return names if parameter.is_flag or not parameter.metavar else f"{names} `{parameter.metavar}`"
+
+
+def metrics_page() -> str:
+    intro = (
+        "What `gossamer exporter` tells Prometheus. All are read from the frontier at each scrape and so are the fleet's, whichever "
+        "worker counted them and whether it still lives. Every metric also has the label `crawl`. How to set it up: "
+        "[monitor with Prometheus](../how-to/monitor-with-prometheus.md)."
+    )
+    rows = [(f"`{m.name}`", m.kind, ", ".join(f"`{label}`" for label in m.labels), m.help) for m in METRICS]
+    _, _, rest = inspect.cleandoc(usermetric.__doc__ or "").partition("\n\n")
+    return page(
+        "Metrics",
+        intro,
+        table(("metric", "type", "labels", "meaning"), rows),
+        "## User metrics",
+        rest,
+    )
 
 
 def functions_page(directory: Path) -> str:

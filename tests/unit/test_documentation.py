@@ -10,6 +10,7 @@ from scripts import generate_docs
 
 from gossamer import errors
 from gossamer.cli.exits import EXIT_CODES
+from gossamer.exporter.metrics import METRICS
 from gossamer.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +61,11 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 def test_every_setting_is_in_the_reference() -> None:
     page = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
     assert [setting.name for setting in SETTINGS if f"| `{setting.name}` |" not in page] == []
+
+
+def test_every_metric_is_in_the_reference() -> None:
+    page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
+    assert [metric.name for metric in METRICS if f"| `{metric.name}` |" not in page] == []
 
 
 def test_every_error_is_in_the_reference() -> None:

@@ -27,6 +27,7 @@ NOUNS: Mapping[str, str] = {
     "demo": "gossamer.cli.demo",
     "doctor": "gossamer.cli.doctor",
     "export": "gossamer.cli.export",
+    "exporter": "gossamer.cli.exporter",
     "import": "gossamer.cli.import_",
     "status": "gossamer.cli.status",
     "settings": "gossamer.cli.settings",
