@@ -123,6 +123,12 @@ class UnknownDeadLetter(FrontierError):
     exit_code = 2
 
 
+class UnknownWorker(FrontierError):
+    """The crawl has no such worker, or several of that name. `gossamer worker list` names them."""
+
+    exit_code = 2
+
+
 class PolicyError(FrontierError):
     """A lane, host, group or seen policy has a value that cannot be used, or that its data forbids."""
 

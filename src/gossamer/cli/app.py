@@ -31,6 +31,11 @@ NOUNS: Mapping[str, str] = {
     "import": "gossamer.cli.import_",
     "status": "gossamer.cli.status",
     "settings": "gossamer.cli.settings",
+    "group": "gossamer.cli.group",
+    "lane": "gossamer.cli.lane",
+    "host": "gossamer.cli.host",
+    "worker": "gossamer.cli.worker",
+    "seen": "gossamer.cli.seen",
 }
 
 

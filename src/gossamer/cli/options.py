@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import Annotated
 
 import typer
 
 from gossamer import settings
+from gossamer.cli import output
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*(s|m|h|d|)")
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output instead of a table.")]
 Url = Annotated[
@@ -14,6 +20,8 @@ Url = Annotated[
 ]
 Crawl = Annotated[str | None, typer.Option("--crawl", metavar="NAME", help="Which crawl, instead of GOSSAMER_CRAWL.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+Group = Annotated[str, typer.Option("--group", metavar="NAME", help="Only this group.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to whoever looks.")]
 
 
 def noun(purpose: str | None = None) -> typer.Typer:
@@ -31,3 +39,25 @@ def load_settings(url: str | None = None, crawl: str | None = None) -> settings.
     """The settings in force for this command; an option given on the command line wins over every other source."""
     given = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}
     return settings.load({name: value for name, value in given.items() if value is not None}, given_as="command line")
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something is destroyed, unless `--yes` was given. Any answer but yes, or none, ends the command."""
+    if yes:
+        return
+    # Not typer.confirm: it writes a blank to standard output, which belongs to the answer.
+    sys.stderr.write(f"{output.visible(question)} [y/N] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        sys.stderr.write("\n")
+    if answer.strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+
+
+def seconds(text: str) -> float:
+    """A duration as people write it: `90`, `90s`, `1.5m`, `2h`, `7d`."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no duration; write 90, 90s, 10m, 2h or 1d")
+    return float(match[1]) * _UNITS[match[2]]

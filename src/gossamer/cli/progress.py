@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from gossamer.cli import output
@@ -13,6 +13,8 @@ from gossamer.cli import output
 LINE_SECONDS = 3.0
 DRAW_SECONDS = 0.2
 RATE_SECONDS = 5.0
+IDLE_STEPS, IDLE_SECONDS = 32, 0.05
+WAIT_SECONDS = 2.0
 
 
 class Show:
@@ -116,3 +118,21 @@ def throttled(show: Show) -> Callable[..., None]:
             show(done, figures)
 
     return say
+
+
+def dropping(steps: Iterable[int]) -> Iterator[int]:
+    """The steps of a drop. While they bring nothing they come more slowly, and after a while it is said what for."""
+    idle, since, said = 0, time.monotonic(), False
+    for step in steps:
+        yield step
+        if step:
+            idle, since = 0, time.monotonic()
+            continue
+        idle += 1
+        if idle > IDLE_STEPS:
+            time.sleep(IDLE_SECONDS)
+            if not said and time.monotonic() - since > WAIT_SECONDS:
+                said = True
+                output.write_notice(
+                    "waiting for pages in progress: a running worker settles them, or takes them up when they run out"
+                )

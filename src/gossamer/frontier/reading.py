@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import ormsgpack
 
-from gossamer.frontier import keys
+from gossamer.frontier import keys, line
 from gossamer.frontier.ask import Verb, ask, read
 from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
 
@@ -29,7 +29,8 @@ class Counts(NamedTuple):
 
 
 class HostInfo(NamedTuple):
-    """One host now. Times are server time in seconds, 0 where none is set; `delay` is the one in force."""
+    """One host now. Times are server time in seconds, 0 where none is set; `delay` is the one in force. `policy` has the
+    fields of `HostPolicy`: its own, or the crawl's default."""
 
     host: str
     in_flight: int
@@ -42,6 +43,7 @@ class HostInfo(NamedTuple):
     crawl_delay: float
     own_policy: bool
     now: float
+    policy: Mapping[str, Any]
 
 
 class SeenInfo(NamedTuple):
@@ -156,7 +158,7 @@ class ReadVerbs:
         found: list[HostInfo] = []
         for reply in replies:
             now, rows = read(reply)
-            for host, in_flight, next_at, blocked, why, paused, delay, throttled, floor, own in rows:
+            for host, in_flight, next_at, blocked, why, paused, delay, throttled, floor, own, policy in rows:
                 found.append(
                     HostInfo(
                         host,
@@ -170,6 +172,7 @@ class ReadVerbs:
                         floor / 1000,
                         own == 1,
                         now / 1000,
+                        line.host_policy(policy),
                     )
                 )
         return sorted(found, key=lambda info: asked[info.host])

@@ -2,7 +2,8 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {hosts[]}
--- Returns msgpack [[host, inflight, next ms, blocked ms, why, paused, delay ms, throttles, crawl delay ms, has policy]...]
+-- Returns msgpack [[host, inflight, next ms, blocked ms, why, paused, delay ms, throttles, crawl delay ms, has policy,
+--            policy in force]...]
 -- Cost    O(hosts)
 
 local function host_show(keys, args)
@@ -13,7 +14,7 @@ local function host_show(keys, args)
     local host = Host.get(S, name)
     out[i] = {
       name, host.inflight, host.next, host.blocked, host.why, host.paused, Host.delay(S, host), host.throttles, host.floor,
-      host.policy and 1 or 0,
+      host.policy and 1 or 0, host.policy or Host.default(S),
     }
   end
   return pack({S.now, out})

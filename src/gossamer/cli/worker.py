@@ -1,0 +1,119 @@
+"""`gossamer worker`: who works on a crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import options, output
+from gossamer.cli.progress import duration
+from gossamer.errors import UnknownWorker
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import WorkerInfo
+
+app = options.noun("The workers of a crawl.")
+Names = Annotated[
+    list[str], typer.Argument(metavar="WORKER", help="Name, incarnation, or the first letters of an incarnation.")
+]
+
+
+@app.command("list")
+def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """List the workers, longest silent first.
+
+    A worker that was killed stays in the list; what it held goes to others when its leases run out.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        now, workers = frontier.counts().now, frontier.workers()
+    if json:
+        rows = [{**x._asdict(), "info": dict(x.info), "silent": round(max(0.0, now - x.seen), 3)} for x in workers]
+        output.write_json(rows)
+        return
+    extra = sorted({name for worker in workers for name in worker.info} - {"name"})
+    output.write_table(
+        ("worker", "incarnation", "holds", "last seen", *extra, ""),
+        [
+            (
+                x.info.get("name", ""),
+                x.incarnation,
+                f"{x.held:,}",
+                "now" if now - x.seen < 1 else f"{duration(now - x.seen)} ago",
+                *(x.info.get(name, "") for name in extra),
+                "draining" if x.draining else "",
+            )
+            for x in workers
+        ],
+    )
+
+
+@app.command()
+def drain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Ask workers to take nothing more.
+
+    They finish what they hold and then stand idle, until they are stopped or `gossamer worker undrain`.
+    """
+    _drain(workers, True, url, crawl)
+
+
+@app.command()
+def undrain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Let workers take work again."""
+    _drain(workers, False, url, crawl)
+
+
+@app.command()
+def forget(
+    silent: Annotated[
+        float, typer.Option("--silent", metavar="TIME", parser=options.seconds, help="Only those silent so long.")
+    ] = "1h",  # type: ignore[assignment]
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Strike workers that were silent for long.
+
+    Only those that hold nothing. A worker that comes back is listed again, without what it told of itself.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        now, known = frontier.counts().now, frontier.workers()
+        gone = [worker for worker in known if worker.held == 0 and now - worker.seen >= silent]
+        if gone:
+            options.confirm(f"Forget {len(gone):,} of {len(known):,} workers?", yes)
+        left = known
+        # A call strikes a bounded number.
+        while gone and len(left) > len(known) - len(gone):
+            before = len(left)
+            frontier.forget_workers(silent)
+            left = frontier.workers()
+            if len(left) >= before:
+                break
+    if json:
+        output.write_json({"forgotten": len(known) - len(left), "left": len(left)})
+    else:
+        output.write_line(f"{len(known) - len(left):,} workers forgotten, {len(left):,} left")
+
+
+def _drain(names: Sequence[str], draining: bool, url: str | None, crawl: str | None) -> None:
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        known = frontier.workers()
+        # All are looked up before the first is asked: a misspelt name changes nothing.
+        for worker in [_found(known, name) for name in names]:
+            frontier.drain_worker(worker.incarnation, draining)
+            name = worker.info.get("name", "") or worker.incarnation
+            held = f"; it holds {worker.held:,} leases" if draining and worker.held else ""
+            output.write_line(f"worker {name} {'takes nothing more' + held if draining else 'takes work again'}")
+
+
+def _found(known: Sequence[WorkerInfo], name: str) -> WorkerInfo:
+    exact = [worker for worker in known if name == worker.incarnation]
+    found = exact or [worker for worker in known if name and name == worker.info.get("name")]
+    found = found or [worker for worker in known if name and worker.incarnation.startswith(name)]
+    if not found:
+        raise UnknownWorker(f"there is no worker {name!r} in this crawl; `gossamer worker list` names them.")
+    if len(found) > 1:
+        several = ", ".join(worker.incarnation for worker in found)
+        raise UnknownWorker(f"{name!r} is the name of several workers: {several}. Give an incarnation.")
+    return found[0]
