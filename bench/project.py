@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from bench.spider import REPORT, Walker
+from bench.spider import OPENED, REPORT, Walker
 
 from gossamer.testing.process import end, is_stopped, spawn, wait_until
 
@@ -62,6 +62,17 @@ class Worker:
     def log(self) -> str:
         """All that it wrote, logging included."""
         return self._log.read_text(errors="replace")
+
+    @property
+    def opened(self) -> bool:
+        """Whether its spider is open; RuntimeError with the end of its log if it has ended before that."""
+        if self._report.with_suffix(OPENED).exists():
+            return True
+        if not self.running:
+            raise RuntimeError(
+                f"worker {self.name} ended before its spider was open. Its log ends:\n{self.log[-4000:]}"
+            )
+        return False
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

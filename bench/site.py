@@ -1,7 +1,7 @@
 """A site that is never the bottleneck: pages made beforehand, served on loopback by a process of its own, which remembers
 every visit. What a crawl did is read from here, not from the crawler's own counters.
 
-    python bench/site.py [--rule graph] [--pages 1000] [--hosts 1] [--delay 0]
+    python bench/site.py [--rule graph] [--pages 1000] [--hosts 1] [--delay 0] [--hold]
 
 prints the address of each host, then serves until SIGTERM.
 """
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection
@@ -31,7 +32,7 @@ from bench.shape import RULES, Shape
 
 from gossamer.testing.process import end, free_port, spawn, wait_until
 
-COUNT, LOG, RESET = "/_count", "/_log", "/_reset"
+COUNT, LOG, RESET, RELEASE = "/_count", "/_log", "/_reset", "/_release"
 STRANGER = -1
 
 
@@ -50,8 +51,9 @@ class Visit(NamedTuple):
 class Site:
     """All pages, all visits. Touched on the event loop only."""
 
-    def __init__(self, shape: Shape, delay: float) -> None:
+    def __init__(self, shape: Shape, delay: float, hold: bool) -> None:
         self.shape, self.delay = shape, delay
+        self.held: list[Callable[[], None]] | None = [] if hold else None
         self.origins: list[str] = []
         self.pages: list[dict[bytes, tuple[int, bytes]]] = []
         self.visits: list[Visit] = []
@@ -78,6 +80,11 @@ class Site:
         elif path == RESET.encode():
             self.visits.clear()
             self.known.clear()
+            found = {}
+        elif path == RELEASE.encode():
+            held, self.held = self.held or [], None
+            for answer in held:
+                answer()
             found = {}
         else:
             return response(404, b"")
@@ -129,12 +136,16 @@ class Connection(asyncio.Protocol):
         number, answer = self._pages.get(path, NOTHING)
         site.visits.append(Visit(time.monotonic(), number, host, site.in_flight[host] + 1, self._peer))
         site.known.add(number)
-        if not site.delay:
+        if not site.delay and site.held is None:
             self._transport.write(answer)
             return
         self._open += 1
         site.in_flight[host] += 1
-        asyncio.get_running_loop().call_later(site.delay, self._late, answer)
+        late = partial(self._late, answer)
+        if site.held is None:
+            asyncio.get_running_loop().call_later(site.delay, late)
+        else:
+            site.held.append(late)
 
     def _late(self, answer: bytes) -> None:
         if self._open:
@@ -144,10 +155,11 @@ class Connection(asyncio.Protocol):
 
 
 class SiteProcess:
-    """The site in a process of its own, which dies with this one. `delay` seconds pass before a page is answered."""
+    """The site in a process of its own, which dies with this one. `delay` seconds pass before a page is answered; with
+    `hold`, none is before `release`."""
 
-    def __init__(self, shape: Shape, delay: float = 0.0) -> None:
-        self.shape, self.delay = shape, delay
+    def __init__(self, shape: Shape, delay: float = 0.0, hold: bool = False) -> None:
+        self.shape, self.delay, self.hold = shape, delay, hold
         self.origins: list[str] = []
         self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
         self._child: subprocess.Popen[bytes] | None = None
@@ -156,7 +168,8 @@ class SiteProcess:
         directory = Path(self._directory.name)
         log, shape = directory / "site.log", self.shape
         command = [sys.executable, str(Path(__file__).resolve()), f"--rule={shape.rule}", f"--pages={shape.pages}"]
-        child = self._child = spawn([*command, f"--hosts={shape.hosts}", f"--delay={self.delay}"], directory, log)
+        command += [f"--hosts={shape.hosts}", f"--delay={self.delay}", *(["--hold"] if self.hold else [])]
+        child = self._child = spawn(command, directory, log)
 
         def said() -> list[str]:
             text = log.read_text()
@@ -191,6 +204,10 @@ class SiteProcess:
     def visits(self) -> list[Visit]:
         """Every request since the start or the last `reset`, in the order of arrival."""
         return [Visit(*fields) for fields in self._ask(LOG)]
+
+    def release(self) -> None:
+        """Answer those who wait, and everybody from now on."""
+        self._ask(RELEASE)
 
     def reset(self) -> None:
         """Forget all visits."""
@@ -239,8 +256,9 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=Shape().pages)
     parser.add_argument("--hosts", type=int, default=Shape().hosts, help="ports of 127.0.0.1 that share the pages")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before a page is answered")
+    parser.add_argument("--hold", action="store_true", help="answer nothing before /_release was asked for")
     given = parser.parse_args()
-    site = Site(Shape(given.rule, given.pages, given.hosts), given.delay)
+    site = Site(Shape(given.rule, given.pages, given.hosts), given.delay, given.hold)
     try:
         import uvloop
     except ImportError:

@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response, TextResponse
 
 REPORT = "BENCH_REPORT"
+OPENED, PART = ".opened", ".part"
 
 
 class Walker(scrapy.Spider):
@@ -35,7 +36,7 @@ class Walker(scrapy.Spider):
 
 class Meter:
     """A Scrapy extension that writes what the crawl cost this process to the file that BENCH_REPORT names: from the moment
-    the spider was opened, so that imports do not count, until it was closed, and why it was."""
+    the spider was opened, so that imports do not count, until it was closed, and why it was. A file beside it says that the spider is open."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,11 +50,12 @@ class Meter:
         return meter
 
     def opened(self) -> None:
+        self._path.with_suffix(OPENED).touch()
         self._cpu, self._wall = time.process_time(), time.monotonic()
 
     def closed(self, reason: str) -> None:
         found = {"cpu": time.process_time() - self._cpu, "wall": time.monotonic() - self._wall, "reason": reason}
         # Under its name only when it is whole: whoever waits for it may read it at once.
-        draft = self._path.with_suffix(".part")
+        draft = self._path.with_suffix(PART)
         draft.write_text(json.dumps(found))
         draft.replace(self._path)
