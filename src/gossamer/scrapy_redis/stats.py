@@ -1,0 +1,226 @@
+"""Stats of all workers in one hash, as scrapy-redis keeps them, without a round trip for each of them.
+
+Changes are gathered and sent once a second by a thread. The server applies them as one, once, however often they
+have to be sent, so totals are exact; a worker killed with -9 takes its last second with it. What is read is the
+total as of the last exchange with all that this worker has changed since.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Spider
+from scrapy.statscollectors import StatsCollector
+
+from gossamer.scrapy_redis.connection import RedisError
+from gossamer.scrapy_redis.connection import from_settings as redis_from_settings
+from gossamer.scrapy_redis.defaults import SCHEDULER_PERSIST, STATS_KEY
+from gossamer.scrapy_redis.tally import Change, Tally, arguments
+from gossamer.scrapy_redis.utils import convert_bytes_to_str
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+SEND_SECONDS = 1.0
+STAY_SECONDS = 10.0
+# A worker not heard of for so long does not keep the last one that closes from clearing up.
+GONE_SECONDS = 120.0
+
+# Applies changes once, notes that this worker is there, answers with all values.
+#
+# KEYS    1: the hash of stats; 2: hash of workers: incarnation -> number of its last call and when it came, 0 once it left
+# ARGV    1: incarnation; 2: number of the call; 3: stay, leave, or clear (leave, and delete the stats if nobody is left);
+#         4: seconds after which a silent worker has gone; then for each change: op, name, value, start
+# Returns name, value, name, value …
+SCRIPT = """
+local hash, workers, me, call = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local now = tonumber(redis.call('TIME')[1])
+local last = redis.call('HGET', workers, me)
+if not last or last:match('^%d+') ~= call then
+  for i = 5, #ARGV, 4 do
+    local op, name, value, start = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    local old = redis.call('HGET', hash, name)
+    if op == 'set' then
+      redis.call('HSET', hash, name, value)
+    elseif op == 'del' then
+      redis.call('HDEL', hash, name)
+    elseif op == 'add' then
+      if not tonumber(old) then redis.call('HSET', hash, name, start) end
+      local whole = value:match('^-?%d+$')
+      if not whole or type(redis.pcall('HINCRBY', hash, name, value)) == 'table' then
+        redis.call('HINCRBYFLOAT', hash, name, value)
+      end
+    else
+      local a, b = tonumber(old), tonumber(value)
+      if not a or not b or (op == 'max' and b > a) or (op == 'min' and b < a) then redis.call('HSET', hash, name, value) end
+    end
+  end
+  redis.call('HSET', workers, me, call .. ' ' .. now)
+  redis.call('EXPIRE', workers, 86400)
+end
+local stored = redis.call('HGETALL', hash)
+if ARGV[3] ~= 'stay' then
+  redis.call('HSET', workers, me, call .. ' 0')
+  local left = false
+  for _, other in ipairs(redis.call('HVALS', workers)) do
+    if now - tonumber(other:match('%d+$')) < tonumber(ARGV[4]) then left = true end
+  end
+  if not left then
+    -- Not deleted: should this call be sent again, it must be known.
+    redis.call('EXPIRE', workers, 600)
+    if ARGV[3] == 'clear' then redis.call('DEL', hash) end
+  end
+end
+return stored
+"""
+
+
+class RedisStatsCollector(StatsCollector):
+    """Counts for all workers of a spider in the hash `STATS_KEY`."""
+
+    def __init__(self, crawler: Crawler, spider: Spider | None = None) -> None:
+        super().__init__(crawler)
+        self.server = redis_from_settings(crawler.settings)
+        self.spider = spider
+        self.spider_name = spider.name if spider else crawler.spidercls.name
+        self.stats_key = crawler.settings.get("STATS_KEY", STATS_KEY)
+        self.persist = crawler.settings.getbool("SCHEDULER_PERSIST", SCHEDULER_PERSIST)
+        self._tallies: dict[str, Tally] = {}
+        self._incarnation = secrets.token_hex(8)
+        self._lock = threading.RLock()
+        self._sending = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failing = False
+        self._stats = self._tally().view
+
+    def _get_key(self, spider: Spider | None = None) -> str:
+        """The name of the hash."""
+        named = spider or self.spider
+        return str(self.stats_key % {"spider": named.name if named else self.spider_name or "scrapy"})
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    @classmethod
+    def from_spider(cls, spider: Spider) -> Self:
+        return cls(spider.crawler)
+
+    def get_value(self, key: str, default: Any = None, spider: Spider | None = None) -> Any:
+        view = self._current(spider)
+        with self._lock:
+            value = view.get(key)
+        return default if value is None else value
+
+    def get_stats(self, spider: Spider | None = None) -> dict[str, Any]:
+        view = self._current(spider)
+        with self._lock:
+            return dict(view)
+
+    def set_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
+        self._change(key, Change("set", value), spider)
+
+    def set_stats(self, stats: dict[str, Any], spider: Spider | None = None) -> None:
+        """Set these values; others stay."""
+        for key, value in stats.items():
+            self._change(key, Change("set", value), spider)
+
+    def inc_value(self, key: str, count: int = 1, start: int = 0, spider: Spider | None = None) -> None:
+        self._change(key, Change("add", count, start), spider)
+
+    def max_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
+        self._change(key, Change("max", value), spider)
+
+    def min_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
+        self._change(key, Change("min", value), spider)
+
+    def clear_stats(self, spider: Spider | None = None) -> None:
+        """Delete the hash, for all workers."""
+        with self._sending, self._lock:
+            self._tally(spider).forget()
+            self.server.delete(self._get_key(spider))
+
+    def open_spider(self, spider: Spider | None = None) -> None:
+        before = self._get_key()
+        # Newer Scrapy keeps the crawler and passes no spider.
+        self.spider = spider or getattr(self, "_crawler", self).spider or self.spider
+        with self._lock:
+            if self._get_key() != before and self._get_key() not in self._tallies:
+                self._tallies[self._get_key()] = self._tallies.pop(before)
+
+    def close_spider(self, spider: Spider | None = None, reason: str | None = None) -> None:
+        """Send what is left. Without `SCHEDULER_PERSIST` the last worker to close deletes the hash."""
+        self._closed.set()
+        self.flush("leave" if self.persist else "clear")
+        if spider is None:
+            super().close_spider(reason=reason)
+        else:
+            super().close_spider(spider, reason or "")
+
+    def flush(self, then: str = "stay") -> bool:
+        """Exchange with the server now; False if it cannot be reached. Changes are kept until it can."""
+        with self._sending:
+            for key in list(self._tallies):
+                try:
+                    self._exchange(key, then)
+                except RedisError as error:
+                    if not self._failing:
+                        logger.warning("Stats cannot be sent and are kept until they can: %s", error)
+                    self._failing = True
+                    return False
+            self._failing = False
+            return True
+
+    def _exchange(self, key: str, then: str) -> None:
+        tally, more = self._tallies[key], True
+        while more:
+            with self._lock:
+                changes, more = tally.take(), tally.in_arrears
+            said = (self._incarnation, tally.number, "stay" if more else then, GONE_SECONDS, *arguments(changes))
+            answer = convert_bytes_to_str(tuple(self.server.eval(SCRIPT, 2, key, _workers(key), *said)))
+            with self._lock:
+                tally.heard(dict(zip(answer[::2], answer[1::2], strict=True)))
+
+    def _tally(self, spider: Spider | None = None) -> Tally:
+        return self._tallies.setdefault(self._get_key(spider), Tally())
+
+    def _current(self, spider: Spider | None) -> dict[str, Any]:
+        with self._lock:
+            tally = self._tally(spider)
+        if not tally.known and not self._closed.is_set():
+            self.flush()
+        return tally.view
+
+    def _change(self, key: str, change: Change, spider: Spider | None) -> None:
+        with self._lock:
+            self._tally(spider).change(key, change)
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(
+                    target=_send_now_and_then, args=(weakref.ref(self), self._closed), name="stats", daemon=True
+                )
+                self._thread.start()
+
+
+def _workers(key: str) -> str:
+    """Where the workers of a hash are noted: in the same slot of a cluster."""
+    return f"{key}:workers" if "{" in key else f"{{{key}}}:workers"
+
+
+def _send_now_and_then(collector: weakref.ref[RedisStatsCollector], closed: threading.Event) -> None:
+    silent = 0.0
+    while not closed.wait(SEND_SECONDS):
+        silent += SEND_SECONDS
+        stats = collector()
+        if stats is None:
+            return
+        if silent >= STAY_SECONDS or any(tally.pending for tally in stats._tallies.values()):
+            stats.flush()
+            silent = 0.0
+        del stats
