@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, NamedTuple
 
 CONCURRENT = 64
 PLAIN, TUNED, REDIS, REDIS_STATS, OURS = (
     "Scrapy", "Scrapy, tuned alike", "scrapy-redis", "scrapy-redis with stats", "Gossamer",
 )  # fmt: skip
-_TUNING = "gossamer.worker.tuning"
 
 
 class Contender(NamedTuple):
@@ -34,7 +32,7 @@ def settings(label: str, server: str, concurrent: int = CONCURRENT) -> dict[str,
     """The project's settings. `server` is the address of the shared server, where there is one."""
     common: dict[str, Any] = {"CONCURRENT_REQUESTS": concurrent, "CONCURRENT_REQUESTS_PER_DOMAIN": concurrent}
     if label == TUNED:
-        return common | tuning()
+        return common | {"ADDONS": {"bench.tuned.Tuned": 100}}
     if label == OURS:
         return common | {"ADDONS": {"gossamer.Addon": 100}}
     if label in (REDIS, REDIS_STATS):
@@ -53,8 +51,3 @@ def settings(label: str, server: str, concurrent: int = CONCURRENT) -> dict[str,
 def environ(label: str, server: str, crawl: str = "bench") -> dict[str, str]:
     """What a worker finds in its environment."""
     return {"GOSSAMER_URL": server, "GOSSAMER_CRAWL": crawl} if label == OURS else {}
-
-
-def tuning() -> dict[str, Any]:
-    """What the add-on changes about Scrapy, as the settings of a project that is without it."""
-    return dict(importlib.import_module(_TUNING).plain_settings())
