@@ -1,3 +1,22 @@
 """Gossamer: a crawl fleet for Scrapy on one shared frontier."""
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+# By name only, and loaded when asked for: who uses the frontier alone never loads Scrapy.
+_PUBLIC = {
+    "Addon": "gossamer.worker.addon",
+    "FleetCrawlSpider": "gossamer.worker.spiders",
+    "FleetSitemapSpider": "gossamer.worker.spiders",
+    "FleetSpider": "gossamer.worker.spiders",
+    "Lane": "gossamer.worker.lanes",
+    "lane": "gossamer.worker.lanes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -45,6 +45,26 @@ class DecodingError(GossamerError):
     """Stored bytes are not a payload of this codec. The request becomes a dead letter."""
 
 
+class UnknownCallback(InvalidRequest):
+    """A stored request names a callback that the spider does not have. Use the code that has it, then replay the dead letter."""
+
+    reason = "unknown_callback"
+
+
+class BadTask(InvalidRequest):
+    """A task cannot be turned into a request. The message says what is missing; it became a dead letter."""
+
+    reason = "bad_task"
+
+
+class UnsupportedScrapy(GossamerError):
+    """This Scrapy does not have the insides that settling pages relies on. Use a version that the documentation names."""
+
+
+class GroupOwned(GossamerError):
+    """Another spider of the same name works in this crawl. Give one of them another name, or set GOSSAMER_GROUP or GOSSAMER_CRAWL."""
+
+
 class FrontierError(GossamerError):
     """The frontier refused or failed a call."""
 
@@ -137,6 +157,10 @@ class PolicyError(FrontierError):
 
 class SnapshotError(FrontierError):
     """A snapshot file cannot be read, or a snapshot was interrupted. The message says at which line."""
+
+
+class PushStopped(GossamerError):
+    """Tasks were not pushed to the end of the input. The message names the line and says how many were pushed."""
 
 
 class EmbeddedServerError(GossamerError):

@@ -321,8 +321,9 @@ class Courier:
         self._back_again(now)
         self._call, self.token = None, self.token.next()
         self.exchanges += 1
-        self.tally.add("gossamer/exchange_count")
-        self.tally.add("gossamer/exchange_seconds", now - call.sent_at)
+        if self._closing is None:
+            self.tally.add("gossamer/exchange_count")
+            self.tally.add("gossamer/exchange_seconds", now - call.sent_at)
         if self.hints is not None and self.hints.config_version != answer.hints.config_version:
             # A new round, or another policy: what was known may be wanted again.
             self.known.clear()

@@ -113,6 +113,9 @@ class Frontier(Protocol):
     def renew_start(self, group: str, token: Token) -> bool:
         """Keep the right; False: it was given away."""
 
+    def release_start(self, group: str, token: Token) -> bool:
+        """Give the right back without having used it up: the next worker that asks runs the start from its beginning."""
+
     def started(self, group: str, token: Token) -> bool:
         """The start has run to its end and its requests are added. False: the right had been given away."""
 

@@ -169,6 +169,9 @@ class ValkeyFrontier(Asker):
     def renew_start(self, group: str, token: Token) -> bool:
         return self.run(self.verbs.control.start(group, token.incarnation, "renew"))[0] == "granted"
 
+    def release_start(self, group: str, token: Token) -> bool:
+        return self.run(self.verbs.control.start(group, token.incarnation, "release"))[0] == "granted"
+
     def started(self, group: str, token: Token) -> bool:
         return self.run(self.verbs.control.start(group, token.incarnation, "done"))[0] == "done"
 

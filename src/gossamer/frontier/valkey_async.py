@@ -140,6 +140,9 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def renew_start(self, group: str, token: Token) -> bool:
         return (await self.run(self.verbs.control.start(group, token.incarnation, "renew")))[0] == "granted"
 
+    async def release_start(self, group: str, token: Token) -> bool:
+        return (await self.run(self.verbs.control.start(group, token.incarnation, "release")))[0] == "granted"
+
     async def started(self, group: str, token: Token) -> bool:
         return (await self.run(self.verbs.control.start(group, token.incarnation, "done")))[0] == "done"
 

@@ -1,7 +1,7 @@
 -- start: asks for the right to run a group's start in its present round; one worker at a time has it, until done.
 --
 -- KEYS    1: the partition's base key (the group's home partition)
--- ARGV    1: msgpack {incarnation, lease_ms, group, action (take|done|renew)}
+-- ARGV    1: msgpack {incarnation, lease_ms, group, action (take|done|renew|release)}
 -- Returns msgpack {state (granted|busy|done|lost|none), round, deadline ms}
 -- Cost    O(1); `take` by the holder answers granted again
 
@@ -31,6 +31,9 @@ local function start(keys, args)
     answer = 'lost'
   elseif h.action == 'renew' then
     v[4] = S.now + h.lease
+    answer = 'granted'
+  elseif h.action == 'release' then
+    v[2], v[3], v[4] = 'owed', '', 0
     answer = 'granted'
   else
     v[2] = 'done'

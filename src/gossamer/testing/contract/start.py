@@ -44,6 +44,17 @@ class TestStartedOnce:
             assert crawl.frontier.renew_start("g", first.token)
         assert crawl.frontier.start("g", second.token)[0] is StartState.BUSY
 
+    def test_given_back_the_next_worker_has_it(self, crawl: Crawl) -> None:
+        crawl.define(policy=OWED)
+        first, second = crawl.worker(), crawl.worker()
+        crawl.frontier.start("g", first.token)
+        assert not crawl.frontier.release_start("g", second.token)
+        assert crawl.frontier.release_start("g", first.token)
+        assert (crawl.group().open, crawl.group().start) == (1, "owed")
+        assert crawl.frontier.start("g", second.token)[0] is StartState.GRANTED
+        assert not crawl.frontier.started("g", first.token)
+        assert crawl.frontier.started("g", second.token)
+
     def test_a_new_round_owes_it_again(self, crawl: Crawl) -> None:
         crawl.define(policy=OWED)
         worker = crawl.worker()

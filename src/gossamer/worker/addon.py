@@ -1,0 +1,71 @@
+"""`ADDONS = {"gossamer.Addon": 100}`: everything that makes a Scrapy project a member of the fleet."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.misc import load_object
+
+from gossamer.settings import load
+from gossamer.worker import tuning
+from gossamer.worker.join import GIVEN
+from gossamer.worker.stats import fleet_collector
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
+
+SCHEDULER = "gossamer.worker.scheduler.Scheduler"
+DEFAULT_SCHEDULER = "scrapy.core.scheduler.Scheduler"
+DEFAULT_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
+THROTTLE = "scrapy.extensions.throttle.AutoThrottle"
+ADDON = SETTINGS_PRIORITIES["addon"]
+
+
+class Addon:
+    """Puts the fleet's scheduler and stats in place, hands Scrapy's politeness over to the frontier, turns remote control
+    off, and makes Scrapy's own work cheaper where that changes nothing (GOSSAMER_TUNING)."""
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        ours = load(settings, given_as=GIVEN)
+        scheduler = settings["SCHEDULER"]
+        if scheduler not in (DEFAULT_SCHEDULER, SCHEDULER) and (settings.getpriority("SCHEDULER") or 0) > ADDON:
+            logger.warning(
+                "SCHEDULER is %s, so this project does not take part in the crawl %s. Leave SCHEDULER unset to join it.",
+                scheduler,
+                ours["GOSSAMER_CRAWL"],
+            )
+            return
+        settings.set("SCHEDULER", SCHEDULER, "addon")
+        self._warn_of_dupefilter(settings)
+        stats = load_object(settings["STATS_CLASS"])
+        _set(settings, "STATS_CLASS", fleet_collector(stats))
+        _set(settings, "REMOTE_CONTROL_ENABLED", False, unless_project=True)
+        # The frontier follows the hosts' latency for the whole fleet.
+        _put(settings, "EXTENSIONS", THROTTLE, None)
+        tuning.apply(settings, ours["GOSSAMER_TUNING"])
+
+    @staticmethod
+    def _warn_of_dupefilter(settings: BaseSettings) -> None:
+        kind = settings["DUPEFILTER_CLASS"]
+        if kind != DEFAULT_DUPEFILTER and (settings.getpriority("DUPEFILTER_CLASS") or 0) > ADDON:
+            logger.warning(
+                "DUPEFILTER_CLASS %s is not used: the frontier remembers what was seen (GOSSAMER_SEEN_KIND and the like).",
+                kind,
+            )
+
+
+def _set(settings: BaseSettings, name: str, value: Any, *, unless_project: bool = False) -> None:
+    """Set it also where the project did; with `unless_project`, only where it did not."""
+    priority = settings.getpriority(name) or 0
+    settings.set(name, value, ADDON if unless_project else max(priority, ADDON))
+
+
+def _put(settings: BaseSettings, name: str, key: str, value: Any) -> None:
+    """Change one entry of a setting that is a mapping."""
+    table = dict(settings.getdict(name))
+    table[key] = value
+    settings.set(name, table, max(settings.getpriority(name) or 0, ADDON))

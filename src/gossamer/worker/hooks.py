@@ -1,0 +1,200 @@
+"""Where Scrapy's insides are watched: when a request is through, what it produced, how it ended.
+
+Scrapy has no signal that means "finished". The one place is the engine's set of requests in progress: a request leaves it
+exactly when its callback's output is used up, its children went through the scheduler and its items through the pipelines,
+or when a retry or redirect took its place. That set is replaced by one that reports, and four methods are wrapped to learn
+what became of a request. All of it is checked when a crawl starts; a Scrapy without these insides is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from gossamer.errors import UnsupportedScrapy
+from gossamer.worker.reactor import on_asyncio
+
+PAUSE_EVERY = 100
+"""After so many requests of one callback other work gets its turn."""
+
+
+class Watcher(Protocol):
+    """Who is told."""
+
+    def downloaded(self, request: Request, result: Request | Response | Failure) -> None:
+        """The downloader and its middlewares are through with a request."""
+
+    def scraping(self, request: Request, result: Response | Failure) -> None:
+        """Its callback or errback is about to be called."""
+
+    def handling(self, request: Request, result: Response | Failure) -> None:
+        """Its callback or errback has given output, which is about to be handled."""
+
+    def yields(self, request: Request, child: Request) -> None:
+        """The callback of a request yielded another one, which goes to the scheduler next."""
+
+    def raised(self, request: Request, failure: Failure) -> None:
+        """Its callback or errback raised."""
+
+    def through(self, request: Request) -> None:
+        """Nothing of it is left in Scrapy."""
+
+
+class Reporting(set[Request]):
+    """A set of requests that tells when one is taken out."""
+
+    def __init__(self, known: Iterable[Request], through: Callable[[Request], None]) -> None:
+        super().__init__(known)
+        self._through = through
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        self._through(request)
+
+
+def attach(engine: Any, watcher: Watcher) -> None:
+    """Watch an engine, or refuse it with the name of what it lacks."""
+    slot, scraper = engine._slot, engine.scraper
+    needed = {
+        "engine._slot.inprogress": isinstance(getattr(slot, "inprogress", None), set),
+        "engine._slot.nextcall.schedule": callable(getattr(getattr(slot, "nextcall", None), "schedule", None)),
+        "engine._handle_downloader_output": callable(getattr(engine, "_handle_downloader_output", None)),
+        "engine._start": hasattr(engine, "_start"),
+        "scraper.enqueue_scrape": callable(getattr(scraper, "enqueue_scrape", None)),
+        "scraper.handle_spider_error": callable(getattr(scraper, "handle_spider_error", None)),
+        "scraper.handle_spider_output_async": callable(getattr(scraper, "handle_spider_output_async", None)),
+        "downloader.active": isinstance(getattr(engine.downloader, "active", None), set),
+    }
+    missing = [name for name, there in needed.items() if not there]
+    if missing:
+        from scrapy import __version__
+
+        raise UnsupportedScrapy(f"Scrapy {__version__} has no {', '.join(missing)}. Use Scrapy 2.13.4 to 2.19.")
+    slot.inprogress = Reporting(slot.inprogress, watcher.through)
+    _wrap_downloads(engine, watcher)
+    _wrap_scraper(scraper, watcher)
+    scraper.handle_spider_output_async = Output(engine, scraper, watcher).handle
+
+
+def _wrap_downloads(engine: Any, watcher: Watcher) -> None:
+    original = engine._handle_downloader_output
+
+    def handle(result: Any, request: Request) -> Any:
+        watcher.downloaded(request, result)
+        return original(result, request)
+
+    engine._handle_downloader_output = handle
+
+
+def _wrap_scraper(scraper: Any, watcher: Watcher) -> None:
+    enqueue, error = scraper.enqueue_scrape, scraper.handle_spider_error
+
+    def enqueue_scrape(result: Response | Failure, request: Request, *more: Any) -> Any:
+        watcher.scraping(request, result)
+        return enqueue(result, request, *more)
+
+    def handle_spider_error(failure: Failure, request: Request, *more: Any, **named: Any) -> Any:
+        watcher.raised(request, failure)
+        return error(failure, request, *more, **named)
+
+    scraper.enqueue_scrape, scraper.handle_spider_error = enqueue_scrape, handle_spider_error
+
+
+class Output:
+    """What callbacks yield. Requests go to the engine at once, in the order they are yielded; items go the way that Scrapy
+    sends them, at most CONCURRENT_ITEMS at a time.
+
+    Scrapy starts CONCURRENT_ITEMS tasks for every response, whatever it yields: most pages yield many requests and one item
+    or none, which need none. Here each item that has company gets a task. Without asyncio, Scrapy's own way is kept.
+    """
+
+    def __init__(self, engine: Any, scraper: Any, watcher: Watcher) -> None:
+        self._engine, self._scraper, self._watcher = engine, scraper, watcher
+        self._original = scraper.handle_spider_output_async
+        # Scrapy 2.13 has only the form that makes a Deferred.
+        self._process = getattr(scraper, "_process_spidermw_output_async", None)
+
+    async def handle(self, result: Any, request: Request, response: Response | Failure) -> None:
+        self._watcher.handling(request, response)
+        is_async = isinstance(result, AsyncIterator)
+        if self._process is None or not on_asyncio():
+            marked = self._marked_async(result, request) if is_async else self._marked(result, request)
+            await self._original(marked, request, response)
+            return
+        tasks = _Tasks(self._process, response, self._scraper.concurrent_items)
+        try:
+            if is_async:
+                await self._take_async(result, request, tasks)
+            else:
+                await self._take(result, request, tasks)
+        except Exception:
+            self._scraper.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
+        await tasks.finish()
+
+    async def _take(self, result: Iterable[Any], request: Request, tasks: _Tasks) -> None:
+        crawl, yields, count = self._engine.crawl, self._watcher.yields, 0
+        for output in result:
+            if isinstance(output, Request):
+                yields(request, output)
+                crawl(output)
+                count += 1
+                if count % PAUSE_EVERY == 0:
+                    await asyncio.sleep(0)
+            elif output is not None:
+                await tasks.put(output)
+
+    async def _take_async(self, result: AsyncIterator[Any], request: Request, tasks: _Tasks) -> None:
+        crawl, yields = self._engine.crawl, self._watcher.yields
+        async for output in result:
+            if isinstance(output, Request):
+                yields(request, output)
+                crawl(output)
+            elif output is not None:
+                await tasks.put(output)
+
+    def _marked(self, result: Iterable[Any], request: Request) -> Iterator[Any]:
+        for output in result:
+            if isinstance(output, Request):
+                self._watcher.yields(request, output)
+            yield output
+
+    async def _marked_async(self, result: AsyncIterator[Any], request: Request) -> AsyncIterator[Any]:
+        async for output in result:
+            if isinstance(output, Request):
+                self._watcher.yields(request, output)
+            yield output
+
+
+class _Tasks:
+    """Items of one page in the pipelines, at most `most` at a time. The last one is held back: if it stays alone, it is
+    awaited without a task."""
+
+    def __init__(self, process: Callable[[Any, Any], Awaitable[None]], response: Any, most: int) -> None:
+        self._process, self._response, self._most = process, response, most
+        self._running: set[asyncio.Future[None]] = set()
+        self._last: Any = None
+
+    async def put(self, item: Any) -> None:
+        if self._last is not None:
+            if len(self._running) >= max(1, self._most - 1):
+                await self._some(asyncio.FIRST_COMPLETED)
+            self._running.add(asyncio.ensure_future(self._process(self._last, self._response)))
+        self._last = item
+
+    async def finish(self) -> None:
+        try:
+            if self._last is not None:
+                await self._process(self._last, self._response)
+        finally:
+            while self._running:
+                await self._some(asyncio.ALL_COMPLETED)
+
+    async def _some(self, when: str) -> None:
+        done, self._running = await asyncio.wait(self._running, return_when=when)
+        for task in done:
+            task.result()

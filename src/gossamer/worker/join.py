@@ -1,0 +1,227 @@
+"""How a Scrapy project joins a crawl: what its own settings and its spider say, in the frontier's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from itemadapter import ItemAdapter
+from scrapy import Request, Spider
+from scrapy.http import Response
+
+from gossamer.frontier import codec
+from gossamer.model import (
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    Order,
+    SeenKind,
+    SeenPolicy,
+    SeenScope,
+    Selection,
+)
+from gossamer.model.policy import group_name
+from gossamer.settings import DEFAULT, Settings, load
+from gossamer.worker.fingerprint import number_by
+from gossamer.worker.lanes import declared
+from gossamer.worker.page import Page
+from gossamer.worker.task import requests_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+GIVEN = "Scrapy settings"
+
+
+@dataclass(frozen=True)
+class Join:
+    """Everything that is settled before a worker calls the frontier."""
+
+    settings: Settings
+    group: str
+    spider_class: str
+    lanes: Mapping[str, LanePolicy]
+    policy: GroupPolicy
+    host: HostPolicy
+    hosts: Mapping[str, HostPolicy]
+    selection: Selection
+    tasks: tuple[str, ...]
+    number: Callable[[Request], int]
+    streams: bool
+    forever: bool
+    new_round: bool
+    debug_duplicates: bool
+    give_up: GiveUp
+    item_limit: int
+    requests_of: Callable[[Spider, bytes], Iterable[Request]] = field(default=requests_of)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = load(crawler.settings, given_as=GIVEN)
+        spider = crawler.spider
+        assert spider is not None
+        group = group_name(settings["GOSSAMER_GROUP"] or spider.name)
+        lanes = declared(spider, seen_policy(settings), main_order(crawler.settings))
+        host = host_policy(crawler.settings, spider)
+        tasks = task_keys(spider)
+        forever = getattr(spider, "mode", "drained") == "forever"
+        if settings.source("GOSSAMER_MODE") != DEFAULT:
+            forever = settings["GOSSAMER_MODE"] == "forever"
+        policy = GroupPolicy(
+            delay=host.delay,
+            concurrency=host.concurrency,
+            start=True,
+            tasks=tasks,
+            max_items=settings["GOSSAMER_ITEMS_MAX"],
+            max_dead=settings["GOSSAMER_DEAD_MAX"],
+        )
+        assert crawler.request_fingerprinter is not None
+        return cls(
+            settings,
+            group,
+            f"{type(spider).__module__}.{type(spider).__qualname__}",
+            lanes,
+            policy,
+            host,
+            host_policies(crawler.settings, host),
+            selection(group, settings, spider),
+            tasks,
+            number_by(crawler.request_fingerprinter, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"]),
+            streams(settings, crawler.settings),
+            forever,
+            settings["GOSSAMER_ROUND"] == "new",
+            crawler.settings.getbool("DUPEFILTER_DEBUG"),
+            GiveUp(crawler.settings, spider),
+            settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
+        )
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what was once seen stays seen for long, so that a worker may remember it too."""
+        return all(lane.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) for lane in self.lanes.values())
+
+    def encode_item(self, item: Any) -> bytes:
+        """An item as it lies in the stream: its fields by name, with their types."""
+        return codec.encode(plain(item), limit=self.item_limit)
+
+    def gave_up(self, page: Page) -> bool:
+        return self.give_up(page.request, page.outcome)
+
+    def loosen(self, downloader: Any) -> None:
+        """The frontier spaces requests for the whole fleet; the downloader of one worker sends what it gets at once."""
+        downloader.per_slot_settings = AtOnce(downloader.total_concurrency or 1000)
+
+
+class AtOnce(dict[str, dict[str, Any]]):
+    """The settings of every download slot: no delay, and no limit but the worker's own."""
+
+    def __init__(self, concurrency: int) -> None:
+        super().__init__()
+        self._slot = {"concurrency": concurrency, "delay": 0.0, "jitter": 0.0}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._slot
+
+
+class GiveUp:
+    """Whether an answer is one that Scrapy retries, tried for the last time, and not one that the spider asked to see."""
+
+    def __init__(self, settings: BaseSettings, spider: Spider) -> None:
+        self._codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        self._enabled = settings.getbool("RETRY_ENABLED")
+        self._allowed = {int(code) for code in settings.getlist("HTTPERROR_ALLOWED_CODES")}
+        self._allowed |= set(getattr(spider, "handle_httpstatus_list", ()))
+        self._all = settings.getbool("HTTPERROR_ALLOW_ALL")
+
+    def __call__(self, request: Request, outcome: Any) -> bool:
+        if not self._enabled or not isinstance(outcome, Response) or outcome.status not in self._codes:
+            return False
+        meta = request.meta
+        if self._all or meta.get("handle_httpstatus_all") or meta.get("dont_retry"):
+            return False
+        return outcome.status not in meta.get("handle_httpstatus_list", self._allowed)
+
+
+def plain(value: Any) -> Any:
+    """Items inside lists and mappings as plain mappings too."""
+    if ItemAdapter.is_item(value):
+        return {str(name): plain(part) for name, part in ItemAdapter(value).items()}
+    if isinstance(value, list | tuple):
+        return type(value)(plain(part) for part in value) if type(value) in (list, tuple) else list(map(plain, value))
+    return value
+
+
+def seen_policy(settings: Settings) -> SeenPolicy:
+    kind = SeenKind(settings["GOSSAMER_SEEN_KIND"])
+    windowed = kind in (SeenKind.ROLLING, SeenKind.HITS)
+    return SeenPolicy(
+        kind,
+        SeenScope(settings["GOSSAMER_SEEN_SCOPE"]),
+        settings["GOSSAMER_SEEN_CAPACITY"],
+        settings["GOSSAMER_SEEN_ERROR_RATE"],
+        settings["GOSSAMER_SEEN_WINDOW_SECONDS"] if windowed else 0.0,
+        settings["GOSSAMER_SEEN_WINDOW_COUNT"] if windowed else 0,
+    )
+
+
+def main_order(settings: BaseSettings) -> Order:
+    """Scrapy crawls depth first by default: the last request found of equal priority is the first one sent. With queues
+    that are first in, first out (SCHEDULER_MEMORY_QUEUE), so is the lane."""
+    queue = settings["SCHEDULER_MEMORY_QUEUE"]
+    name = queue if isinstance(queue, str) else getattr(queue, "__name__", "")
+    return Order.FIFO if "fifo" in name.lower() else Order.LIFO
+
+
+def host_policy(settings: BaseSettings, spider: Spider) -> HostPolicy:
+    """Scrapy's politeness as the fleet's: what it says of one process counts for all of them together."""
+    delay = float(getattr(spider, "download_delay", settings.getfloat("DOWNLOAD_DELAY")))
+    concurrency = settings.getint("CONCURRENT_REQUESTS_PER_IP") or settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+    concurrency = int(getattr(spider, "max_concurrent_requests", concurrency))
+    if not settings.getbool("AUTOTHROTTLE_ENABLED"):
+        return HostPolicy(delay=delay, concurrency=concurrency)
+    return HostPolicy(
+        delay=max(delay, settings.getfloat("AUTOTHROTTLE_START_DELAY")),
+        concurrency=concurrency,
+        adaptive=True,
+        min_delay=delay,
+        max_delay=max(delay, settings.getfloat("AUTOTHROTTLE_MAX_DELAY")),
+        target=max(0.01, settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY")),
+    )
+
+
+def host_policies(settings: BaseSettings, default: HostPolicy) -> dict[str, HostPolicy]:
+    """DOWNLOAD_SLOTS as the policies of hosts by those names."""
+    return {
+        name: HostPolicy(
+            delay=float(slot.get("delay", default.delay)), concurrency=int(slot.get("concurrency", default.concurrency))
+        )
+        for name, slot in settings.getdict("DOWNLOAD_SLOTS").items()
+    }
+
+
+def selection(group: str, settings: Settings, spider: Spider) -> Selection:
+    given = getattr(spider, "lanes", None)
+    names = settings["GOSSAMER_LANES"] or (given if isinstance(given, str) else "")
+    stage = settings["GOSSAMER_STAGE"] or None
+    if not names:
+        return Selection((group,), (), stage)
+    lanes = tuple(f"{group}.{name.strip()}" for name in names.split(",") if name.strip())
+    return Selection((), lanes, stage)
+
+
+def task_keys(spider: Spider) -> tuple[str, ...]:
+    """The keys that producers push tasks for this spider to."""
+    keys = getattr(spider, "tasks", ())
+    if isinstance(keys, str):
+        keys = (keys,)
+    return tuple(key % {"name": spider.name, "spider": spider.name} for key in keys)
+
+
+def streams(settings: Settings, scrapy: BaseSettings) -> bool:
+    """Whether items go into the crawl's stream."""
+    said = settings["GOSSAMER_ITEMS"]
+    if said != "auto":
+        return bool(said == "stream")
+    return not scrapy.getdict("FEEDS") and not scrapy.getdict("ITEM_PIPELINES")

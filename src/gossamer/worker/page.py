@@ -1,0 +1,96 @@
+"""One page in a worker's hands: from the lease until everything it produced is told to the frontier."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from scrapy import Request
+from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from gossamer.model import Ending, Feedback, Lease, Settlement, Verdict
+from gossamer.model import Request as Asked
+
+THROTTLED = frozenset({429, 503})
+
+
+class Page:
+    """What is known of a leased request while Scrapy works on it."""
+
+    __slots__ = (
+        "asked", "children", "failure", "fingerprints", "handled", "items", "lease", "ordinals", "outcome", "push",
+        "replaced", "request", "slot", "told",
+    )  # fmt: skip
+
+    def __init__(self, lease: Lease, request: Request) -> None:
+        self.lease, self.request = lease, request
+        self.children: list[Request] = []
+        self.asked: list[Asked] = []
+        self.fingerprints: set[tuple[str, int]] = set()
+        self.items: list[bytes] = []
+        self.push: list[tuple[str, bytes]] = []
+        self.outcome: Response | Failure | None = None
+        self.failure: tuple[str, str] | None = None
+        self.handled = self.replaced = self.told = False
+        # Scrapy writes the slot it uses into the meta, from where children may copy it.
+        self.slot = None if "download_slot" in request.meta else lease.host
+
+    def failed(self, reason: str, failure: Failure | BaseException) -> None:
+        """The first failure counts: what follows usually follows from it."""
+        value = failure.value if isinstance(failure, Failure) else failure
+        if self.failure is None and not isinstance(value, CloseSpider):
+            self.failure = (reason, trace(failure))
+
+    def settlement(self, failures: str, tries: int, gave_up: bool) -> Settlement:
+        """How it ended. `failures` is what becomes of a page that failed: dead, done or retry (until so many `tries`, then
+        dead); `gave_up` says that the last answer asked for another try, and there is none left."""
+        outcome = self.outcome
+        if (
+            self.failure is None
+            and isinstance(outcome, Failure)
+            and not self.handled
+            and not isinstance(outcome.value, IgnoreRequest)
+        ):
+            self.failure = ("download", trace(outcome))
+        if self.failure is None and gave_up and isinstance(outcome, Response) and not (self.asked or self.items):
+            self.failure = (f"http_{outcome.status}", f"The last answer was {outcome}.")
+        if self.failure is not None and failures != "done":
+            reason, detail = self.failure
+            if failures == "retry" and self.lease.attempt < tries:
+                # Nothing of this attempt counts: the next one produces it again.
+                return Settlement(self.lease, Ending.RETRY, delay=min(2.0**self.lease.attempt, 60.0))
+            return Settlement(self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail)
+        ending = Ending.REPLACED if self.replaced else Ending.DONE
+        return Settlement(self.lease, ending, self.asked, self.items)
+
+
+def feedback_of(response: Response, latency: Any) -> Feedback:
+    """What an answer says about its host."""
+    seconds = latency if isinstance(latency, int | float) else None
+    if response.status in THROTTLED:
+        return Feedback(Verdict.THROTTLED, seconds, retry_after(response.headers.get(b"Retry-After")))
+    return Feedback(Verdict.ERROR if response.status >= 500 else Verdict.OK, seconds)
+
+
+def retry_after(value: bytes | None) -> float | None:
+    """Seconds, as a number or as a date; None for anything else."""
+    if value is None:
+        return None
+    text = value.decode("latin-1").strip()
+    if text.isdigit():
+        return float(text)
+    import time
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def trace(failure: Failure | BaseException) -> str:
+    if isinstance(failure, Failure):
+        return str(failure.getTraceback())
+    return "".join(traceback.format_exception(failure))

@@ -1,0 +1,64 @@
+"""The event loop that Scrapy runs on, seen the same way whatever its version and reactor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from gossamer.courier import AsyncLink, Link, ThreadLink
+from gossamer.model import HostPolicy
+from gossamer.settings import Settings
+
+try:
+    from scrapy.utils.asyncio import is_asyncio_available as on_asyncio
+except ImportError:  # Scrapy 2.13
+    from scrapy.utils.reactor import is_asyncio_reactor_installed as on_asyncio
+
+__all__ = ["Promise", "link_for", "on_asyncio"]
+
+
+def link_for(settings: Settings, host: HostPolicy) -> Link:
+    """A link that calls back on Scrapy's thread: on the asyncio loop where there is one, else through the reactor."""
+    if on_asyncio():
+        return AsyncLink(settings, host)
+    from twisted.internet import reactor
+
+    clock: Any = reactor
+
+    def later(seconds: float, do: Callable[[], None]) -> Any:
+        return _Call(clock.callLater(seconds, do))
+
+    return ThreadLink(settings, clock.callFromThread, later, host)
+
+
+class _Call:
+    """A delayed call that may be cancelled twice, or too late."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    def cancel(self) -> None:
+        if self._call.active():
+            self._call.cancel()
+
+
+class Promise:
+    """Something that is awaited once and kept by a call, on any reactor."""
+
+    def __init__(self) -> None:
+        self._deferred: Deferred[Any] = Deferred()
+
+    def keep(self, answer: Any = None, error: BaseException | None = None) -> None:
+        # Nobody waits any more when the one who did was cancelled.
+        if self._deferred.called:
+            return
+        if error is None:
+            self._deferred.callback(answer)
+        else:
+            self._deferred.errback(error)
+
+    def __await__(self) -> Any:
+        return maybe_deferred_to_future(self._deferred).__await__()

@@ -1,0 +1,163 @@
+"""Scrapy's requests on their way into the frontier and out of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.utils.misc import load_object
+
+from gossamer.errors import DecodingError, EncodingError, UnknownCallback
+from gossamer.frontier import codec
+from gossamer.model import Lease, host_of
+from gossamer.model import Request as Asked
+from gossamer.worker.lanes import ATTRIBUTE, MAIN, META
+
+SLOT = "download_slot"
+CLASS = "class"
+
+
+class Carrier:
+    """Turns requests of one spider into requests of the frontier and leases back into requests."""
+
+    def __init__(
+        self,
+        spider: Spider,
+        group: str,
+        lanes: Mapping[str, Any],
+        number: Callable[[Request], int],
+        payload_max: int,
+    ) -> None:
+        self._spider, self._group, self._lanes = spider, group, lanes
+        self._number, self._payload_max = number, payload_max
+        self._names: dict[Any, str] = {}
+        self._classes: dict[str, type[Request]] = {}
+        self._full = {name: f"{group}.{name}" for name in lanes}
+
+    def lane_of(self, request: Request) -> str:
+        """The full name of the request's lane."""
+        name = request.meta.get(META)
+        if name is None:
+            name = getattr(request.callback, ATTRIBUTE, MAIN)
+        full = self._full.get(name) if isinstance(name, str) else None
+        if full is not None:
+            return full
+        if isinstance(name, str) and "." in name:
+            return name
+        raise EncodingError(
+            f"meta['lane']: the spider {self._spider.name} has no lane {name!r}; it has {', '.join(sorted(self._lanes))}. "
+            "Declare it in the spider's `lanes`."
+        )
+
+    def number(self, request: Request) -> int:
+        return self._number(request)
+
+    def encode(self, request: Request, lane: str, number: int, inherited_slot: str | None = None) -> Asked:
+        """The request as the frontier keeps it. `inherited_slot` is a download slot that Scrapy itself wrote into
+        the parent's meta: a child that has it copied it by accident."""
+        meta = dict(request.meta)
+        meta.pop(META, None)
+        slot = meta.get(SLOT)
+        if slot is not None and slot == inherited_slot:
+            del meta[SLOT]
+            slot = None
+        fields: dict[str, Any] = {"url": request.url, "meta": meta}
+        if request.method != "GET":
+            fields["method"] = request.method
+        if request.headers:
+            fields["headers"] = request.headers
+        if request.body:
+            fields["body"] = request.body
+        if request.cookies:
+            fields["cookies"] = request.cookies
+        if request.callback is not None:
+            fields["callback"] = self._name_of(request.callback, "callback")
+        if request.errback is not None:
+            fields["errback"] = self._name_of(request.errback, "errback")
+        if request.cb_kwargs:
+            fields["cb_kwargs"] = request.cb_kwargs
+        if request.encoding != "utf-8":
+            fields["encoding"] = request.encoding
+        if request.flags:
+            fields["flags"] = list(request.flags)
+        if request.dont_filter:
+            fields["dont_filter"] = True
+        if type(request) is not Request:
+            self._add_class(request, fields)
+        payload = codec.encode_request(fields, limit=self._payload_max)
+        host = str(slot) if slot is not None else host_of(request.url)
+        return Asked(number, host or "-", lane, payload, request.priority, request.dont_filter)
+
+    def _add_class(self, request: Request, fields: dict[str, Any]) -> None:
+        kind = type(request)
+        fields[CLASS] = f"{kind.__module__}.{kind.__qualname__}"
+        for name in kind.attributes:
+            if name not in Request.attributes and name not in fields:
+                fields[name] = getattr(request, name)
+
+    def _name_of(self, callback: Any, field: str) -> str:
+        function = getattr(callback, "__func__", callback)
+        name = self._names.get(function)
+        if name is not None and getattr(callback, "__self__", None) is self._spider:
+            return name
+        name = getattr(function, "__name__", "")
+        if getattr(callback, "__self__", None) is self._spider:
+            for candidate in (name, *dir(type(self._spider))):
+                if getattr(getattr(self._spider, candidate, None), "__func__", None) is function:
+                    self._names[function] = candidate
+                    return candidate
+        elif getattr(callback, "__module__", None) == "scrapy.http.request" and name == "NO_CALLBACK":
+            return "NO_CALLBACK"
+        raise EncodingError(
+            f"{field}: {callback!r} is not a method of the spider {self._spider.name}; another worker could not call it. "
+            "Use a method, and cb_kwargs for what it needs."
+        )
+
+    def decode(self, lease: Lease) -> Request:
+        """The request of a lease; DecodingError or UnknownCallback where this worker cannot make it."""
+        fields = codec.decode_request(lease.payload)
+        fields["callback"] = self._method(fields["callback"], "callback")
+        fields["errback"] = self._method(fields["errback"], "errback")
+        kind = self._class(fields.pop(CLASS, None))
+        try:
+            return kind(priority=lease.priority, **fields)
+        except Exception as error:
+            raise DecodingError(f"The stored request cannot be made again: {error}") from error
+
+    def _method(self, name: Any, field: str) -> Any:
+        if name is None:
+            return None
+        if name == "NO_CALLBACK":
+            from scrapy.http.request import NO_CALLBACK
+
+            return NO_CALLBACK
+        method = getattr(self._spider, name, None) if isinstance(name, str) and not name.startswith("__") else None
+        if not callable(method):
+            raise UnknownCallback(
+                f"{field} {name!r}: the spider {self._spider.name} has no such method. "
+                "Run the code that has it, then `gossamer dead replay`."
+            )
+        return method
+
+    def _class(self, path: Any) -> type[Request]:
+        """A request class by name. What is stored must not make us import just anything: only classes that are loaded, or
+        that lie in Scrapy or beside the spider."""
+        if path is None:
+            return Request
+        known = self._classes.get(path) if isinstance(path, str) else None
+        if known is not None:
+            return known
+        module = str(path).rpartition(".")[0]
+        root = module.partition(".")[0]
+        if module not in sys.modules and root not in {"scrapy", type(self._spider).__module__.partition(".")[0]}:
+            raise DecodingError(f"The stored request is of class {path}, which this worker has not loaded.")
+        try:
+            kind = load_object(path)
+        except Exception as error:
+            raise DecodingError(f"The stored request is of class {path}, which cannot be loaded: {error}") from None
+        if not (isinstance(kind, type) and issubclass(kind, Request)):
+            raise DecodingError(f"The stored request names {path}, which is no request class.")
+        self._classes[path] = kind
+        return kind

@@ -1,0 +1,138 @@
+"""`start()` of a spider, once per round, whatever the number of workers and restarts.
+
+One worker holds the start lease and runs it; the others wait until it is done, and take it over should that worker die. Its
+requests are added under their place in the round, so that one who begins again adds nothing twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from scrapy import Request
+from scrapy.exceptions import CloseSpider
+
+from gossamer.courier import Adder
+from gossamer.errors import FrontierUnavailable
+from gossamer.model import Request as Asked
+from gossamer.model import StartState, Token
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 1000
+"""So many requests of a start wait at most; then `start()` itself waits."""
+POLL = 1.0
+
+
+class Asking(Protocol):
+    """What a start needs of its scheduler."""
+
+    group: str
+
+    @property
+    def token(self) -> Token: ...
+
+    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def below(self, adder: Adder, count: int) -> None:
+        """Wait until no more than `count` requests wait to be added."""
+
+
+class Start:
+    """Wraps the engine's iterator over `start()`."""
+
+    def __init__(self, asking: Asking, adder: Adder) -> None:
+        self._asking, self._adder = asking, adder
+        self._places: dict[int, tuple[Request, int]] = {}
+        self._round = 0
+        self.granted = False
+        self.over = False
+
+    def place_of(self, request: Request) -> int | None:
+        """The place of a request in the start that has just yielded it; None for any other request."""
+        known = self._places.pop(id(request), None)
+        return None if known is None else known[1]
+
+    def put(self, asked: Asked, place: int, request: Request) -> None:
+        self._adder.put(asked, f"s{self._asking.group}:{self._round}:{place}", request)
+
+    async def run(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """What the engine iterates over instead."""
+        if not await self._allowed():
+            self.over = True
+            return
+        place = 0
+        try:
+            async for output in start:
+                if isinstance(output, Request):
+                    self._places.clear()
+                    self._places[id(output)] = (output, place)
+                    place += 1
+                yield output
+                await self._asking.below(self._adder, BACKLOG)
+                if not self.granted:
+                    return
+        except (CloseSpider, GeneratorExit):
+            raise
+        except Exception as error:
+            # As in Scrapy, what it had yielded counts and the rest does not come; but nobody shall miss it.
+            await self._bury(error)
+            raise
+        await self._end()
+
+    async def _end(self) -> None:
+        await self._asking.below(self._adder, 0)
+        if self.granted:
+            await self._patiently("started", self._asking.group, self._asking.token)
+        self.granted, self.over = False, True
+
+    async def _allowed(self) -> bool:
+        """True: run it. False: it has run in this round."""
+        said = False
+        while True:
+            state, self._round = await self._patiently("start", self._asking.group, self._asking.token)
+            if state is StartState.GRANTED:
+                self.granted = True
+                return True
+            if state is StartState.DONE:
+                return False
+            if not said:
+                logger.info("Another worker runs start() of %s; waiting for it.", self._asking.group)
+                said = True
+            await self._asking.sleep(POLL)
+
+    async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        while True:
+            try:
+                return await self._asking.ask(verb, *args, **kwargs)
+            except FrontierUnavailable:
+                await self._asking.sleep(POLL)
+
+    async def renew(self) -> None:
+        """Keep the right; to be called now and then."""
+        if self.granted:
+            try:
+                self.granted = await self._asking.ask("renew_start", self._asking.group, self._asking.token)
+            except FrontierUnavailable:
+                return
+            if not self.granted:
+                logger.warning("Another worker runs start() of %s now; this one stops.", self._asking.group)
+
+    async def _bury(self, error: Exception) -> None:
+        detail = "".join(traceback.format_exception(error))
+        key = f"start {self._asking.group} {self._round}"
+        await self._patiently("bury", self._asking.group, b"", reason="start_failed", key=key, detail=detail)
+        await self._end()
+
+    async def give_back(self) -> None:
+        """The worker ends before its start did: the next one runs it at once."""
+        if self.granted:
+            self.granted = False
+            try:
+                await self._asking.ask("release_start", self._asking.group, self._asking.token)
+            except FrontierUnavailable:
+                logger.warning("The start lease could not be given back; it runs out instead.")

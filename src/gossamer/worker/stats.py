@@ -1,0 +1,75 @@
+"""Scrapy's stats as before, and every change of a number also on its way to the crawl's totals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
+
+from gossamer.courier import Tally
+from gossamer.model import CounterOp
+
+OWN = frozenset(
+    {
+        "elapsed_time_seconds",
+        "start_time",
+        "finish_time",
+        "memusage/startup",
+        "items_per_minute",
+        "responses_per_minute",
+    }
+)
+"""What says something of one worker only."""
+
+
+class Fleet:
+    """Mixed into a stats collector. Changes wait in `tally` and ride along with the worker's exchanges: no calls of
+    their own, each counted exactly once. What the collector itself shows is this worker's share."""
+
+    tally: Tally | None = None
+
+    def inc_value(self, key: str, count: int = 1, start: int = 0, *more: Any, **named: Any) -> None:
+        super().inc_value(key, count, start, *more, **named)  # type: ignore[misc]
+        if self.tally is not None and key not in OWN:
+            self.tally.add(key, count)
+
+    def set_value(self, key: str, value: Any, *more: Any, **named: Any) -> None:
+        super().set_value(key, value, *more, **named)  # type: ignore[misc]
+        self._change(key, value, CounterOp.SET)
+
+    def max_value(self, key: str, value: Any, *more: Any, **named: Any) -> None:
+        super().max_value(key, value, *more, **named)  # type: ignore[misc]
+        self._change(key, value, CounterOp.MAX)
+
+    def min_value(self, key: str, value: Any, *more: Any, **named: Any) -> None:
+        super().min_value(key, value, *more, **named)  # type: ignore[misc]
+        self._change(key, value, CounterOp.MIN)
+
+    def _change(self, key: str, value: Any, op: CounterOp) -> None:
+        if self.tally is None or key in OWN or isinstance(value, bool) or not isinstance(value, int | float):
+            return
+        if -1e300 < value < 1e300:
+            self.tally.change(key, value, op)
+
+
+class FleetStatsCollector(Fleet, MemoryStatsCollector):
+    """Scrapy's own collector with the crawl's totals."""
+
+
+def fleet_collector(kind: type[StatsCollector]) -> type[StatsCollector]:
+    """A project's own collector class, with the crawl's totals."""
+    if issubclass(kind, Fleet):
+        return kind
+    if kind is MemoryStatsCollector:
+        return FleetStatsCollector
+    return type(f"Fleet{kind.__name__}", (Fleet, kind), {"__module__": kind.__module__})
+
+
+def numbers(stats: StatsCollector, most: int = 100) -> dict[str, float]:
+    """The numbers of one worker, as people see them in the list of workers."""
+    found = {
+        str(key): value
+        for key, value in stats.get_stats().items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    return dict(sorted(found.items())[:most])

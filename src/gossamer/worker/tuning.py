@@ -1,0 +1,97 @@
+"""What the add-on changes of Scrapy's defaults to make a page cheaper, as data: each can be turned off, each is documented, and
+each has a test that what the project does stays the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from scrapy import version_info
+
+from gossamer.errors import SettingError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Tune:
+    """One change: `settings` it makes (by name), when it is `possible`, and why it changes nothing but the cost."""
+
+    name: str
+    settings: dict[str, Any]
+    possible: Callable[[BaseSettings], bool]
+    help: str
+
+
+def _asyncio(settings: BaseSettings) -> bool:
+    reactor = settings["TWISTED_REACTOR"]
+    return reactor is None or "AsyncioSelectorReactor" in str(reactor)
+
+
+def _uvloop(settings: BaseSettings) -> bool:
+    # The loop is chosen when the reactor is installed: later it could only be refused.
+    return (
+        _asyncio(settings)
+        and settings["ASYNCIO_EVENT_LOOP"] is None
+        and find_spec("uvloop") is not None
+        and "twisted.internet.reactor" not in sys.modules
+        and settings.getbool("TWISTED_REACTOR_ENABLED", True)
+    )
+
+
+def _aiohttp(settings: BaseSettings) -> bool:
+    own = settings.getdict("DOWNLOAD_HANDLERS")
+    return (
+        version_info >= (2, 19)
+        and _asyncio(settings)
+        and find_spec("aiohttp") is not None
+        and not {"http", "https"} & set(own)
+    )
+
+
+AIOHTTP = "gossamer.worker.handler.LateAiohttpDownloadHandler"
+
+TUNES: tuple[Tune, ...] = (
+    Tune(
+        "uvloop",
+        {"ASYNCIO_EVENT_LOOP": "uvloop.Loop"},
+        _uvloop,
+        "The event loop of uvloop, where it is installed and no other loop was chosen or is running.",
+    ),
+    Tune(
+        "aiohttp",
+        {"DOWNLOAD_HANDLERS": {"http": AIOHTTP, "https": AIOHTTP}},
+        _aiohttp,
+        "Scrapy's own handler on aiohttp (from Scrapy 2.19), where aiohttp is installed and the project chose no handler.",
+    ),
+)
+
+
+def chosen(said: str) -> list[Tune]:
+    """The changes that GOSSAMER_TUNING names."""
+    names = [name.strip() for name in said.split(",") if name.strip()]
+    known = {tune.name for tune in TUNES}
+    for name in names:
+        if name.removeprefix("-") not in known | {"all", "none"}:
+            raise SettingError(f"GOSSAMER_TUNING names {name!r}; there are {', '.join(sorted(known))}, all and none.")
+    if names == ["none"]:
+        return []
+    without = {name[1:] for name in names if name.startswith("-")}
+    wanted = {name for name in names if not name.startswith("-")}
+    everything = "all" in wanted or not wanted
+    return [tune for tune in TUNES if tune.name not in without and (everything or tune.name in wanted)]
+
+
+def apply(settings: BaseSettings, said: str) -> None:
+    """Change what is possible and not set by the project itself."""
+    for tune in chosen(said):
+        if tune.possible(settings):
+            for name, value in tune.settings.items():
+                if isinstance(value, dict):
+                    value = {**settings.getdict(name), **value}
+                settings.set(name, value, "addon")
