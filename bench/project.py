@@ -49,7 +49,8 @@ class Worker:
             **environ,
         }
         command = [str(shutil.which("env")), *(f"{name}={value}" for name, value in environ.items())]
-        command += [sys.executable, "-m", "scrapy", "crawl", Walker.name]
+        # By its name the site knows who came.
+        command += [sys.executable, "-m", "scrapy", "crawl", Walker.name, "-s", f"USER_AGENT={name}"]
         for argument in arguments:
             command += ["-a", argument]
         self.process = spawn(command, directory, self._log)

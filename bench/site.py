@@ -38,14 +38,14 @@ STRANGER = -1
 
 class Visit(NamedTuple):
     """One request. `time` is of `time.monotonic`, `page` its number or -1 for a path that does not exist, `host` the number
-    of the host, `in_flight` how many requests to that host were unanswered at its arrival, itself included, and `peer`
-    the client's port."""
+    of the host, `in_flight` how many requests to that host were unanswered at its arrival, itself included, and `who` what
+    the client calls itself (User-Agent)."""
 
     time: float
     page: int
     host: int
     in_flight: int
-    peer: int
+    who: str
 
 
 class Site:
@@ -111,7 +111,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # That of uvloop is none by inheritance.
-        self._peer: int = transport.get_extra_info("peername")[1]
 
     def connection_lost(self, error: Exception | None) -> None:
         self._site.in_flight[self._host] -= self._open
@@ -125,16 +124,18 @@ class Connection(asyncio.Protocol):
             if end < 0:
                 self._rest = data
                 return
-            self._answer(data[data.find(b" ") + 1 : data.find(b" HTTP/")])
+            self._answer(data[data.find(b" ") + 1 : data.find(b" HTTP/")], data[:end])
             data = data[end + 4 :]
 
-    def _answer(self, path: bytes) -> None:
+    def _answer(self, path: bytes, head: bytes) -> None:
         site, host = self._site, self._host
         if path.startswith(b"/_"):
             self._transport.write(site.own(path))
             return
         number, answer = self._pages.get(path, NOTHING)
-        site.visits.append(Visit(time.monotonic(), number, host, site.in_flight[host] + 1, self._peer))
+        named = head.partition(b"\r\nUser-Agent: ")[2]
+        who = named.partition(b"\r\n")[0].decode("latin-1")
+        site.visits.append(Visit(time.monotonic(), number, host, site.in_flight[host] + 1, who))
         site.known.add(number)
         if not site.delay and site.held is None:
             self._transport.write(answer)

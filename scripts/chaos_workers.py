@@ -85,14 +85,15 @@ def plans(pages: int, choice: random.Random, partitions: int = 1) -> Iterator[Pl
         yield Plan(rule, pages, concurrent, moment, choice.random() < 0.5, partitions)
 
 
-def kill_one(workers: Sequence[Worker], asked: Callable[[], int], plan: Plan, choice: random.Random) -> int:
-    """Wait for a moment of chance and kill one of them; answers how many pages had been asked for."""
+def kill_one(workers: Sequence[Worker], site: SiteProcess, plan: Plan, choice: random.Random) -> int:
+    """Wait for a moment of chance and kill one of those that have worked; answers how many pages had been asked for."""
     first, last = WHEN[plan.moment]
     goal = plan.pages * choice.uniform(first, last)
-    wait_until(lambda: asked() >= goal, f"{goal:.0f} pages to be asked for", 180)
+    wait_until(lambda: site.pages() >= goal, f"{goal:.0f} pages to be asked for", 180)
     time.sleep(choice.uniform(0.0, 0.05))
-    choice.choice(workers).kill()
-    return asked()
+    busy = {visit.who for visit in site.visits()}
+    choice.choice([worker for worker in workers if worker.name in busy]).kill()
+    return site.pages()
 
 
 def ours(plan: Plan, address: str, crawl: str, choice: random.Random) -> Outcome:
@@ -101,7 +102,7 @@ def ours(plan: Plan, address: str, crawl: str, choice: random.Random) -> Outcome
     shape = Shape(plan.rule, plan.pages, HOSTS if plan.partitions > 1 else 1)
     with Fleet(shape, address, crawl, concurrent=plan.concurrent, partitions=plan.partitions, hold=True) as fleet:
         workers = fleet.together(2)
-        killed_at = kill_one(workers, fleet.site.pages, plan, choice)
+        killed_at = kill_one(workers, fleet.site, plan, choice)
         if plan.replaced:
             workers += fleet.start()
         living = [worker for worker in workers if worker.running]
@@ -134,7 +135,7 @@ def theirs(plan: Plan, choice: random.Random) -> Outcome:
         server.call("LPUSH", f"{Walker.name}:start_urls", json.dumps({"url": site.url}))
         wait_until(site.requests, "the front page to be asked for", 60)
         site.release()
-        killed_at = kill_one(workers, site.pages, plan, choice)
+        killed_at = kill_one(workers, site, plan, choice)
         if plan.replaced:
             workers.append(project.start())
         wait_until(Stillness(server, site), "scrapy-redis to come to rest", 600)

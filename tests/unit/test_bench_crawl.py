@@ -54,7 +54,7 @@ def fetch(origin: str, *paths: str) -> list[int]:
     connection = HTTPConnection(origin.removeprefix("http://"), timeout=30)
     statuses = []
     for path in paths:
-        connection.request("GET", path)
+        connection.request("GET", path, headers={"User-Agent": "somebody"})
         answer = connection.getresponse()
         answer.read()
         statuses.append(answer.status)
@@ -70,7 +70,7 @@ def test_the_site_remembers_every_visit(site: SiteProcess) -> None:
     assert [(visit.host, visit.page) for visit in visits] == [
         (0, 0), (0, 4), (0, 4), (0, STRANGER), (1, 7), (1, STRANGER),
     ]  # fmt: skip
-    assert [visit.in_flight for visit in visits] == [1] * 6
+    assert {(visit.in_flight, visit.who) for visit in visits} == {(1, "somebody")}
     assert sorted(visits) == visits
     assert (site.requests(), site.pages()) == (6, 4)
     site.reset()
@@ -87,7 +87,7 @@ def test_round_trips_are_counted_and_take_longer(valkey_server: Server) -> None:
 
 
 def visits(*pages: int) -> list[Visit]:
-    return [Visit(10.0 + place / 4, page, 0, 1, 1) for place, page in enumerate(pages)]
+    return [Visit(10.0 + place / 4, page, 0, 1, "x") for place, page in enumerate(pages)]
 
 
 def test_a_lap_is_timed_from_the_first_to_the_last_arrival() -> None:
