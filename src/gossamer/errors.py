@@ -163,6 +163,10 @@ class PushStopped(GossamerError):
     """Tasks were not pushed to the end of the input. The message names the line and says how many were pushed."""
 
 
+class PushStopped(GossamerError):
+    """Tasks were not pushed to the end of the input. The message names the line and says how many were pushed."""
+
+
 class EmbeddedServerError(GossamerError):
     """The embedded server could not be started. The message names its log."""
 

@@ -31,6 +31,8 @@ NOUNS: Mapping[str, str] = {
     "import": "gossamer.cli.import_",
     "status": "gossamer.cli.status",
     "settings": "gossamer.cli.settings",
+    "task": "gossamer.cli.task",
+    "dead": "gossamer.cli.dead",
     "group": "gossamer.cli.group",
     "lane": "gossamer.cli.lane",
     "host": "gossamer.cli.host",
