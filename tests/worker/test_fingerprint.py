@@ -26,10 +26,9 @@ from gossamer.worker.fingerprint import (
     Fingerprinter,
     canonical,
     number_by,
-    number_of,
-    number_of_custom,
     without_default_port,
 )
+from gossamer.worker.seen import number_of, number_of_custom
 
 QUICK = [
     "http://example.com/",
@@ -336,7 +335,7 @@ def test_scrapy_uses_it_as_request_fingerprinter_class() -> None:
         return build_from_crawler(load_object(path), crawler)
 
     assert built("1").fingerprint(Request("http://a.example:80/")) == scrapy_fingerprint(Request("http://a.example/"))
-    with pytest.raises(SettingError, match="GOSSAMER_FINGERPRINT_DEFAULT_PORTS from settings: 'perhaps'"):
+    with pytest.raises(SettingError, match="GOSSAMER_FINGERPRINT_DEFAULT_PORTS from Scrapy settings: 'perhaps'"):
         built("perhaps")
 
 

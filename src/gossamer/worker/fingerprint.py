@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache
-from hashlib import blake2b, sha1
+from hashlib import sha1
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote_to_bytes
 from weakref import WeakKeyDictionary
@@ -25,6 +25,7 @@ from w3lib.url import canonicalize_url
 
 from gossamer.errors import InvalidRequest
 from gossamer.settings import load
+from gossamer.worker.seen import number_of, number_of_custom
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -132,7 +133,7 @@ class Fingerprinter:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(load(crawler.settings)["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
+        return cls(load(crawler.settings, given_as="Scrapy settings")["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
 
     def fingerprint(self, request: Request) -> bytes:
         if request.method != "GET" or request.body or request.meta.get("verbatim_url"):
@@ -142,7 +143,7 @@ class Fingerprinter:
 
     def number(self, request: Request) -> int:
         """The first 64 bits of the fingerprint: what the frontier knows the request by."""
-        return int.from_bytes(self.fingerprint(request)[:8])
+        return number_of(self.fingerprint(request))
 
     def _unusual(self, request: Request) -> bytes:
         if request.meta.get("verbatim_url"):
@@ -195,13 +196,3 @@ def number_by(fingerprinter: RequestFingerprinterProtocol, default_ports: bool =
         return number_of_custom(answer)
 
     return number
-
-
-def number_of(digest: bytes) -> int:
-    """The number of a request with this digest of Scrapy's default fingerprinter."""
-    return int.from_bytes(digest[:8])
-
-
-def number_of_custom(fingerprint: bytes) -> int:
-    """The number of a request with this fingerprint of the project's own fingerprinter."""
-    return int.from_bytes(blake2b(fingerprint, digest_size=8).digest())
