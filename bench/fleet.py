@@ -23,6 +23,7 @@ from gossamer.testing.process import wait_until
 
 LEASE_SECONDS = 5.0
 READ = 1_000
+ENOUGH = 4
 
 
 class Arrived(NamedTuple):
@@ -74,7 +75,9 @@ class Fleet:
         }
         self._stack = ExitStack()
         self.site = self._stack.enter_context(SiteProcess(shape, delay, hold))
-        chosen = {**settings(OURS, address, concurrent), **(more or {})}
+        # What Scrapy allows one process, Gossamer allows the whole fleet: here every worker may use all it has.
+        limit = {"CONCURRENT_REQUESTS_PER_DOMAIN": ENOUGH * concurrent}
+        chosen = {**settings(OURS, address, concurrent), **limit, **(more or {})}
         self.project = self._stack.enter_context(Project(chosen))
 
     def start(self, number: int = 1, environ: Mapping[str, str] | None = None) -> list[Worker]:

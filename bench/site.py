@@ -32,7 +32,7 @@ from bench.shape import RULES, Shape
 
 from gossamer.testing.process import end, free_port, spawn, wait_until
 
-COUNT, LOG, RESET, RELEASE = "/_count", "/_log", "/_reset", "/_release"
+COUNT, LOG, RESET, HOLD, RELEASE = "/_count", "/_log", "/_reset", "/_hold", "/_release"
 STRANGER = -1
 
 
@@ -80,6 +80,9 @@ class Site:
         elif path == RESET.encode():
             self.visits.clear()
             self.known.clear()
+            found = {}
+        elif path == HOLD.encode():
+            self.held = self.held or []
             found = {}
         elif path == RELEASE.encode():
             held, self.held = self.held or [], None
@@ -156,11 +159,11 @@ class Connection(asyncio.Protocol):
 
 
 class SiteProcess:
-    """The site in a process of its own, which dies with this one. `delay` seconds pass before a page is answered; with
-    `hold`, none is before `release`."""
+    """The site in a process of its own, which dies with this one. `delay` seconds pass before a page is answered; if `held`,
+    none is before `release`."""
 
-    def __init__(self, shape: Shape, delay: float = 0.0, hold: bool = False) -> None:
-        self.shape, self.delay, self.hold = shape, delay, hold
+    def __init__(self, shape: Shape, delay: float = 0.0, held: bool = False) -> None:
+        self.shape, self.delay, self._held = shape, delay, held
         self.origins: list[str] = []
         self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
         self._child: subprocess.Popen[bytes] | None = None
@@ -169,7 +172,7 @@ class SiteProcess:
         directory = Path(self._directory.name)
         log, shape = directory / "site.log", self.shape
         command = [sys.executable, str(Path(__file__).resolve()), f"--rule={shape.rule}", f"--pages={shape.pages}"]
-        command += [f"--hosts={shape.hosts}", f"--delay={self.delay}", *(["--hold"] if self.hold else [])]
+        command += [f"--hosts={shape.hosts}", f"--delay={self.delay}", *(["--hold"] if self._held else [])]
         child = self._child = spawn(command, directory, log)
 
         def said() -> list[str]:
@@ -205,6 +208,10 @@ class SiteProcess:
     def visits(self) -> list[Visit]:
         """Every request since the start or the last `reset`, in the order of arrival."""
         return [Visit(*fields) for fields in self._ask(LOG)]
+
+    def hold(self) -> None:
+        """Answer nobody until `release`."""
+        self._ask(HOLD)
 
     def release(self) -> None:
         """Answer those who wait, and everybody from now on."""

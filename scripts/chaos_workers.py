@@ -124,7 +124,7 @@ def theirs(plan: Plan, choice: random.Random) -> Outcome:
     begin = time.monotonic()
     with ExitStack() as stack:
         server = stack.enter_context(Server("valkey"))
-        site = stack.enter_context(SiteProcess(Shape(plan.rule, plan.pages), 0.02, hold=True))
+        site = stack.enter_context(SiteProcess(Shape(plan.rule, plan.pages), 0.02, held=True))
         chosen = settings(REDIS, server.url, plan.concurrent) | {
             "SPIDER_MODULES": ["bench.spider_redis"],
             "ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 300},

@@ -17,7 +17,9 @@ from bench.project import Worker
 from bench.shape import Shape
 from bench.spider import Walker
 
-from gossamer.frontier import schema
+from gossamer.frontier import keys, schema
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import load
 from gossamer.testing.faultproxy import FaultProxy
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
@@ -50,53 +52,65 @@ def in_the_middle(fleet: Fleet) -> None:
     assert fleet.site.pages() < fleet.shape.pages, "the crawl was over before anything happened"
 
 
+def hold_pages(fleet: Fleet) -> None:
+    """Let the site answer nobody: whatever is asked for now stays in progress."""
+    fleet.site.hold()
+    in_the_middle(fleet)
+
+
 def test_sigterm_finishes_what_is_in_progress_and_gives_the_rest_back(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, lease=FOREVER) as fleet:
         leaving, staying = two_workers(fleet)
-        in_the_middle(fleet)
+        hold_pages(fleet)
         leaving.signal(signal.SIGTERM)
+        wait_until(lambda: "shutting down gracefully" in leaving.log, "the signal to be noticed")
+        fleet.site.release()
         assert fleet.end([leaving]) == ["shutdown"]
         assert fleet.end([staying]) == ["drained"], "nothing stayed leased to the one that left"
         assert fleet.check().again == 0, "what it had begun it finished"
 
 
 def test_a_second_ctrl_c_ends_a_worker_at_once_and_its_leases_run_out(valkey_server: Server, crawl_name: str) -> None:
-    # Pages that take longer than a person's patience.
-    with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, delay=0.5, concurrent=32) as fleet:
+    with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True) as fleet:
         leaving, staying = two_workers(fleet)
-        in_the_middle(fleet)
+        hold_pages(fleet)
         leaving.signal(signal.SIGINT)
         wait_until(lambda: "shutting down gracefully" in leaving.log, "the first Ctrl-C to be noticed")
         leaving.signal(signal.SIGINT)
         leaving.wait(60)
-        assert "forcing unclean shutdown" in leaving.log or "shutdown" in leaving.log
+        assert "forcing unclean shutdown" in leaving.log, "it did not wait for its pages"
+        fleet.site.release()
         assert fleet.end([staying]) == ["drained"]
-        fleet.check()
+        assert fleet.check().again > 0, "the other one asked again for what it had in hand"
+
+
+def expired(fleet: Fleet) -> int:
+    """How many leases have run out."""
+    with fleet.frontier() as frontier:
+        return sum(row.expired for row in frontier.counts(Walker.name).lanes)
 
 
 def test_a_worker_frozen_beyond_its_leases_does_no_harm_when_it_wakes(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, lease=2.0) as fleet:
         frozen, awake = two_workers(fleet)
+        hold_pages(fleet)
         frozen.freeze()
-        in_the_middle(fleet)
-        assert fleet.end([awake]) == ["drained"], "the others do what it held"
+        fleet.site.release()
+        assert fleet.end([awake]) == ["drained"], "the other one does what it held"
+        assert expired(fleet) > 0
         fleet.check()
         frozen.signal(signal.SIGCONT)
         assert fleet.end([frozen]) == ["drained"]
-        fleet.check()
+        assert fleet.check().again > 0
 
 
-def test_a_worker_frozen_for_a_moment_goes_on(valkey_server: Server, crawl_name: str) -> None:
+def test_a_worker_that_wakes_in_time_goes_on_with_what_is_left(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, lease=2.0) as fleet:
         frozen, awake = two_workers(fleet)
+        hold_pages(fleet)
         frozen.freeze()
-        with fleet.frontier() as frontier:
-            before = sum(row.expired for row in frontier.counts(Walker.name).lanes)
-            wait_until(
-                lambda: sum(row.expired for row in frontier.counts(Walker.name).lanes) > before or not awake.running,
-                "a lease to run out",
-                60,
-            )
+        wait_until(lambda: expired(fleet) > 0, "its leases to run out", 60)
+        fleet.site.release()
         frozen.signal(signal.SIGCONT)
         assert fleet.end([frozen, awake]) == ["drained", "drained"]
         fleet.check()
@@ -142,7 +156,7 @@ def test_a_server_out_of_reach_for_all_is_waited_for(
         in_the_middle(fleet)
         # The outage itself: longer than a lease.
         time.sleep(OUTAGE)
-        assert all(worker.running for worker in workers)
+        assert all(worker.running and "cannot be reached" in worker.log for worker in workers)
         fault_proxy.heal()
         fault_proxy.cut()
         assert fleet.end(workers, 180 + OUTAGE) == ["drained", "drained"]
@@ -161,6 +175,7 @@ def test_a_worker_that_alone_is_cut_off_loses_its_leases_to_the_others(
         refuse(fault_proxy)
         in_the_middle(fleet)
         assert fleet.end([near]) == ["drained"]
+        assert expired(fleet) > 0
         fault_proxy.heal()
         assert fleet.end([far]) == ["drained"]
         fleet.check()
@@ -170,7 +185,9 @@ VERSIONED = """
 import os
 
 from bench.spider import Walker
-from gossamer.frontier import schema
+from gossamer.frontier import keys, schema
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import load
 
 NEWER = int(os.environ["NEWER"])
 schema.REVISION += NEWER
@@ -201,3 +218,22 @@ def test_workers_of_two_versions_share_a_crawl(order: tuple[str, str], crawl_nam
             revision, _ = schema.revision_of(libraries[0].code or "")
         assert revision == schema.REVISION + 1, "the newer one stays, whoever came first"
         fleet.check()
+
+
+def test_a_worker_of_an_older_schema_is_turned_away_and_changes_nothing(server: Server, crawl_name: str) -> None:
+    with Fleet(SHAPE, server.url, crawl_name) as fleet:
+        ValkeyFrontier.open(load(fleet.environ, environ={})).close()
+        server.call("HSET", keys.meta(crawl_name), "schema", schema.SCHEMA + 1)
+        before = stored(server)
+        [worker] = fleet.start()
+        worker.wait(120)
+        assert "Upgrade this worker" in worker.log
+        assert fleet.site.visits() == []
+        assert stored(server) == before
+
+
+def stored(server: Server) -> dict[str, object]:
+    """Every key with what is in it, as the server would move it elsewhere."""
+    found = server.call("KEYS", "*")
+    assert isinstance(found, list)
+    return {str(key): server.call("DUMP", str(key)) for key in found}
