@@ -16,10 +16,15 @@ from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
 from gossamer.frontier.serverinfo import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DeadLetter, GroupCounts, LaneCounts, WorkerInfo
+from gossamer.settings import Settings
 
 HOSTS_SHOWN = 10
 HOSTS_READ = 500
 """How many hosts that wait are looked at in a partition, to find those that are blocked."""
+
+
+CONNECT_SECONDS = 2.0
+CALL_SECONDS = 5.0
 
 
 class TaskCounts(NamedTuple):
@@ -46,6 +51,17 @@ class Overview(NamedTuple):
     tasks: list[TaskCounts]
     blocked: list[HostInfo]
     blocked_count: int
+
+
+def hasty(settings: Settings) -> Settings:
+    """The settings for one who watches: would rather hear now that the server is away than wait for it. Prometheus gives a
+    scrape up after ten seconds."""
+    given = {
+        "GOSSAMER_OUTAGE_SECONDS": 0.0,
+        "GOSSAMER_CONNECT_SECONDS": min(CONNECT_SECONDS, settings["GOSSAMER_CONNECT_SECONDS"]),
+        "GOSSAMER_CALL_SECONDS": min(CALL_SECONDS, settings["GOSSAMER_CALL_SECONDS"]),
+    }
+    return Settings({**settings.values, **given}, settings.sources)
 
 
 def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN) -> Overview:
@@ -114,6 +130,12 @@ def hosts(frontier: ValkeyFrontier, names: Sequence[str]) -> list[HostInfo]:
     return [found[name] for name in names]
 
 
+def worker_name(worker: WorkerInfo) -> str:
+    """What people call a worker: the name it was given, else the machine and process it is."""
+    info = worker.info
+    return info.get("name") or (f"{info['host']}:{info.get('pid', '')}" if info.get("host") else worker.incarnation)
+
+
 def scan_dead(frontier: ValkeyFrontier, group: str, page: int = 100) -> Iterator[DeadLetter]:
     """Dead letters without payloads, roughly oldest first."""
     after = 0
@@ -133,7 +155,12 @@ def as_json(view: Overview) -> dict[str, Any]:
         "groups": [{**group._asdict(), "counters": dict(group.counters)} for group in view.groups],
         "lanes": [lane._asdict() for lane in view.lanes],
         "workers": [
-            {**worker._asdict(), "info": dict(worker.info), "silent": round(max(0.0, view.now - worker.seen), 3)}
+            {
+                **worker._asdict(),
+                "name": worker_name(worker),
+                "info": dict(worker.info),
+                "silent": round(max(0.0, view.now - worker.seen), 3),
+            }
             for worker in view.workers
         ],
         "memories": [memory._asdict() for memory in view.memories],

@@ -82,7 +82,7 @@ def test_the_page_tells_the_crawl(valkey_server: Server, busy: Busy) -> None:
         ("gossamer_dead_letters", "group=news"): 1,
         ("gossamer_hosts_blocked",): 2,
         ("gossamer_host_blocked", "host=blocked.example"): 1,
-        ("gossamer_worker_up", "worker=crawler-1"): 1,
+        ("gossamer_worker_up", "group=news", "worker=crawler-1"): 1,
         ("gossamer_worker_in_progress", "worker=crawler-1"): 3,
         ("gossamer_group_paused", "group=shop"): 1,
         ("gossamer_group_paused", "group=news"): 0,
@@ -166,10 +166,12 @@ def test_any_stat_is_exported_by_a_pattern_but_never_a_url(valkey_server: Server
 
 
 def test_a_worker_started_again_under_its_name_is_one_series(valkey_server: Server, busy: Busy) -> None:
-    busy.frontier.exchange(Token.fresh(), info={"name": "crawler-1"})
+    busy.frontier.exchange(Token.fresh(), info={"name": "crawler-1", "group": "news"})
+    busy.frontier.exchange(Token.fresh(), info={"host": "m1", "pid": "7", "group": "shop"})
     busy.frontier.exchange(Token.fresh(), info={"name": "odd \x1b[31m\nname"})
     found = page_of(busy, valkey_server)
     assert value(found, "gossamer_worker_in_progress", worker="crawler-1") == 3
+    assert value(found, "gossamer_worker_up", worker="m1:7", group="shop") == 1
     assert value(found, "gossamer_worker_up", worker="odd \x1b[31m\nname") == 1
 
 

@@ -46,7 +46,11 @@ def run(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[st
 
 
 def fill(frontier: ValkeyFrontier) -> None:
-    frontier.define("news", {"list": LanePolicy(), "post": LanePolicy(tier=1)}, GroupPolicy(start=True))
+    source = f"{frontier.crawl}:start_urls"
+    frontier.define(
+        "news", {"list": LanePolicy(), "post": LanePolicy(tier=1)}, GroupPolicy(start=True, tasks=(source,))
+    )
+    frontier.connection.execute("RPUSH", source, "a", "b", key=source)
     frontier.define("shop", {"all": LanePolicy()})
     requests = [Request(n, f"h{n % 5}.example", "news.list", b"x") for n in range(50)]
     frontier.add([*requests, *requests[:7], Request(99, "h.example", "news.post", b"x", delay=600)])
@@ -88,6 +92,8 @@ def test_json_tells_all(topology: str, request: pytest.FixtureRequest, tmp_path:
     assert [(memory["name"], memory["known"]) for memory in told["memories"]] == [("news|exact@forever", 51)]
     assert [host["host"] for host in told["hosts"]] == ["h0.example", "nobody"]
     assert told["hosts"][0]["reason"] == "too many requests"
+    assert [host["host"] for host in told["blocked"]] == ["h0.example"]
+    assert told["tasks"] == [{"group": "news", "waiting": 2, "leased": 0}]
 
 
 def test_people_see_tables(valkey_server: Server, tmp_path: Path, crawl_name: str) -> None:
@@ -99,7 +105,9 @@ def test_people_see_tables(valkey_server: Server, tmp_path: Path, crawl_name: st
     assert "news.list\t45\t0\t3\t1\t0\t0\t1\t0\t7\t\n" in shown
     assert "shop\t0\tnone\t0\t0\t0\t0\t0\t0\tclosed for today\n" in shown
     assert "worker-\\x1b[31m1\t" in shown
-    assert "too many requests" in shown
+    assert "h0.example\t0\t0 s\t0 s\t" in shown
+    assert shown.count("too many requests") == 1
+    assert "too many requests" in run("status", *where, cwd=tmp_path).stdout, "blocked hosts are shown unasked"
     only = run("status", *where, "--group", "shop", cwd=tmp_path).stdout
     assert "shop.all" in only
     assert "news" not in only

@@ -67,7 +67,7 @@ class Busy:
         requests = [Request(n, f"h{n % 5}.example", "news.list", b"x") for n in range(50)]
         frontier.add([*requests, *requests[:7], Request(99, "h.example", "news.post", b"x", delay=600)])
         leases = frontier.exchange(
-            self.token, want=5, selection=Selection(groups=("news",)), info={"name": "crawler-1"}
+            self.token, want=5, selection=Selection(groups=("news",)), info={"name": "crawler-1", "group": "news"}
         ).leases
         self.leases = leases[2:]
         counters = [

@@ -30,6 +30,7 @@ NOUNS: Mapping[str, str] = {
     "exporter": "gossamer.cli.exporter",
     "import": "gossamer.cli.import_",
     "status": "gossamer.cli.status",
+    "top": "gossamer.cli.top",
     "settings": "gossamer.cli.settings",
     "task": "gossamer.cli.task",
     "dead": "gossamer.cli.dead",

@@ -29,7 +29,8 @@ def status(
 ) -> None:
     """Show a crawl at a glance: server, groups, lanes, workers.
 
-    Costs the same whatever is queued; nothing is scanned. Hosts may be many, so only those asked for are shown.
+    Costs the same whatever is queued; nothing is scanned. Hosts may be many, so only those asked for are shown, and
+    those that are blocked longest.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         view = reading.overview(frontier, group)
@@ -60,19 +61,24 @@ def status(
             for x in view.groups
         ],
     )
+    _section(("group", "tasks waiting", "leased"), [(x.group, _n(x.waiting), _n(x.leased)) for x in view.tasks])
     counters = [(x.group, name, f"{value:,.15g}") for x in view.groups for name, value in sorted(x.counters.items())]
     _section(("group", "counter", "value"), counters)
     _section(
         ("worker", "incarnation", "holds", "last seen", ""),
         [
-            (x.info.get("name", ""), x.incarnation, _n(x.held), _ago(view.now - x.seen), "draining" if x.draining else "")
+            (reading.worker_name(x), x.incarnation, _n(x.held), _ago(view.now - x.seen), "draining" if x.draining else "")
             for x in view.workers
         ],
     )  # fmt: skip
     _section(("memory", "knows", "bytes"), [(x.name, _n(x.known), size(x.bytes)) for x in view.memories])
+    asked = {each.host for each in hosts}
+    shown = [*hosts, *(each for each in view.blocked if each.host not in asked)]
     _section(
-        ("host", "in flight", "delay", "crawl delay", "next", "blocked", "paused"), [_host(each) for each in hosts]
+        ("host", "in flight", "delay", "crawl delay", "next", "blocked", "paused"), [_host(each) for each in shown]
     )
+    if view.blocked_count > len(view.blocked):
+        output.write_line(f"{_n(view.blocked_count)} hosts are blocked")
 
 
 def _section(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:

@@ -17,24 +17,11 @@ from gossamer.errors import GossamerError
 from gossamer.exporter import families
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import Settings
-from gossamer.status import Overview, overview
+from gossamer.status import Overview, hasty, overview
 
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS = 2.0
-# A scrape is given up after ten seconds, and then says less than a page which tells that the frontier is away.
-CONNECT_SECONDS = 2.0
-CALL_SECONDS = 5.0
-
-
-def hasty(settings: Settings) -> Settings:
-    """The settings for one who would rather hear now that the server is away than wait for it."""
-    given = {
-        "GOSSAMER_OUTAGE_SECONDS": 0.0,
-        "GOSSAMER_CONNECT_SECONDS": min(CONNECT_SECONDS, settings["GOSSAMER_CONNECT_SECONDS"]),
-        "GOSSAMER_CALL_SECONDS": min(CALL_SECONDS, settings["GOSSAMER_CALL_SECONDS"]),
-    }
-    return Settings({**settings.values, **given}, settings.sources)
 
 
 class Collector(Base):

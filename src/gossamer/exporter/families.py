@@ -12,7 +12,7 @@ from prometheus_client.core import Metric as Family
 from gossamer import __version__
 from gossamer.exporter import metrics, usermetric
 from gossamer.model import GroupCounts, WorkerInfo
-from gossamer.status import Overview
+from gossamer.status import Overview, worker_name
 
 SILENT_SECONDS = 30.0
 """A worker says something every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
@@ -162,17 +162,17 @@ def _memories(page: Page, view: Overview) -> None:
 
 
 def _workers(page: Page, view: Overview) -> None:
-    named: dict[str, list[WorkerInfo]] = {}
+    named: dict[tuple[str, str], list[WorkerInfo]] = {}
     recent = [worker for worker in view.workers if view.now - worker.seen < GONE_SECONDS or worker.held]
     for worker in sorted(recent, key=lambda each: -each.seen)[:WORKERS_MAX]:
         # A worker that was started again under its name is the same to whoever watches.
-        named.setdefault(_plain(worker.info.get("name") or worker.incarnation), []).append(worker)
+        named.setdefault((worker.info.get("group", ""), worker_name(worker)), []).append(worker)
     for name, lives in named.items():
         last = lives[0]
-        page.put("gossamer_worker_up", view.now - last.seen < SILENT_SECONDS, name)
-        page.put("gossamer_worker_last_seen_timestamp_seconds", last.seen, name)
-        page.put("gossamer_worker_in_progress", sum(life.held for life in lives), name)
-        page.put("gossamer_worker_draining", last.draining, name)
+        page.put("gossamer_worker_up", view.now - last.seen < SILENT_SECONDS, *name)
+        page.put("gossamer_worker_last_seen_timestamp_seconds", last.seen, *name)
+        page.put("gossamer_worker_in_progress", sum(life.held for life in lives), *name)
+        page.put("gossamer_worker_draining", last.draining, *name)
 
 
 def _stats(page: Page, groups: Iterable[GroupCounts], patterns: Sequence[str]) -> None:

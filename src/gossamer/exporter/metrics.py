@@ -24,7 +24,7 @@ class Metric(NamedTuple):
 _LANE = ("group", "lane")
 _GROUP = ("group",)
 _NODE = ("node",)
-_WORKER = ("worker",)
+_WORKER = ("group", "worker")
 
 METRICS: tuple[Metric, ...] = (
     Metric("gossamer_up", GAUGE, "Whether the frontier answered and the crawl exists; if 0, nothing else is told."),
