@@ -45,9 +45,9 @@ class Known:
     """
 
     def __init__(self, policy: SeenPolicy, size: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._size, self._until = size, dict[int, float]()
-        self._clock = (lambda: float(self._marked)) if policy.window_count else clock
-        self._marked = 0
+        self._size, self._marked = size, 0
+        self._until: dict[int, float] = {}
+        self._clock: Callable[[], float] = (lambda: self._marked) if policy.window_count else clock
         window = policy.window or policy.window_count or math.inf
         self._found = window * SHARE
         self._made = window if policy.kind is SeenKind.ROLLING and policy.window else self._found
@@ -66,9 +66,6 @@ class Known:
         if len(self._until) >= self._size:
             del self._until[next(iter(self._until))]
         self._until[number] = self._clock() + (self._made if new else self._found)
-
-    def drop(self, number: int) -> None:
-        self._until.pop(number, None)
 
 
 class SeenFilter(BaseDupeFilter):
