@@ -20,15 +20,15 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.sh
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test lint bench docs chaos mutants clean system
+.PHONY: help demo test lint bench bench-crawl docs chaos mutants clean system
 
 help:
 	@echo "make demo     a crawl on this machine, start to end, nothing to set up"
 	@echo "make test     every check: lint, types, import directions, all tests"
 	@echo "make lint     only the checks that need no server"
 	@echo "make docs     write the generated pages of docs/reference again"
-	@echo "make bench    measure the frontier beside scrapy-redis"
-	@echo "make chaos    kill servers under load and try random calls, for many minutes"
+	@echo "make bench    measure the frontier and whole crawls beside Scrapy and scrapy-redis"
+	@echo "make chaos    kill servers and workers under load and try random calls, for many minutes"
 	@echo "make mutants  break each guarantee on purpose and show that a test fails"
 	@echo "make clean    remove everything that make has made"
 
@@ -47,16 +47,25 @@ lint: $(DEV_STAMP)
 docs: $(DEV_STAMP)
 	@$(BIN)/python scripts/generate_docs.py
 
+# What both of them understand is passed on to the second: BENCH_ARGS=--quick
+CRAWL_ARGS ?= $(filter --quick --check,$(BENCH_ARGS))
 bench: $(DEV_STAMP) system
 	@$(BIN)/python bench/frontier.py $(BENCH_ARGS)
+	@$(BIN)/python bench/crawl.py $(CRAWL_ARGS)
+
+bench-crawl: $(DEV_STAMP) system
+	@$(BIN)/python bench/crawl.py $(CRAWL_ARGS)
 
 mutants: $(DEV_STAMP) system
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
-# The long forms of tests/chaos and of the state machine: CHAOS_ARGS="--rounds 200", MACHINE=20 (times as many examples).
+# The long forms of tests/chaos and of the state machine: CHAOS_ARGS="--rounds 200", WORKER_ARGS="--runs 100", MACHINE=20 (times
+# as many examples).
 MACHINE ?= 10
 chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos.py $(CHAOS_ARGS)
+	@$(BIN)/python scripts/chaos_workers.py $(WORKER_ARGS)
+	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py
 	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest tests/contract/test_state_machine.py -k model
 
 system:

@@ -21,10 +21,10 @@ class Contender(NamedTuple):
 
 CONTENDERS = (
     Contender(PLAIN, 200, False),
+    Contender(OURS, 400, True),
     Contender(TUNED, 400, False),
     Contender(REDIS, 100, True),
     Contender(REDIS_STATS, 50, True),
-    Contender(OURS, 400, True),
 )
 
 
