@@ -51,14 +51,26 @@ class Reporting(set[Request]):
     def __init__(self, known: Iterable[Request], through: Callable[[Request], None]) -> None:
         super().__init__(known)
         self._through = through
+        self._again: list[Request] = []
+
+    def add(self, request: Request) -> None:
+        if request in self:
+            # A callback downloads its own request once more: that download's end is not the page's.
+            self._again.append(request)
+        else:
+            super().add(request)
 
     def remove(self, request: Request) -> None:
+        if self._again and request in self._again:
+            self._again.remove(request)
+            return
         super().remove(request)
         self._through(request)
 
 
-def attach(engine: Any, watcher: Watcher) -> None:
-    """Watch an engine, or refuse it with the name of what it lacks."""
+def attach(engine: Any, watcher: Watcher, *, lean: bool = True) -> None:
+    """Watch an engine, or refuse it with the name of what it lacks. `lean`: the output of callbacks is handled by `Output`
+    itself, where it can."""
     slot, scraper = engine._slot, engine.scraper
     needed = {
         "engine._slot.inprogress": isinstance(getattr(slot, "inprogress", None), set),
@@ -78,7 +90,7 @@ def attach(engine: Any, watcher: Watcher) -> None:
     slot.inprogress = Reporting(slot.inprogress, watcher.through)
     _wrap_downloads(engine, watcher)
     _wrap_scraper(scraper, watcher)
-    scraper.handle_spider_output_async = Output(engine, scraper, watcher).handle
+    scraper.handle_spider_output_async = Output(engine, scraper, watcher, lean).handle
 
 
 def _wrap_downloads(engine: Any, watcher: Watcher) -> None:
@@ -113,11 +125,11 @@ class Output:
     or none, which need none. Here each item that has company gets a task. Without asyncio, Scrapy's own way is kept.
     """
 
-    def __init__(self, engine: Any, scraper: Any, watcher: Watcher) -> None:
+    def __init__(self, engine: Any, scraper: Any, watcher: Watcher, lean: bool) -> None:
         self._engine, self._scraper, self._watcher = engine, scraper, watcher
         self._original = scraper.handle_spider_output_async
         # Scrapy 2.13 has only the form that makes a Deferred.
-        self._process = getattr(scraper, "_process_spidermw_output_async", None)
+        self._process = getattr(scraper, "_process_spidermw_output_async", None) if lean else None
 
     async def handle(self, result: Any, request: Request, response: Response | Failure) -> None:
         self._watcher.handling(request, response)

@@ -37,9 +37,10 @@ from gossamer.model import (
     Verdict,
     WorkerInfo,
 )
-from gossamer.worker import hooks
+from gossamer.worker import early, hooks, tuning
 from gossamer.worker.join import Join
 from gossamer.worker.page import Page, feedback_of
+from gossamer.worker.quiet import quiet
 from gossamer.worker.reactor import Promise, link_for
 from gossamer.worker.request import Carrier
 from gossamer.worker.starting import Start
@@ -106,9 +107,14 @@ class Scheduler(BaseScheduler):
         self.courier = Courier(self.link, self, self._plan(), self.tally)
         self.adder = Adder(self.link, self.added, self.failed)
         self.start = Start(self, self.adder)
-        hooks.attach(engine, self)
+        tunes = tuning.names(join.settings["GOSSAMER_TUNING"])
+        hooks.attach(engine, self, lean="output" in tunes)
         join.loosen(engine.downloader)
         self._connect()
+        if "signals" in tunes:
+            quiet(self.crawler.signals)
+        if "early" in tunes and join.remembers and early.possible(self.crawler):
+            early.attach(self.crawler, self._surely_known, self._filtered)
         engine._start = self._started(engine._start)
         self.courier.begin()
         for key in join.tasks:
@@ -250,6 +256,12 @@ class Scheduler(BaseScheduler):
                 return True
             page.fingerprints.add((lane, number))
         return self.join.remembers and self.courier.known.has(lane, number)
+
+    def _surely_known(self, request: Request) -> bool:
+        try:
+            return self.courier.known.has(self.carrier.lane_of(request), self.carrier.number(request))
+        except InvalidRequest:
+            return False  # it is refused where that is said
 
     def _encode(self, request: Request, lane: str, number: int | None = None, page: Page | None = None) -> Any:
         if number is None:

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """One change: `settings` it makes (by name), when it is `possible`, and why it changes nothing but the cost."""
+    """One change: `settings` it makes (by name), when it is `possible`, and what it is; without settings, it is made when
+    the engine is there (by the scheduler)."""
 
     name: str
     settings: dict[str, Any]
     possible: Callable[[BaseSettings], bool]
     help: str
+
+
+def _always(settings: BaseSettings) -> bool:
+    return True
 
 
 def _asyncio(settings: BaseSettings) -> bool:
@@ -69,6 +74,30 @@ TUNES: tuple[Tune, ...] = (
         _aiohttp,
         "Scrapy's own handler on aiohttp (from Scrapy 2.19), where aiohttp is installed and the project chose no handler.",
     ),
+    Tune(
+        "fingerprints",
+        {},
+        _always,
+        "Scrapy's default fingerprints, made the short way for URLs that are canonical already. A fingerprinter of the project's own is asked as ever.",
+    ),
+    Tune(
+        "output",
+        {},
+        _always,
+        "Requests that a callback yields go to the engine at once, and only items get tasks (at most CONCURRENT_ITEMS at a time), instead of CONCURRENT_ITEMS tasks for every response. From Scrapy 2.14, on asyncio.",
+    ),
+    Tune(
+        "signals",
+        {},
+        _always,
+        "Signals that nobody listens to are not sent through Scrapy's dispatcher.",
+    ),
+    Tune(
+        "early",
+        {},
+        _always,
+        "A link that this worker knows to be a duplicate is dropped where the callback yields it. Only where all spider middlewares are Scrapy's own, DEPTH_LIMIT and DEPTH_STATS_VERBOSE are off, and nobody listens to request_scheduled or request_dropped.",
+    ),
 )
 
 
@@ -85,6 +114,10 @@ def chosen(said: str) -> list[Tune]:
     wanted = {name for name in names if not name.startswith("-")}
     everything = "all" in wanted or not wanted
     return [tune for tune in TUNES if tune.name not in without and (everything or tune.name in wanted)]
+
+
+def names(said: str) -> frozenset[str]:
+    return frozenset(tune.name for tune in chosen(said))
 
 
 def apply(settings: BaseSettings, said: str) -> None:
