@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 from gossamer.errors import PolicyError, SettingError, SnapshotError
 from gossamer.frontier.memory import ValkeyMemory
 from gossamer.model import SeenKind, SeenPolicy
-from gossamer.settings import Settings, load
+from gossamer.settings import DEFAULT, Settings, load
 
 BATCH = 1000
 
@@ -36,10 +36,10 @@ def number_of_custom(fingerprint: bytes) -> int:
 
 def policy_of(settings: Settings, kind: SeenKind | None = None) -> SeenPolicy:
     """What the settings say, of the given kind instead of GOSSAMER_SEEN_KIND; SettingError where they say nothing usable."""
-    if settings["GOSSAMER_SEEN_SCOPE"] != "forever":
+    if settings["GOSSAMER_SEEN_SCOPE"] != "forever" and settings.source("GOSSAMER_SEEN_SCOPE") != DEFAULT:
         raise SettingError(
-            "GOSSAMER_SEEN_SCOPE: rounds need the scheduler of Gossamer. "
-            "With the scheduler of Scrapy leave it at forever, and choose a window (GOSSAMER_SEEN_KIND rolling) to see pages again."
+            "GOSSAMER_SEEN_SCOPE: rounds need the scheduler of Gossamer. A seen filter beside Scrapy's own scheduler remembers "
+            "over all runs: leave the setting out, or choose rolling or hits to see pages again."
         )
     kind = kind or SeenKind(settings["GOSSAMER_SEEN_KIND"])
     windowed = kind in (SeenKind.ROLLING, SeenKind.HITS)
