@@ -1,4 +1,4 @@
-"""`gossamer import`: a file of JSON lines back into a crawl."""
+"""`gossamer import`: a file of JSON lines back into a crawl, or what another tool holds."""
 
 from __future__ import annotations
 
@@ -6,20 +6,36 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
+import typer.core
 
 from gossamer.cli import options, output, progress
+from gossamer.cli.import_scrapy_redis import scrapy_redis
+from gossamer.cli.import_seen import requests_seen
 from gossamer.cli.progress import throttled
 from gossamer.frontier.restore import Restore, Source
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import DEFAULT
 
-app = options.noun()
+
+class FileOrSource(typer.core.TyperGroup):
+    """What names none of the sources is a file: `gossamer import FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["file", *args]
+        return super().parse_args(ctx, args)
 
 
-@app.command("import")
+app = options.noun("Bring into a crawl what was written by `gossamer export` or is held by another tool.")
+app.info.cls = FileOrSource
+app.command("scrapy-redis")(scrapy_redis)
+app.command("requests-seen")(requests_seen)
+
+
+@app.command("file")
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What `gossamer export` wrote; - is standard input.")],
     forget_bloom: Annotated[
@@ -30,7 +46,7 @@ def import_(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Restore a crawl from a file of JSON lines.
+    """Restore a crawl from a file of JSON lines; the word `file` may be left out.
 
     On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file
     unless another is given. May be repeated after it broke off: what was restored is not restored again.

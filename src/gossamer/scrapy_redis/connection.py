@@ -33,6 +33,7 @@ __all__ = [
     "SETTINGS_PARAMS_MAP",
     "Client",
     "RedisError",
+    "client_of",
     "from_settings",
     "frontier_settings",
     "get_redis",
@@ -63,7 +64,7 @@ def get_redis_from_settings(settings: BaseSettings) -> Client:
     """A client as the settings say. `REDIS_URL` wins over `REDIS_HOST` and the like, which win over `REDIS_PARAMS`."""
     params = _params(settings)
     if _PLACES.isdisjoint(params):
-        return _at_gossamer_url(load(settings), params)
+        return client_of(load(settings), params)
     return get_redis(**params)
 
 
@@ -128,7 +129,9 @@ def _params(settings: BaseSettings) -> dict[str, Any]:
     return params
 
 
-def _at_gossamer_url(chosen: Settings, params: dict[str, Any]) -> Client:
+def client_of(chosen: Settings, params: Mapping[str, Any] | None = None) -> Client:
+    """A client of the server that GOSSAMER_URL names, with further parameters of the driver."""
+    params = dict(params or {})
     address = parse(chosen["GOSSAMER_URL"])
     check_files(address)
     params.pop("retry_on_timeout", None)

@@ -12,10 +12,10 @@ from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import to_unicode
-from w3lib.url import canonicalize_url
 
 from gossamer.scrapy_redis import defaults
 from gossamer.scrapy_redis.connection import Client, get_redis_from_settings
+from gossamer.worker.fingerprint import canonical
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -24,13 +24,14 @@ logger = logging.getLogger(__name__)
 
 
 def digest(request: Request) -> bytes:
-    """What scrapy-redis tells requests apart by: SHA1 of method, canonical URL and body. Differs from Scrapy's."""
-    told = {
-        "body": (request.body or b"").hex(),
-        "method": to_unicode(request.method),
-        "url": canonicalize_url(request.url),
-    }
-    return hashlib.sha1(json.dumps(told, sort_keys=True).encode(), usedforsecurity=False).digest()
+    """What scrapy-redis tells requests apart by. Differs from Scrapy's."""
+    return digest_of(request.method, request.url, request.body)
+
+
+def digest_of(method: str, url: str, body: bytes) -> bytes:
+    """SHA1 of method, canonical URL and body, written as scrapy-redis writes them."""
+    told = {"body": (body or b"").hex(), "method": to_unicode(method), "url": canonical(url)}
+    return hashlib.sha1(json.dumps(told).encode(), usedforsecurity=False).digest()
 
 
 class Fingerprinter:

@@ -1,0 +1,68 @@
+"""Requests as scrapy-redis stores them, read into the fields of a frontier's payload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gossamer.errors import DecodingError
+from gossamer.scrapy_redis import picklecompat
+from gossamer.worker.request import CLASS
+
+_KINDS: dict[str, Any] = {
+    "url": str, "method": str, "meta": Mapping, "cb_kwargs": Mapping, "callback": str, "errback": str, "encoding": str,
+    "dont_filter": bool, "flags": list, "cookies": (Mapping, list), "priority": int,
+}  # fmt: skip
+
+
+class Reader:
+    """Reads JSON, and pickles if it is told to: of these only plain data, whatever they ask for."""
+
+    def __init__(self, allow_pickle: bool = False) -> None:
+        self._allow_pickle = allow_pickle
+
+    def admits(self, data: bytes) -> bool:
+        """Whether data of this form are read at all."""
+        return self._allow_pickle or _is_json(data)
+
+    def fields(self, data: bytes) -> dict[str, Any]:
+        """The fields of one request; `DecodingError` says why it is none."""
+        stored = self._load(data)
+        if not isinstance(stored, Mapping) or not isinstance(stored.get("url"), str):
+            raise DecodingError("Not a request: it has no url.")
+        fields = {str(name): value for name, value in stored.items() if value is not None and name != "_turn"}
+        if "_class" in fields:
+            fields[CLASS] = str(fields.pop("_class"))
+        for name, kind in _KINDS.items():
+            if name in fields and not isinstance(fields[name], kind):
+                raise DecodingError(f"Not a request: its {name} is {fields[name]!r:.80}.")
+        encoding = fields.get("encoding", "utf-8")
+        if isinstance(fields.get("body"), str):
+            fields["body"] = fields["body"].encode(encoding)
+        if isinstance(fields.get("headers"), Mapping):
+            fields["headers"] = {
+                _bytes(name, encoding): [_bytes(value, encoding) for value in values]
+                for name, values in ((n, v if isinstance(v, list) else [v]) for n, v in fields["headers"].items())
+            }
+        return fields
+
+    def _load(self, data: bytes) -> Any:
+        if _is_json(data):
+            try:
+                return json.loads(data)
+            except ValueError as error:
+                raise DecodingError(f"Not a request: {error}.") from None
+        if not self._allow_pickle:
+            raise DecodingError(
+                "The stored request is a pickle, which is read only with --allow-pickle. Plain data alone is taken from it."
+            )
+        return picklecompat.loads(data)
+
+
+def _is_json(data: bytes) -> bool:
+    return data.lstrip()[:1] == b"{"
+
+
+def _bytes(value: Any, encoding: str) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode(encoding)

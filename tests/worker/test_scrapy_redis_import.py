@@ -1,0 +1,353 @@
+"""`gossamer import scrapy-redis`: everything arrives, once, whatever breaks off, and no pickle runs anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import FormRequest, Request
+from tests.worker.scrapy_redis_sides import SIDES, client, module, request, spider
+
+from gossamer.errors import GossamerError, InvalidRequest, PolicyError
+from gossamer.frontier import codec
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import SeenScope, Selection, Token
+from gossamer.scrapy_redis.dupefilter import Fingerprinter
+from gossamer.scrapy_redis.moving import Move
+from gossamer.scrapy_redis.source import Keys, Source, aside
+from gossamer.scrapy_redis.stored import Reader
+from gossamer.settings import load
+from gossamer.testing.servers import Cluster, Server
+from gossamer.worker.fingerprint import number_by
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*retry_on_timeout")
+
+GROUP = "shop"
+MAIN = f"{GROUP}.main"
+
+
+@pytest.fixture
+def server(valkey_server: Server) -> Iterator[Any]:
+    with client(valkey_server) as made:
+        yield made
+
+
+@pytest.fixture
+def frontier(valkey_server: Server, crawl_name: str) -> Iterator[ValkeyFrontier]:
+    with ValkeyFrontier.open(
+        load({"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}, environ={})
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def keys(crawl_name: str) -> Keys:
+    return Keys(f"{crawl_name}:requests", f"{crawl_name}:dupefilter", (f"{crawl_name}:start_urls",))
+
+
+def filled(server: Any, keys: Keys, count: int, kind: str = "PriorityQueue", side: str = SIDES[0]) -> list[Request]:
+    """A project's keys as scrapy-redis leaves them: each request queued, all of them and more in the dupefilter."""
+    made = spider(keys.queue.partition(":")[0])
+    queue = getattr(module(side, "queue"), kind)(server, made, "%(spider)s:requests")
+    df = module(side, "dupefilter").RFPDupeFilter(server, keys.dupefilter)
+    requests = [
+        request(f"http://site{n % 3}/{n}", priority=n % 4, callback=made.parse_it, meta={"n": n}) for n in range(count)
+    ]
+    for one in requests:
+        df.request_seen(one)
+        queue.push(one)
+    for n in range(count):
+        df.request_seen(request(f"http://site/done/{n}"))
+    return requests
+
+
+def moved(server: Any, frontier: ValkeyFrontier, keys: Keys, pickles: bool = True, **more: Any) -> Counter[str]:
+    return Move(Source(server, keys, Reader(pickles)), frontier, GROUP, **more).run().done
+
+
+def leased(frontier: ValkeyFrontier, most: int = 2000) -> list[dict[str, Any]]:
+    """Everything that may be leased, in order, as fields of requests."""
+    token = Token.fresh()
+    found: list[dict[str, Any]] = []
+    while len(found) < most:
+        answer = frontier.exchange(token, want=500, selection=Selection((GROUP,)))
+        if not answer.leases:
+            break
+        found += [{**codec.decode_request(lease.payload), "priority": lease.priority} for lease in answer.leases]
+        token = token.next()
+    return found
+
+
+def unlimited(frontier: ValkeyFrontier) -> None:
+    from gossamer.model import HostPolicy
+
+    frontier.set_host("", HostPolicy(concurrency=0))
+
+
+@pytest.mark.parametrize("kind", ["PriorityQueue", "FifoQueue", "LifoQueue"])
+@pytest.mark.parametrize("side", SIDES)
+def test_requests_arrive_as_they_were_queued(
+    kind: str, side: str, server: Any, frontier: ValkeyFrontier, keys: Keys
+) -> None:
+    unlimited(frontier)
+    sent = filled(server, keys, 40, kind, side)
+    assert moved(server, frontier, keys) == {"requests": 40, "seen": 80, "foreign": 0}
+    found = leased(frontier)
+    assert Counter(
+        (one["url"], one["priority"], one["callback"], one["meta"]["n"], one["dont_filter"]) for one in found
+    ) == Counter((one.url, one.priority, "parse_it", one.meta["n"], False) for one in sent)
+    assert [one["priority"] for one in found] == sorted((one["priority"] for one in found), reverse=True)
+    assert server.keys(f"*{keys.queue.partition(':')[0]}:*") == []
+
+
+def test_order_inside_a_priority_is_kept(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    unlimited(frontier)
+    queue = module(SIDES[0], "queue").FifoQueue(server, spider("x"), keys.queue)
+    for n in range(600):
+        queue.push(request(f"http://site/{n}"))
+    moved(server, frontier, keys)
+    assert [one["url"] for one in leased(frontier)] == [f"http://site/{n}" for n in range(600)]
+
+
+def test_what_was_seen_stays_seen_by_scrapy_rediss_own_digests(
+    server: Any, frontier: ValkeyFrontier, keys: Keys
+) -> None:
+    sent = filled(server, keys, 5)
+    moved(server, frontier, keys)
+    number = number_by(Fingerprinter())
+    old = [*sent, *(request(f"http://site/done/{n}") for n in range(5))]
+    assert frontier.seen(MAIN, [number(one) for one in old]) == [True] * 10
+    assert frontier.seen(MAIN, [number(request("http://site/new"))]) == [False]
+
+
+def test_the_memory_may_be_one_of_the_round(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    [first, *_] = filled(server, keys, 3)
+    moved(server, frontier, keys, scope=SeenScope.ROUND)
+    number = number_by(Fingerprinter())(first)
+    assert frontier.seen(MAIN, [number]) == [True]
+    frontier.new_round(GROUP, 1)
+    frontier.new_round(GROUP, 2)
+    assert frontier.seen(MAIN, [number]) == [False]
+
+
+@pytest.mark.parametrize("kind", ["PriorityQueue", "FifoQueue"])
+@pytest.mark.parametrize("broken", ["zrem", "ltrim", "delete", "srem", "renamenx", "set"])
+@pytest.mark.parametrize("after", [True, False])
+def test_a_move_that_broke_off_is_begun_again(
+    kind: str,
+    broken: str,
+    after: bool,
+    server: Any,
+    frontier: ValkeyFrontier,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At each of the commands that change something, before or after it was done."""
+    unlimited(frontier)
+    monkeypatch.setattr("gossamer.scrapy_redis.moving.BATCH", 10)
+    sent = filled(server, keys, 25, kind)
+    calls, original = 0, getattr(server, broken)
+
+    def break_off(*args: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls != 2:
+            return original(*args, **named)
+        if after:
+            original(*args, **named)
+        raise ConnectionResetError
+
+    monkeypatch.setattr(server, broken, break_off)
+    while True:
+        try:
+            moved(server, frontier, keys)
+            break
+        except ConnectionResetError:
+            server.delete(f"{aside(keys.queue)}:lock")
+    assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
+    assert frontier.seen(MAIN, [number_by(Fingerprinter())(one) for one in sent]) == [True] * 25
+
+
+def test_identical_requests_are_all_moved(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    unlimited(frontier)
+    queue = module(SIDES[0], "queue").FifoQueue(server, spider("x"), keys.queue)
+    for _ in range(3):
+        queue.push(request(dont_filter=True))
+    moved(server, frontier, keys)
+    queue.push(request(dont_filter=True))
+    moved(server, frontier, keys)
+    assert len(leased(frontier)) == 4
+
+
+def test_what_is_queued_later_is_moved_though_its_digest_was(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    unlimited(frontier)
+    filled(server, keys, 4)
+    moved(server, frontier, keys)
+    filled(server, keys, 4)
+    moved(server, frontier, keys)
+    assert len(leased(frontier)) == 8, "an old worker that still ran has queued them anew"
+
+
+def test_a_second_process_is_kept_out(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    filled(server, keys, 1)
+    server.set(f"{aside(keys.queue)}:lock", "other", ex=60)
+    with pytest.raises(PolicyError, match="moved by another process"):
+        moved(server, frontier, keys)
+    assert server.zcard(keys.queue) == 1
+
+
+def test_pickles_are_not_read_unless_it_is_asked_for(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    filled(server, keys, 3)
+    with pytest.raises(InvalidRequest, match="--allow-pickle"):
+        moved(server, frontier, keys, pickles=False)
+    assert (server.zcard(keys.queue), server.scard(keys.dupefilter)) == (3, 6)
+
+
+class Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.path,))
+
+
+def test_what_cannot_be_read_becomes_a_dead_letter(
+    server: Any, frontier: ValkeyFrontier, keys: Keys, tmp_path: Path
+) -> None:
+    unlimited(frontier)
+    target = tmp_path / "made"
+    bad = [
+        pickle.dumps({"url": "http://site/", "meta": {"x": Evil(target)}}), b"\x80garbage", b"{no json", b'{"a": 1}',
+        b'{"url": 3}', b'{"url": "http://site", "meta": []}', b'{"url": "http://site", "priority": "x"}',
+    ]  # fmt: skip
+    server.zadd(keys.queue, dict.fromkeys(bad, 0))
+    server.zadd(keys.queue, {b'{"url": "http://site/good"}': 1})
+    assert moved(server, frontier, keys)["unreadable"] == len(bad)
+    assert [one["url"] for one in leased(frontier)] == ["http://site/good"]
+    letters = frontier.dead_letters(GROUP)
+    assert {letter.reason for letter in letters} == {"unreadable"}
+    assert {frontier.dead_letter(letter.partition, letter.id).payload for letter in letters} == set(bad)
+    assert not target.exists()
+
+
+def test_all_fields_of_a_request_survive(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    made = spider("x")
+    sent = FormRequest(
+        "http://site/form", formdata={"q": "ä"}, headers={"X": ["1", "2"]}, cookies={"c": "d"}, priority=-3, flags=["f"],
+        meta={"download_slot": "slow", "d": {"e": (1, b"\xff")}}, cb_kwargs={"k": 1}, errback=made.parse_it, encoding="latin-1",
+    )  # fmt: skip
+    module(SIDES[0], "queue").PriorityQueue(server, made, keys.queue).push(sent)
+    moved(server, frontier, keys)
+    answer = frontier.exchange(Token.fresh(), want=1, selection=Selection((GROUP,)))
+    [lease] = answer.leases
+    assert lease.host == "slow"
+    from gossamer.worker.request import Carrier
+
+    got = Carrier(made, GROUP, {"main": None}, lambda _: 0, 10**6).decode(lease)
+    assert type(got) is FormRequest
+    assert got.to_dict(spider=made) == sent.to_dict(spider=made)
+
+
+def test_a_key_of_another_kind_is_refused(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    server.set(keys.queue, "text")
+    with pytest.raises(GossamerError, match="is a string"):
+        moved(server, frontier, keys)
+    server.delete(keys.queue)
+    server.rpush(keys.dupefilter, "x")
+    with pytest.raises(GossamerError, match="not a set"):
+        moved(server, frontier, keys)
+
+
+def test_a_crawl_of_several_partitions_remembers_everywhere(
+    cluster: Cluster, server: Any, keys: Keys, crawl_name: str
+) -> None:
+    settings = load({"GOSSAMER_URL": cluster.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 3}, environ={})
+    with ValkeyFrontier.open(settings) as frontier:
+        unlimited(frontier)
+        sent = filled(server, keys, 12)
+        moved(server, frontier, keys, same=False)
+        assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
+        outcomes = frontier.add([_asked(one) for one in sent])[0]
+        assert {outcome.name for outcome in outcomes} == {"DUPLICATE"}
+
+
+def _asked(one: Request) -> Any:
+    from gossamer.model import Request as Asked
+    from gossamer.model import host_of
+
+    return Asked(number_by(Fingerprinter())(one), host_of(one.url), MAIN)
+
+
+@pytest.mark.parametrize("kind", ["list", "set", "zset"])
+def test_seeds_come_along_from_another_server(
+    kind: str, redis_server: Server, frontier: ValkeyFrontier, server: Any, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gossamer.scrapy_redis.moving.BATCH", 10)
+    [key] = keys.seeds
+    seeds = [f"http://site/{n}".encode() for n in range(25)]
+    with client(redis_server) as other:
+        if kind == "list":
+            other.rpush(key, *seeds)
+            server.rpush(key, "http://site/waits")
+        elif kind == "set":
+            other.sadd(key, *seeds)
+        else:
+            other.zadd(key, {seed: n for n, seed in enumerate(seeds)})
+        calls, original = 0, other.pipeline if kind == "list" else getattr(other, "srem" if kind == "set" else "zrem")
+
+        def break_off(*args: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise ConnectionResetError
+            return original(*args, **named)
+
+        monkeypatch.setattr(other, original.__name__, break_off)
+        with pytest.raises(ConnectionResetError):
+            moved(other, frontier, keys, same=False)
+        moved(other, frontier, keys, same=False)
+        assert other.dbsize() == 1 if kind == "list" else other.dbsize() == 0
+        other.flushdb()
+    if kind == "list":
+        assert server.lrange(key, 0, -1) == [*seeds, b"http://site/waits"]
+    elif kind == "set":
+        assert server.smembers(key) == set(seeds)
+    else:
+        assert server.zrange(key, 0, -1, withscores=True) == [(seed, float(n)) for n, seed in enumerate(seeds)]
+
+
+def command(url: str, crawl: str, *words: str, say: str = "") -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "gossamer", "import", "scrapy-redis", *words],
+        env={**kept, "GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}, input=say, capture_output=True, text=True, timeout=100,
+        check=False,
+    )  # fmt: skip
+
+
+def test_the_command(valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: Keys, crawl_name: str) -> None:
+    filled(server, keys, 7)
+    server.rpush(keys.seeds[0], "http://site/seed")
+    url = valkey_server.url
+    rehearsed = command(url, crawl_name, crawl_name, "--allow-pickle", "--dry-run", "--json")
+    assert json.loads(rehearsed.stdout)["requests"] == 7
+    refused = command(url, crawl_name, crawl_name, "--allow-pickle", say="n\n")
+    assert (refused.returncode, "No old worker may run" in refused.stderr) == (1, True)
+    missing = command(url, crawl_name, crawl_name, "--yes")
+    assert (missing.returncode, "--allow-pickle" in missing.stderr) == (2, True)
+    assert server.zcard(keys.queue) == 7
+    done = command(url, crawl_name, crawl_name, "--allow-pickle", "--yes", "--group", GROUP)
+    assert done.returncode == 0, done.stderr
+    assert "moved: 7 requests, 14 fingerprints" in done.stdout
+    assert "stay where they are" in done.stdout
+    again = command(url, crawl_name, crawl_name, "--allow-pickle", "--from", url, "--json", "--yes")
+    assert json.loads(again.stdout)["found"] == {keys.queue: 0, keys.seeds[0]: 1, keys.dupefilter: 0}
+    assert server.llen(keys.seeds[0]) == 1, "the same server by another name"
