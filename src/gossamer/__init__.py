@@ -13,6 +13,7 @@ _PUBLIC = {
     "FleetSpider": "gossamer.worker.spiders",
     "Lane": "gossamer.worker.lanes",
     "lane": "gossamer.worker.lanes",
+    "metrics": "gossamer.worker.metric",
 }
 
 

@@ -17,8 +17,11 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from gossamer.errors import UnsupportedScrapy
+from gossamer.model import host_of
 from gossamer.worker.reactor import on_asyncio
 
+APART = "apart "
+"""Before the host, the name of a slot for downloads that are no leases."""
 PAUSE_EVERY = 100
 """After so many requests of one callback other work gets its turn."""
 
@@ -37,6 +40,9 @@ class Watcher(Protocol):
 
     def yields(self, request: Request, child: Request) -> None:
         """The callback of a request yielded another one, which goes to the scheduler next."""
+
+    def yielded(self, child: Request) -> None:
+        """It has gone there, unless somebody refused it on the way."""
 
     def raised(self, request: Request, failure: Failure) -> None:
         """Its callback or errback raised."""
@@ -76,6 +82,7 @@ def attach(engine: Any, watcher: Watcher, *, lean: bool = True) -> None:
         "engine._slot.inprogress": isinstance(getattr(slot, "inprogress", None), set),
         "engine._slot.nextcall.schedule": callable(getattr(getattr(slot, "nextcall", None), "schedule", None)),
         "engine._handle_downloader_output": callable(getattr(engine, "_handle_downloader_output", None)),
+        "engine._download": callable(getattr(engine, "_download", None)),
         "engine._start": hasattr(engine, "_start"),
         "scraper.enqueue_scrape": callable(getattr(scraper, "enqueue_scrape", None)),
         "scraper.handle_spider_error": callable(getattr(scraper, "handle_spider_error", None)),
@@ -93,12 +100,28 @@ def attach(engine: Any, watcher: Watcher, *, lean: bool = True) -> None:
     scraper.handle_spider_output_async = Output(engine, scraper, watcher, lean).handle
 
 
+def apart(engine: Any, leased: Callable[[Request], bool]) -> None:
+    """Downloads that are no leases (inline downloads, media, robots.txt) keep Scrapy's own limits, in slots of their own:
+    the frontier does not know of them."""
+    original = engine._download
+
+    def download(request: Request) -> Any:
+        if not leased(request) and "download_slot" not in request.meta:
+            request.meta["download_slot"] = f"{APART}{host_of(request.url)}"
+        return original(request)
+
+    engine._download = download
+
+
 def _wrap_downloads(engine: Any, watcher: Watcher) -> None:
     original = engine._handle_downloader_output
 
     def handle(result: Any, request: Request) -> Any:
         watcher.downloaded(request, result)
-        return original(result, request)
+        done = original(result, request)
+        if isinstance(result, Request):
+            watcher.yielded(result)
+        return done
 
     engine._handle_downloader_output = handle
 
@@ -135,8 +158,12 @@ class Output:
         self._watcher.handling(request, response)
         is_async = isinstance(result, AsyncIterator)
         if self._process is None or not on_asyncio():
-            marked = self._marked_async(result, request) if is_async else self._marked(result, request)
-            await self._original(marked, request, response)
+            # Kept until all is done: another request at the same place in memory must not be taken for one of these.
+            children: list[Request] = []
+            mark = self._marked_async if is_async else self._marked
+            await self._original(mark(result, request, children), request, response)
+            for child in children:
+                self._watcher.yielded(child)
             return
         tasks = _Tasks(self._process, response, self._scraper.concurrent_items)
         try:
@@ -149,11 +176,12 @@ class Output:
         await tasks.finish()
 
     async def _take(self, result: Iterable[Any], request: Request, tasks: _Tasks) -> None:
-        crawl, yields, count = self._engine.crawl, self._watcher.yields, 0
+        crawl, yields, yielded, count = self._engine.crawl, self._watcher.yields, self._watcher.yielded, 0
         for output in result:
             if isinstance(output, Request):
                 yields(request, output)
                 crawl(output)
+                yielded(output)
                 count += 1
                 if count % PAUSE_EVERY == 0:
                     await asyncio.sleep(0)
@@ -161,23 +189,28 @@ class Output:
                 await tasks.put(output)
 
     async def _take_async(self, result: AsyncIterator[Any], request: Request, tasks: _Tasks) -> None:
-        crawl, yields = self._engine.crawl, self._watcher.yields
+        crawl, yields, yielded = self._engine.crawl, self._watcher.yields, self._watcher.yielded
         async for output in result:
             if isinstance(output, Request):
                 yields(request, output)
                 crawl(output)
+                yielded(output)
             elif output is not None:
                 await tasks.put(output)
 
-    def _marked(self, result: Iterable[Any], request: Request) -> Iterator[Any]:
+    def _marked(self, result: Iterable[Any], request: Request, children: list[Request]) -> Iterator[Any]:
         for output in result:
             if isinstance(output, Request):
+                children.append(output)
                 self._watcher.yields(request, output)
             yield output
 
-    async def _marked_async(self, result: AsyncIterator[Any], request: Request) -> AsyncIterator[Any]:
+    async def _marked_async(
+        self, result: AsyncIterator[Any], request: Request, children: list[Request]
+    ) -> AsyncIterator[Any]:
         async for output in result:
             if isinstance(output, Request):
+                children.append(output)
                 self._watcher.yields(request, output)
             yield output
 

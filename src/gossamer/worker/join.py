@@ -24,6 +24,7 @@ from gossamer.model import (
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT, Settings, load
 from gossamer.worker.fingerprint import number_by
+from gossamer.worker.hooks import APART
 from gossamer.worker.lanes import declared
 from gossamer.worker.page import Page
 from gossamer.worker.task import requests_of
@@ -111,17 +112,21 @@ class Join:
 
     def loosen(self, downloader: Any) -> None:
         """The frontier spaces requests for the whole fleet; the downloader of one worker sends what it gets at once."""
-        downloader.per_slot_settings = AtOnce(downloader.total_concurrency or 1000)
+        downloader.per_slot_settings = AtOnce(downloader.total_concurrency or 1000, downloader.per_slot_settings)
 
 
 class AtOnce(dict[str, dict[str, Any]]):
-    """The settings of every download slot: no delay, and no limit but the worker's own."""
+    """The settings of download slots: no delay, and no limit but the worker's own. Downloads that are no leases (see
+    `hooks.apart`) are in slots of their own, for which the project's settings hold."""
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, own: Mapping[str, dict[str, Any]]) -> None:
         super().__init__()
         self._slot = {"concurrency": concurrency, "delay": 0.0, "jitter": 0.0}
+        self._own = own
 
     def get(self, key: str, default: Any = None) -> Any:
+        if key.startswith(APART):
+            return self._own.get(key.removeprefix(APART), default)
         return self._slot
 
 

@@ -37,8 +37,9 @@ from gossamer.model import (
     Verdict,
     WorkerInfo,
 )
-from gossamer.worker import early, hooks, tuning
+from gossamer.worker import early, hooks, robots, tuning
 from gossamer.worker.join import Join
+from gossamer.worker.metric import Metrics
 from gossamer.worker.page import Page, feedback_of
 from gossamer.worker.quiet import quiet
 from gossamer.worker.reactor import Promise, link_for
@@ -74,6 +75,7 @@ class Scheduler(BaseScheduler):
         self._paused = ""
         self._closing = False
         self._loose: list[bytes] = []
+        self._latency = Metrics(crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -109,7 +111,9 @@ class Scheduler(BaseScheduler):
         self.start = Start(self, self.adder)
         tunes = tuning.names(join.settings["GOSSAMER_TUNING"])
         hooks.attach(engine, self, lean="output" in tunes)
+        hooks.apart(engine, lambda request: id(request) in self._pages)
         join.loosen(engine.downloader)
+        robots.listen(engine.downloader, self._crawl_delay)
         self._connect()
         if "signals" in tunes:
             quiet(self.crawler.signals)
@@ -310,11 +314,18 @@ class Scheduler(BaseScheduler):
             )
             self.courier.fetched(Fetched(page.lease, Feedback(Verdict.ERROR) if broken else None))
 
+    def _crawl_delay(self, host: str, seconds: float) -> None:
+        logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
+        self.link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
+
     def _on_response(self, response: Response, request: Request) -> None:
         page = self._pages.get(id(request))
         if page is not None and not page.told:
             page.told = True
-            self.courier.fetched(Fetched(page.lease, feedback_of(response, request.meta.get("download_latency"))))
+            feedback = feedback_of(response, request.meta.get("download_latency"))
+            if feedback.latency is not None:
+                self._latency.observe(feedback.latency)
+            self.courier.fetched(Fetched(page.lease, feedback))
 
     def scraping(self, request: Request, result: Response | Failure) -> None:
         page = self._pages.get(id(request))
@@ -331,6 +342,9 @@ class Scheduler(BaseScheduler):
         page = self._pages.get(id(request))
         if page is not None:
             self._parents[id(child)] = page
+
+    def yielded(self, child: Request) -> None:
+        self._parents.pop(id(child), None)
 
     def raised(self, request: Request, failure: Failure) -> None:
         page = self._pages.get(id(request))

@@ -1,0 +1,48 @@
+"""The delay that a robots.txt asks for counts for the whole fleet. Scrapy reads the file and leaves the delay aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+
+from gossamer.model import host_of
+
+LONGEST = 3600.0
+
+
+def listen(downloader: Any, asked: Callable[[str, float], None]) -> None:
+    """Call `asked(host, seconds)` once for each host whose robots.txt names a crawl delay for us."""
+    for middleware in downloader.middleware.middlewares:
+        if isinstance(middleware, RobotsTxtMiddleware):
+            _wrap(middleware, asked)
+
+
+def _wrap(middleware: Any, asked: Callable[[str, float], None]) -> None:
+    original, told = middleware.process_request_2, set[str]()
+
+    def process_request_2(parser: Any, request: Request, *more: Any) -> Any:
+        host = host_of(request.url)
+        if parser is not None and host not in told:
+            told.add(host)
+            agent = middleware._robotstxt_useragent or request.headers.get(b"User-Agent", middleware._default_useragent)
+            seconds = crawl_delay(parser, agent)
+            if seconds > 0:
+                asked(host, seconds)
+        return original(parser, request, *more)
+
+    middleware.process_request_2 = process_request_2
+
+
+def crawl_delay(parser: Any, agent: Any) -> float:
+    """Seconds, 0 for none; a site may ask for anything, so no more than an hour."""
+    name = agent.decode("latin-1") if isinstance(agent, bytes) else str(agent)
+    try:
+        # Scrapy's parsers can be asked from 2.19; before, the one inside.
+        said = parser.crawl_delay(name) if hasattr(parser, "crawl_delay") else parser.rp.crawl_delay(name)
+        seconds = float(said or 0)
+    except (AttributeError, TypeError, ValueError):
+        return 0.0
+    return min(seconds, LONGEST) if seconds > 0 else 0.0
