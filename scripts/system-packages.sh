@@ -21,7 +21,7 @@ done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(uname -s)" = Darwin ]; then
-    echo "error: missing: ${missing[*]}. Run: brew install redis openssl" >&2
+    echo "error: missing: ${missing[*]}. Run: brew install redis openssl prometheus" >&2
     exit 1
 elif ! command -v apt-get >/dev/null 2>&1; then
     echo "error: missing: ${missing[*]} (as Debian names them). Install them with this system's package manager." >&2

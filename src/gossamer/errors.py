@@ -179,3 +179,9 @@ class ServerBinaryMissing(EmbeddedServerError):
 
 class DataDirectoryInUse(EmbeddedServerError):
     """Another server owns this data directory and does not answer. The message names its process."""
+
+
+class FilesExist(GossamerError):
+    """Files that were to be written exist already. Choose another directory, or overwrite them with --force."""
+
+    exit_code = 2

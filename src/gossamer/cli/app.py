@@ -29,6 +29,7 @@ NOUNS: Mapping[str, str] = {
     "export": "gossamer.cli.export",
     "exporter": "gossamer.cli.exporter",
     "import": "gossamer.cli.import_",
+    "init": "gossamer.cli.init",
     "status": "gossamer.cli.status",
     "top": "gossamer.cli.top",
     "settings": "gossamer.cli.settings",
