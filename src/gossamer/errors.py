@@ -159,8 +159,14 @@ class SnapshotError(FrontierError):
     """A snapshot file cannot be read, or a snapshot was interrupted. The message says at which line."""
 
 
-class PushStopped(GossamerError):
-    """Tasks were not pushed to the end of the input. The message names the line and says how many were pushed."""
+class ExportStopped(GossamerError):
+    """An export of items cannot go on. The message says why; what was written before stays, and nothing else was acknowledged."""
+
+
+class PackageMissing(GossamerError):
+    """An optional package is not installed. The message names it."""
+
+    exit_code = 2
 
 
 class PushStopped(GossamerError):

@@ -35,6 +35,7 @@ NOUNS: Mapping[str, str] = {
     "settings": "gossamer.cli.settings",
     "task": "gossamer.cli.task",
     "dead": "gossamer.cli.dead",
+    "items": "gossamer.cli.items",
     "group": "gossamer.cli.group",
     "lane": "gossamer.cli.lane",
     "host": "gossamer.cli.host",

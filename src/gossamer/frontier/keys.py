@@ -108,6 +108,11 @@ def items(crawl: str, partition: int, group: str) -> str:
     return base(crawl, partition) + SUFFIXES["items"] + group
 
 
+def consumers(crawl: str, partition: int, group: str) -> str:
+    """Up to where each consumer has kept a group's items."""
+    return base(crawl, partition) + SUFFIXES["consumers"] + group
+
+
 def task_keys(source: str) -> list[str]:
     """The producer's key and the book beside it, in the same slot; PolicyError if there is no such book."""
     opened = source.find("{")

@@ -73,8 +73,12 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "ZSCORE": ["KEY", "v"],
 }
 CLUSTER: Mapping[str, Sequence[str]] = {"CLUSTER|SLOTS": []}
-# For people: what doctor reads, and the search for queues that a snapshot makes.
-OPTIONAL: Mapping[str, Sequence[str]] = {"CONFIG|GET": ["appendfsync"], "SCAN": ["0", "COUNT", "1"]}
+# For people: what doctor reads, the search for queues that a snapshot makes, the last items.
+OPTIONAL: Mapping[str, Sequence[str]] = {
+    "CONFIG|GET": ["appendfsync"],
+    "SCAN": ["0", "COUNT", "1"],
+    "XREVRANGE": ["KEY", "+", "-", "COUNT", "1"],
+}
 
 
 def missing(connection: Connection) -> tuple[list[str], list[str]]:

@@ -1,0 +1,54 @@
+"""What waits in a group's item stream, into a file: each item once, whatever happens on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.items import parquet, text
+from gossamer.items.position import held
+from gossamer.items.source import Source
+
+Format = Literal["jsonl", "csv", "parquet"]
+SUFFIXES: dict[str, Format] = {
+    ".jsonl": "jsonl", ".jl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"
+}  # fmt: skip
+LOOK = 10_000
+
+
+class Plan(NamedTuple):
+    """What is to be exported, and how. `fields` are the columns; None: those of the first `look` items (0: of all)."""
+
+    group: str
+    consumer: str
+    path: Path
+    form: Format
+    fields: Sequence[str] | None = None
+    look: int = LOOK
+
+
+def export(
+    frontier: ValkeyFrontier, plan: Plan, heard: Callable[[int], None], begun: Callable[[int], None] = lambda _: None
+) -> int:
+    """Write what waits; how many items that were. `begun` hears how many about that will be, `heard` how many are written."""
+    if plan.form == "parquet":
+        parquet.package()
+    owner = {"crawl": frontier.crawl, "group": plan.group, "consumer": plan.consumer, "format": plan.form}
+    with held(plan.path, owner) as marks:
+        if plan.form == "parquet":
+            before = parquet.Before(plan.path)
+            source = Source(frontier, plan.group, plan.consumer, before.positions)
+            begun(source.waiting)
+            return parquet.write(source, plan.path, before, plan.fields, heard)
+        source = Source(frontier, plan.group, plan.consumer, marks.mark.positions)
+        begun(source.waiting)
+        lines: text.Lines = text.JsonLines()
+        if plan.form == "csv":
+            columns = plan.fields or marks.mark.fields or source.columns(plan.look)
+            if not columns:
+                return 0
+            text.same_columns(plan.path, marks.mark.fields, plan.fields)
+            lines = text.Table(columns, plan.fields is not None)
+        return text.write(source, plan.path, marks, lines, heard)
