@@ -159,10 +159,14 @@ class SeenFilter(BaseDupeFilter):
         try:
             if number:
                 memory.forget(sorted(self._unfetched))
-                logger.info("Forgot %d requests that were not fetched: the next run finds them new.", number)
+                logger.info(
+                    "Requests that were not fetched and are forgotten, so that the next run finds them new: %d", number
+                )
                 self._count("dupefilter/forgotten", number)
         except GossamerError as error:
-            logger.error("%d requests that were not fetched stay seen, since the memory is away: %s", number, error)
+            logger.error(
+                "Requests that were not fetched and stay seen, since the memory is away: %d (%s)", number, error
+            )
         finally:
             memory.close()
 
