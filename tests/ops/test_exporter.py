@@ -73,6 +73,7 @@ def test_the_page_tells_the_crawl(valkey_server: Server, busy: Busy) -> None:
         ("gossamer_pages_total", "lane=news.list", "outcome=done"): 1,
         ("gossamer_pages_total", "lane=news.list", "outcome=failed"): 1,
         ("gossamer_duplicates_total", "lane=news.list"): 7,
+        ("gossamer_filtered_total", "group=news"): 70,
         ("gossamer_responses_total", "group=news", "status=200"): 9,
         ("gossamer_responses_total", "group=news", "status=404"): 2,
         ("gossamer_response_bytes_total", "group=news"): 56000,

@@ -13,7 +13,9 @@ import pytest
 from tests.ops.watched import environment, run, settings_for
 
 from gossamer.deploy import Choice, deploy_files, project_files
+from gossamer.exporter import families
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status import overview
 from gossamer.testing.forum import Forum
 from gossamer.testing.servers import Server
 
@@ -121,7 +123,14 @@ def test_the_spider_crawls_as_written(valkey_server: Server, forum: Forum, tmp_p
     where = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
     scrapy("crawl", "example", "-a", f"url={forum.url}", *quick, cwd=tmp_path / "shop", **where)
     with ValkeyFrontier.find(settings_for(valkey_server.url, crawl_name)) as frontier:
-        [group] = frontier.counts().groups
+        view = overview(frontier)
+    [group] = view.groups
     pages = len(forum.expected_pages())
     assert (group.group, group.items, group.open, group.dead) == ("example", pages, 0, 0)
+    told = {sample.name: sample.value for family in families.families(view, 0.0) for sample in family.samples}
+    for name in ("requests_sent_total", "responses_total", "items_total", "fetch_latency_seconds_count", "seen"):
+        assert told[f"gossamer_{name}"] == pages, name
+    assert told["gossamer_response_bytes_total"] > 0
+    assert told["gossamer_exchange_seconds_count"] > 0
+    assert "gossamer_export_skipped" not in told
     assert not os.path.exists(tmp_path / "shop" / ".gossamer")

@@ -28,6 +28,7 @@ COUNTERS: Mapping[str, float] = {
     "gossamer/metric/histogram/fetch_latency_seconds||le=1.0": 4,
     "gossamer/metric/histogram/fetch_latency_seconds||sum": 7.5,
     "gossamer/metric/histogram/fetch_latency_seconds||count": 11,
+    "dupefilter/filtered": 70,
     "retry/count": 3,
     "metric/counter/prices|currency=EUR": 5,
     "metric/counter/bad name": 1,

@@ -27,6 +27,7 @@ ERROR_COUNT = "downloader/exception_type_count/"
 _STATUS = re.compile(r"[1-9][0-9]{2}\Z")
 _ERROR = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}\Z")
 _SUMS: Mapping[str, str] = {
+    "dupefilter/filtered": "gossamer_filtered_total",
     "downloader/request_count": "gossamer_requests_sent_total",
     "downloader/request_bytes": "gossamer_request_bytes_total",
     "downloader/response_bytes": "gossamer_response_bytes_total",

@@ -44,7 +44,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("gossamer_open", GAUGE, "What keeps the group from being drained, tasks aside.", _GROUP),
     Metric("gossamer_round", GAUGE, "The group's present round.", _GROUP),
     Metric("gossamer_added_total", COUNTER, "Requests that were new and are or were queued.", _LANE),
-    Metric("gossamer_duplicates_total", COUNTER, "Requests that had been seen before.", _LANE),
+    Metric(
+        "gossamer_duplicates_total",
+        COUNTER,
+        "Requests that the frontier had seen before. Workers spare it most: see gossamer_filtered_total.",
+        _LANE,
+    ),
+    Metric("gossamer_filtered_total", COUNTER, "Requests that workers found and did not queue: seen before.", _GROUP),
     Metric("gossamer_overflow_total", COUNTER, "Children of pages that were queued beyond the lane's limit.", _LANE),
     Metric(
         "gossamer_pages_total",
