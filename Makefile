@@ -16,15 +16,20 @@ SYSTEM_PACKAGES := redis-server:redis-server openssl:openssl prometheus:promethe
 # One worker per core, two at least, so that tests which disturb each other are found everywhere.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 2 ? 2 : n)))
 
+# What workers are tested on besides the installed Scrapy: the oldest in `make test`, all in `make test-matrix`.
+SCRAPY_OLDEST := 2.13.4
+SCRAPY_OTHERS := 2.15.0 2.17.0
+
 INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.sh
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test lint bench bench-crawl docs chaos mutants clean system
+.PHONY: help demo test test-matrix scrapy-versions lint bench bench-crawl docs chaos mutants clean system
 
 help:
 	@echo "make demo     a crawl on this machine, start to end, nothing to set up"
 	@echo "make test     every check: lint, types, import directions, all tests"
+	@echo "make test-matrix  the workers' tests on every supported Scrapy"
 	@echo "make lint     only the checks that need no server"
 	@echo "make docs     write the generated pages of docs/reference again"
 	@echo "make bench    measure the frontier and whole crawls beside Scrapy and scrapy-redis"
@@ -36,7 +41,14 @@ demo: $(RUN_STAMP)
 	@$(BIN)/gossamer demo
 
 test: system lint
+	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+test-matrix: $(DEV_STAMP) system scrapy-versions
+	@SCRAPY_MATRIX=1 $(BIN)/python -m pytest -n $(WORKERS) tests/worker $(PYTEST_ARGS)
+
+scrapy-versions: $(DEV_STAMP)
+	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST) $(SCRAPY_OTHERS)
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff check .

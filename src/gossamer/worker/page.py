@@ -20,8 +20,8 @@ class Page:
     """What is known of a leased request while Scrapy works on it."""
 
     __slots__ = (
-        "asked", "children", "failure", "fingerprints", "handled", "items", "lease", "ordinals", "outcome", "push",
-        "replaced", "request", "slot", "told",
+        "_own_slot", "asked", "children", "failure", "fingerprints", "handled", "items", "lease", "ordinals", "outcome", "push",
+        "replaced", "request", "told",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, request: Request) -> None:
@@ -34,8 +34,13 @@ class Page:
         self.outcome: Response | Failure | None = None
         self.failure: tuple[str, str] | None = None
         self.handled = self.replaced = self.told = False
-        # Scrapy writes the slot it uses into the meta, from where children may copy it.
-        self.slot = None if "download_slot" in request.meta else lease.host
+        self._own_slot = "download_slot" in request.meta
+
+    @property
+    def slot(self) -> str | None:
+        """The download slot that Scrapy wrote into the request's meta, from where children may copy it; None: it was the
+        spider's own."""
+        return None if self._own_slot else self.request.meta.get("download_slot")
 
     def failed(self, reason: str, failure: Failure | BaseException) -> None:
         """The first failure counts: what follows usually follows from it."""

@@ -39,6 +39,7 @@ from gossamer.model import (
 )
 from gossamer.worker import early, hooks, robots, tuning
 from gossamer.worker.join import Join
+from gossamer.worker.lanes import META
 from gossamer.worker.metric import Metrics
 from gossamer.worker.page import Page, feedback_of
 from gossamer.worker.quiet import quiet
@@ -235,7 +236,10 @@ class Scheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         page = self._parents.pop(id(request), None)
         try:
-            lane = self.carrier.lane_of(request)
+            if page is not None and page.replaced and META not in request.meta:
+                lane = page.lease.lane
+            else:
+                lane = self.carrier.lane_of(request)
             number = self.carrier.number(request)
             if not request.dont_filter and self._known(page, lane, number):
                 self._filtered(request)
