@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,6 +48,7 @@ from gossamer.worker.reactor import Promise, link_for
 from gossamer.worker.request import Carrier
 from gossamer.worker.starting import Start
 from gossamer.worker.stats import Fleet, numbers
+from gossamer.worker.urls import short_cut
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -116,6 +118,8 @@ class Scheduler(BaseScheduler):
         join.loosen(engine.downloader)
         robots.listen(engine.downloader, self._crawl_delay)
         self._connect()
+        if "urls" in tunes:
+            short_cut(sys.modules["scrapy.http.request"])
         if "signals" in tunes:
             quiet(self.crawler.signals)
         if "early" in tunes and join.remembers and early.possible(self.crawler):

@@ -81,6 +81,12 @@ TUNES: tuple[Tune, ...] = (
         "Scrapy's default fingerprints, made the short way for URLs that are canonical already. A fingerprinter of the project's own is asked as ever.",
     ),
     Tune(
+        "urls",
+        {},
+        _always,
+        "A URL that is plainly safe as it is does not go through w3lib's safe_url_string when a Request is made of it. Holds for the whole process.",
+    ),
+    Tune(
         "output",
         {},
         _always,
