@@ -1,15 +1,62 @@
-"""Scrapy tuned exactly as Gossamer's add-on tunes it, and nothing else of Gossamer."""
+"""Scrapy tuned exactly as Gossamer's add-on tunes it, and nothing else of Gossamer: memory queue, Scrapy's own dupefilter."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.core.scheduler import Scheduler
+from scrapy.dupefilters import RFPDupeFilter
 from scrapy.settings import BaseSettings
+from twisted.internet.defer import Deferred
 
 from gossamer.settings import load
-from gossamer.worker import tuning
+from gossamer.worker import early, tuning
+from gossamer.worker.hooks import Output
+from gossamer.worker.quiet import quiet
 
 
 class Tuned:
     """An add-on, so that the changes are made where and when ours makes them."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        tuning.apply(settings, load()["GOSSAMER_TUNING"])
+        said = load()["GOSSAMER_TUNING"]
+        tuning.apply(settings, said)
+        settings.set("SCHEDULER", TunedScheduler, "addon")
+        if "fingerprints" in tuning.names(said):
+            settings.set("REQUEST_FINGERPRINTER_CLASS", "gossamer.worker.fingerprint.Fingerprinter", "addon")
+
+
+class TunedScheduler(Scheduler):
+    """Scrapy's scheduler; what is tuned about the engine is tuned when it opens, as in ours."""
+
+    def open(self, spider: Spider) -> Deferred[None] | None:
+        crawler = self.crawler
+        assert crawler is not None
+        engine: Any = crawler.engine
+        tunes = tuning.names(load()["GOSSAMER_TUNING"])
+        scraper = engine.scraper
+        if "output" in tunes:
+            scraper.handle_spider_output_async = Output(engine, scraper, _Nobody(), True).handle
+        if "signals" in tunes:
+            quiet(crawler.signals)
+        if "early" in tunes and early.possible(crawler):
+            early.attach(crawler, self._known, self._filtered)
+        return super().open(spider)
+
+    def _known(self, request: Request) -> bool:
+        memory = self.df
+        assert isinstance(memory, RFPDupeFilter)
+        return memory.fingerprinter.fingerprint(request) in memory._fingerprints
+
+    def _filtered(self, request: Request) -> None:
+        assert self.stats is not None
+        self.stats.inc_value("dupefilter/filtered")
+
+
+class _Nobody:
+    """Watches a callback's output and does nothing about it."""
+
+    def handling(self, *_: Any) -> None: ...
+
+    downloaded = scraping = yields = yielded = raised = through = handling
