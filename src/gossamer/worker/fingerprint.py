@@ -66,9 +66,9 @@ def _short_way(url: str) -> str | None:
     found = _SHAPE(url)
     if found is None or "/." in url:
         return None
+    if found.lastindex == 1:
+        return str(found[1])
     base, query = found.groups()
-    if query is None:
-        return str(base)
     if "&" not in query:
         return f"{base}?{query}" if "=" in query else f"{base}?{query}="
     # Arguments are ordered by name, then by value, both decoded. Divided by a zero byte, which comes before all that a name may
@@ -92,18 +92,21 @@ def without_default_port(url: str) -> str:
     return _DEFAULT_PORT.sub(r"\1\2", url, count=1)
 
 
+# Scrapy hashes sorted JSON. This is where the URL of a GET without a body begins in it.
+_PLAIN_GET = sha1(b'{"body": "", "headers": {}, "method": "GET", "url": ')
+
+
 def _digest(url: str) -> bytes:
-    text = _short_way(url) or json.dumps(canonicalize_url(url))[1:-1]
-    return _of_plain_get(text)
+    short = _short_way(url)
+    hashed = _PLAIN_GET.copy()
+    hashed.update(f'"{short}"}}'.encode() if short else f"{json.dumps(canonicalize_url(url))}}}".encode())
+    return hashed.digest()
 
 
 def _digest_without_default_port(url: str) -> bytes:
-    return _of_plain_get(json.dumps(without_default_port(canonical(url)))[1:-1])
-
-
-def _of_plain_get(url: str) -> bytes:
-    # Scrapy hashes sorted JSON; this is its text for a GET without a body.
-    return sha1(f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{url}"}}'.encode()).digest()
+    hashed = _PLAIN_GET.copy()
+    hashed.update(f"{json.dumps(without_default_port(canonical(url)))}}}".encode())
+    return hashed.digest()
 
 
 # One for the whole process, however many crawlers it runs.
