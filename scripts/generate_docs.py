@@ -21,6 +21,7 @@ from gossamer.cli import app, exits
 from gossamer.exporter import usermetric
 from gossamer.exporter.metrics import METRICS
 from gossamer.settings import SETTINGS
+from gossamer.worker.tuning import TUNES
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -38,6 +39,7 @@ def pages() -> dict[str, str]:
         "command-line.md": command_line_page(),
         "functions.md": functions_page(LUA),
         "metrics.md": metrics_page(),
+        "tuning.md": tuning_page(),
     }
 
 
@@ -74,6 +76,22 @@ def errors_page() -> str:
     found.sort(key=lambda error: inspect.getsourcelines(error)[1])
     rows = [(f"`{e.__name__}`", f"`{e.__base__.__name__}`", str(e.exit_code), str(e())) for e in found if e.__base__]
     return page("Errors", intro, table(("error", "is a", "exit code", "message"), rows))
+
+
+def tuning_page() -> str:
+    intro = (
+        "What the add-on changes of Scrapy to make a page cheaper. `GOSSAMER_TUNING` chooses: `all` (the default), `none`, "
+        "names divided by commas, or names with `-` before them to leave those out of all. A setting that the project itself "
+        "has set is never changed.\n\n"
+        "`tests/worker/test_tuning.py` runs one spider (links, forms, JSON, cookies, redirects, meta refresh, retries, "
+        "compression, unfiltered and duplicate requests) on plain Scrapy, without any of these, with each of them alone and "
+        "with all of them: the site sees the same requests with the same headers and bodies, and the stats count the same.\n\n"
+        "Beside these, joining a crawl itself changes some things: SCHEDULER and STATS_CLASS are Gossamer's; the AutoThrottle "
+        "extension is off, because the frontier follows the hosts' latency for the whole fleet; the delay and concurrency of "
+        "download slots are the frontier's; REMOTE_CONTROL_ENABLED is off unless the project turns it on."
+    )
+    rows = [(f"`{t.name}`", ", ".join(f"`{name}`" for name in t.settings) or "-", t.help) for t in TUNES]
+    return page("Tuning", intro, table(("name", "settings", "what it does"), rows))
 
 
 def command_line_page() -> str:

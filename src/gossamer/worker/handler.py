@@ -1,10 +1,35 @@
-"""Scrapy's handler on aiohttp, made when the first request comes: Scrapy makes handlers before the event loop runs, and this
-one needs the loop. Loaded only where it is used (Scrapy 2.19 and aiohttp)."""
+"""Scrapy's handler on aiohttp, brought closer to its usual one. Loaded only where it is used (Scrapy 2.19 and aiohttp).
+
+It is made when the first request comes: Scrapy makes handlers before the event loop runs, and this one needs the loop. And a
+site sees what it would have seen: the URL as it is, and no length where there is no body.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+import yarl
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 
 
 class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
     lazy = True
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._session: Any = _Verbatim(self._session)
+
+
+class _Verbatim:
+    """A session that sends URLs as they are, and bodies only where there are some."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def request(self, method: str, url: Any, *, data: bytes | None = None, **named: Any) -> Any:
+        if isinstance(url, str):
+            url = yarl.URL(url, encoded=True)
+        return self._session.request(method, url, data=data or None, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
