@@ -31,6 +31,12 @@ def test_they_are_listed_with_what_they_tell_of_themselves(command: Command, wor
     assert ["one", workers[0].incarnation, "2"] in [row[:3] for row in said.rows]
 
 
+def test_the_table_leaves_a_workers_stats_to_the_json(command: Command, frontier: ValkeyFrontier) -> None:
+    frontier.exchange(Token("d" * 16, 1), info={"name": "four", "stats": '{"item_scraped_count": 1}'})
+    assert command("worker", "list").out.startswith("WORKER\tINCARNATION\tHOLDS\tLAST SEEN\t\n")
+    assert "item_scraped_count" in command("worker", "list", "--json").json[0]["info"]["stats"]
+
+
 @pytest.mark.parametrize("name", ["one", "aaaa", "aaaa000000000000"])
 def test_a_drained_worker_takes_nothing_until_undrained(
     command: Command, frontier: ValkeyFrontier, workers: list[Token], name: str

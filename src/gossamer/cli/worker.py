@@ -31,7 +31,8 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
         rows = [{**x._asdict(), "info": dict(x.info), "silent": round(max(0.0, now - x.seen), 3)} for x in workers]
         output.write_json(rows)
         return
-    extra = sorted({name for worker in workers for name in worker.info} - {"name"})
+    # A worker's own stats are many lines: they are in the JSON.
+    extra = sorted({name for worker in workers for name in worker.info} - {"name", "stats"})
     output.write_table(
         ("worker", "incarnation", "holds", "last seen", *extra, ""),
         [
