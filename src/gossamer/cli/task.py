@@ -13,7 +13,7 @@ from typing import Annotated, cast
 import typer
 
 from gossamer.cli import options, output, progress
-from gossamer.errors import PushStopped
+from gossamer.errors import FrontierUnavailable, PushStopped
 from gossamer.frontier.asker import Asker
 from gossamer.frontier.producer import Kind, Producer, checked, chunks, too_long
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -82,7 +82,11 @@ def push(
         say = progress.throttled(stack.enter_context(progress.live("pushing", source.total, sys.stderr, "bytes")))
         new = 0
         for tasks in source:
-            new += producer.push(tasks)
+            try:
+                new += producer.push(tasks)
+            except FrontierUnavailable:
+                output.write_notice(f"{source.pushed:,} tasks were pushed; the last batch may have been, too")
+                raise
             source.pushed += len(tasks)
             say(source.size, {"tasks": source.pushed})
         pushed, waiting = source.pushed, producer.waiting()

@@ -10,6 +10,7 @@ import ormsgpack
 from gossamer.errors import (
     FrontierError,
     InvalidRequest,
+    PermissionDenied,
     PolicyError,
     SnapshotError,
     TokenReused,
@@ -62,6 +63,11 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     "GSMTOKEN": (TokenReused, "{0}. Each call needs the next number."),
     "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),
     "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),
+    "GSMLISTTYPE": (PolicyError, "Pages push to a list, but {0}. Nothing was changed: name another key, or remove it."),
+    "GSMLISTRIGHT": (
+        PermissionDenied,
+        "Pages push to the list {0!r}, but this user may not RPUSH to it. Grant it; nothing was changed.",
+    ),
 }
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ormsgpack
 
 from gossamer.errors import InvalidRequest
-from gossamer.frontier import keys
+from gossamer.frontier import keys, lists
 from gossamer.frontier.ask import Verb, ask, read, text
 from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
 from gossamer.frontier.hands import Hands
@@ -40,7 +40,7 @@ SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 class Part:
     """What one partition is told in one exchange."""
 
-    __slots__ = ("add", "children", "fetched", "items", "sent", "settle", "settled_at", "sizes", "spill")
+    __slots__ = ("add", "children", "fetched", "items", "lists", "sent", "settle", "settled_at", "sizes", "spill")
 
     def __init__(self) -> None:
         self.settle: list[list[Any]] = []
@@ -48,6 +48,7 @@ class Part:
         self.fetched: list[list[Any]] = []
         self.sent: list[list[Any]] = []
         self.items: list[bytes] = []
+        self.lists: dict[str, None] = {}
         self.sizes: list[int] = []
         self.spill = 0
         self.children = Batch()
@@ -58,9 +59,11 @@ class WorkVerbs:
     """Builds and reads the worker's calls for one crawl."""
 
     def __init__(
-        self, crawl: str, partitions: int, *, payload_max: int, lease_seconds: float, send_seconds: float, strikes: int
-    ) -> None:
-        self.crawl, self.partitions = crawl, partitions
+        self, crawl: str, partitions: int, *, payload_max: int, lease_seconds: float, send_seconds: float, strikes: int,
+        slots: bool = False,
+    ) -> None:  # fmt: skip
+        """With `slots` a list may lie in another slot, out of the reach of a partition's functions."""
+        self.crawl, self.partitions, self.slots = crawl, partitions, slots
         self.lease_ms, self.send_seconds, self.strikes = round(lease_seconds * 1000), send_seconds, strikes
         self.checked = Checked(payload_max)
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
@@ -103,6 +106,8 @@ class WorkVerbs:
             parts.setdefault(lease.partition, Part()).sent.append([str(lease.id), lease.nonce])
         # Children of other partitions, and more than one call holds, go first; the page settles last.
         yield from self._ahead(token, ahead, "c", bound=False)
+        if self.slots:
+            yield from lists.ahead([page for page in settle if page.push], self._held(token))
         room = yield from self._ahead(token, producers, "a", bound=True)
         settled = [SettleOutcome.SETTLED] * len(settle)
         if self.partitions > 1:
@@ -122,6 +127,8 @@ class WorkVerbs:
                 "busy": self.partitions > 1 and self.hands.busy(token.incarnation, partition),
                 "info": ormsgpack.packb(dict(info)).hex() if info else None,
             }  # fmt: skip
+            if part.lists:
+                header["lists"] = list(part.lists)
             for entry in part.settle:
                 if len(entry) > 2:
                     entry[8] += FIRST_ITEM
@@ -142,6 +149,15 @@ class WorkVerbs:
         if room is not None:
             hints = hints._replace(room=room if hints.room is None else min(room, hints.room))
         return Answer(leases, settled, added, children, invalid, hints)
+
+    def _held(self, token: Token) -> Callable[[Sequence[Lease]], Verb[list[bool]]]:
+        """Which leases this worker has, from now on for the time of a lease."""
+
+        def held(leases: Sequence[Lease]) -> Verb[list[bool]]:
+            renewed = yield from self.renew(token.incarnation, leases)
+            return [lease is not None for lease in renewed]
+
+        return held
 
     def _alone(self, token: Token, leases: list[Lease]) -> Verb[list[Lease]]:
         """What the worker gets to hold: with a request that is to be tried alone, nothing else from any partition."""
@@ -221,18 +237,31 @@ class WorkVerbs:
                 ahead.put(target, place, entry, record, (outcomes, ordinal))
         part.settled_at.append(index)
         own = lease.lane.rpartition(".")[0]
-        if settlement[1] is Ending.DONE and not settlement.items and settlement.feedback is None and own == group:
+        push = settlement.push
+        if (
+            settlement[1] is Ending.DONE
+            and not settlement.items
+            and settlement.feedback is None
+            and own == group
+            and not push
+        ):
             part.settle.append([str(lease.id), lease.nonce])
             return
-        part.settle.append(
-            [
-                str(lease.id), lease.nonce, settlement.ending.value, self.checked.delay(settlement.delay),
-                None if settlement.priority is None else self.checked.priority(settlement.priority),
-                _clean(settlement.reason) or settlement.ending.value, _clean(settlement.detail), _feedback(settlement.feedback),
-                len(part.items), len(settlement.items), own,
-            ]
-        )  # fmt: skip
+        row: list[Any] = [
+            str(lease.id), lease.nonce, settlement.ending.value, self.checked.delay(settlement.delay),
+            None if settlement.priority is None else self.checked.priority(settlement.priority),
+            _clean(settlement.reason) or settlement.ending.value, _clean(settlement.detail), _feedback(settlement.feedback),
+            len(part.items), len(settlement.items), own,
+        ]  # fmt: skip
+        part.settle.append(row)
         part.items.extend(settlement.items)
+        if push:
+            found = lists.by_key(push)
+            row.append(len(push))
+            if not self.slots:
+                row.append([word for key, data in found.items() for word in (key, len(data))])
+                part.items.extend(datum for data in found.values() for datum in data)
+                part.lists.update(dict.fromkeys(found))
 
     def _put(
         self, parts: dict[int, Part] | None, overflow: Batches, index: int, request: Request, outcomes: list[AddOutcome],

@@ -115,18 +115,28 @@ def consumers(crawl: str, partition: int, group: str) -> str:
 
 def task_keys(source: str) -> list[str]:
     """The producer's key and the book beside it, in the same slot; PolicyError if there is no such book."""
-    opened = source.find("{")
-    closed = source.find("}", opened + 1)
-    tagged = 0 <= opened < closed - 1  # as a cluster finds hash tags: between the first { and the first } after it
-    tag = source[opened + 1 : closed] if tagged else source
-    if not tag or (not tagged and "}" in source):
-        raise PolicyError(
-            f"tasks: key {source!r} has braces that are no hash tag. Name it without braces, or with something in them."
-            if source
-            else "tasks: a key has no name. Name the list, set or sorted set that tasks are pushed to."
-        )
-    book = f"gossamer:tasks:{{{tag}}}:{source}"
+    if not source:
+        raise PolicyError("tasks: a key has no name. Name the list, set or sorted set that tasks are pushed to.")
+    book = f"gossamer:tasks:{{{_tag(source, 'tasks')}}}:{source}"
     return [source, book, book + ":d", book + ":a"]
+
+
+def list_keys(name: str) -> list[str]:
+    """A list that pages push to and the book beside it, in the same slot; PolicyError if there is no such book."""
+    return [name, f"gossamer:lists:{{{_tag(name, 'push')}}}:{name}"]
+
+
+def _tag(name: str, purpose: str) -> str:
+    """The hash tag that puts another key into the slot of this one."""
+    opened = name.find("{")
+    closed = name.find("}", opened + 1)
+    if 0 <= opened < closed - 1:  # as a cluster finds hash tags: between the first { and the first } after it
+        return name[opened + 1 : closed]
+    if "}" in name:
+        raise PolicyError(
+            f"{purpose}: key {name!r} has braces that are no hash tag. Name it without braces, or with something in them."
+        )
+    return name
 
 
 def partition_of(host: str, partitions: int) -> int:

@@ -6,6 +6,7 @@ Any client can do it with RPUSH, SADD or ZADD. This one looks at what it pushes,
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 from gossamer.errors import PolicyError
 from gossamer.frontier import keys
+from gossamer.frontier.ask import ask
 from gossamer.frontier.asker import Asker
 
 Kind = Literal["list", "set", "zset"]
@@ -38,6 +40,7 @@ class Producer:
         if score is not None and self.kind != "zset":
             raise PolicyError(f"key {key!r} is a {self.kind}, which has no priorities; only a sorted set (zset) has.")
         self._score = score or 0.0
+        self._name, self._batches = f"producer.{secrets.token_hex(8)}", 0
 
     def push(self, tasks: Iterable[bytes]) -> int:
         """Push tasks in bounded batches; how many are new (in a set or sorted set, one that waits already is not)."""
@@ -46,7 +49,10 @@ class Producer:
     def _push(self, batch: list[bytes]) -> int:
         execute, key = self._asker.connection.execute, self.key
         if self.kind == "list":
-            execute("RPUSH", key, *batch, key=key)
+            # By a name for the batch: asked again because the answer was lost, it is pushed once.
+            self._batches += 1
+            name = f"{self._name}.{self._batches}"
+            self._asker.ask([ask("push", keys.list_keys(key), {"pages": [(name, 0, len(batch))]}, *batch)])
             return len(batch)
         if self.kind == "set":
             return int(execute("SADD", key, *batch, key=key))

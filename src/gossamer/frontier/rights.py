@@ -44,6 +44,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "LRANGE": ["KEY", "0", "0"],
     "LREM": ["KEY", "0", "v"],
     "MEMORY|USAGE": ["KEY"],
+    "PEXPIRE": ["KEY2", "1"],
     "RPOP": ["KEY"],
     "RPUSH": ["KEY", "v"],
     "SADD": ["KEY", "v"],

@@ -18,11 +18,11 @@ SCHEMA = 1
 REVISION = 1
 LIBRARY = f"gossamer_{SCHEMA}"
 
-SHARED = ("prelude", "lane", "host", "queue", "seen", "lease", "adding", "task")
+SHARED = ("prelude", "lane", "host", "queue", "seen", "lists", "lease", "adding", "task")
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
     "new_round", "purge", "drop", "drop_group", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",
-    "group_open", "seen_count", "workers", "scan", "seen_scan", "restore", "restore_tasks", "clock",
+    "group_open", "seen_count", "workers", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import time
 
 from gossamer.errors import FrontierError, SchemaTooNew, SchemaTooOld
 from gossamer.frontier import keys, schema
+from gossamer.frontier.address import parse
 from gossamer.frontier.ask import Verb, ask, read
 from gossamer.frontier.control import ControlVerbs, host_table
 from gossamer.frontier.exchange import WorkVerbs
@@ -28,6 +29,7 @@ class Verbs:
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
             send_seconds=settings["GOSSAMER_SEND_SECONDS"],
             strikes=settings["GOSSAMER_POISON_STRIKES"],
+            slots=parse(settings["GOSSAMER_URL"]).kind == "cluster",
         )
         self.control = ControlVerbs(crawl, partitions, self.work.checked, settings["GOSSAMER_LEASE_SECONDS"])
         self.read = ReadVerbs(crawl, partitions)

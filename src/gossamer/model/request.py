@@ -121,7 +121,7 @@ class Settlement(NamedTuple):
     """The end of one lease together with everything its page produced; applied as a whole or not at all.
 
     `delay` (seconds) and `priority` (None: as before) serve RETRY; `reason` (a word) and `detail` (a traceback)
-    serve FAILED.
+    serve FAILED. `push` has keys and data for ordinary lists anywhere on the server, appended in this order.
     """
 
     lease: Lease
@@ -133,6 +133,7 @@ class Settlement(NamedTuple):
     priority: int | None = None
     reason: str = ""
     detail: str = ""
+    push: Sequence[tuple[str, bytes]] = ()
 
 
 class CounterOp(enum.Enum):

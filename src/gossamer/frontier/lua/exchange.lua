@@ -4,8 +4,8 @@
 -- KEYS    1: the partition's base key; every other key shares its hash tag
 -- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, settle[],
 --            fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
---            (holds leases of other partitions)}; 2: the records of the child
---            groups; 3: the records of the add groups; 4 and on: the items
+--            (holds leases of other partitions), lists[] that pages push to, or nil}; 2: the records of the child
+--            groups; 3: the records of the add groups; 4 and on: of each page its items, then its data for lists
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce, tasting (1: kept
 --            empty for a request that is to be tried alone)}, first record of each lease...}
@@ -78,6 +78,8 @@ local function exchange(keys, args)
   local kept, misuse = kept_answer(S, incarnation, sequence)
   if misuse then return misuse end
   if kept then return repeat_answer(S, kept, incarnation) end
+  local refused = h.lists and Lists.problem(h.lists)
+  if refused then return refused end
 
   S.looked, S.wake_lanes, S.incarnation, S.given_back = 0, {}, incarnation, 0
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.

@@ -117,8 +117,8 @@ function Lease.reclaim(S, strikes_max)
 end
 
 -- Ends leases. settle[i] = {id, nonce} for a page that is done and brought nothing, or {id, nonce, ending, delay ms, priority
--- or nil, reason, detail, feedback or false, items from, items count, group}; items are args[from..]. Returns one letter
--- each: s or l; and the set of those lost.
+-- or nil, reason, detail, feedback or false, items from, items count, group, data for lists (how many), lists or nil if these
+-- went ahead}; items are args[from..], then the data for lists. Returns one letter each: s or l; and the set of those lost.
 function Lease.settle(S, incarnation, settle, args, default_group)
   local n = #settle
   if n == 0 then return '', {} end
@@ -164,7 +164,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
       lost[i] = true
       local group = s[11] or default_group
       count(S, 'g|' .. group .. '|lost', 1)
-      if s[10] then count(S, 'g|' .. group .. '|refused_items', s[10]) end
+      if s[10] then count(S, 'g|' .. group .. '|refused_items', s[10] + (s[12] or 0)) end
     end
   end
   drop_leases(S, gone)
@@ -192,6 +192,7 @@ function Lease.ended(S, lane, id, v, s, args)
     if ending == 'failed' then bury(S, group, lane.name, v, id, s[6], s[7]) end
   end
   if ending == 'done' or ending == 'failed' then page_done(S, lane) end
+  if s[13] then Lists.push(s[13], args, s[9] + s[10]) end
   if s[10] > 0 then
     local key = S.b .. K.items .. group
     for i = s[9], s[9] + s[10] - 1 do call('XADD', key, '*', 'd', args[i]) end

@@ -22,6 +22,7 @@ from gossamer.testing.contract.crowd import TestCrowd
 from gossamer.testing.contract.dead import TestDeadLetters
 from gossamer.testing.contract.fence import TestFencing
 from gossamer.testing.contract.input import TestBadInput, TestBadPolicies
+from gossamer.testing.contract.lists import TestLists
 from gossamer.testing.contract.lost import TestNothingLost
 from gossamer.testing.contract.order import TestLanes, TestOrder
 from gossamer.testing.contract.page import TestAtomicPage
@@ -48,6 +49,7 @@ __all__ = [
     "TestEverySeenPolicy",
     "TestFencing",
     "TestLanes",
+    "TestLists",
     "TestNothingLost",
     "TestOrder",
     "TestPause",
