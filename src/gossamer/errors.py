@@ -65,6 +65,16 @@ class GroupOwned(GossamerError):
     """Another spider of the same name works in this crawl. Give one of them another name, or set GOSSAMER_GROUP or GOSSAMER_CRAWL."""
 
 
+class UnknownSpider(GossamerError):
+    """There is no such spider here, or it cannot be loaded. Go to its project, name it with --project, or give its file."""
+
+    exit_code = 2
+
+
+class WorkerFailed(GossamerError):
+    """A worker ended before its group was drained, and nobody had asked it to. Its log says why."""
+
+
 class FrontierError(GossamerError):
     """The frontier refused or failed a call."""
 

@@ -25,6 +25,8 @@ from gossamer.settings import BY_NAME, load
 
 NOUNS: Mapping[str, str] = {
     "demo": "gossamer.cli.demo",
+    "crawl": "gossamer.cli.crawl",
+    "work": "gossamer.cli.work",
     "doctor": "gossamer.cli.doctor",
     "export": "gossamer.cli.export",
     "exporter": "gossamer.cli.exporter",

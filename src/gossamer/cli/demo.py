@@ -1,63 +1,74 @@
-"""`gossamer demo`: a real crawl on this machine, watched live and checked at its end."""
+"""`gossamer demo`: a real fleet on this machine, watched live, struck by an accident, and checked at its end."""
 
 from __future__ import annotations
 
-import asyncio
+import os
 import signal
-import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
-from gossamer.cli import exits, options, output, progress
-from gossamer.demo import crawl as demo_crawl
-from gossamer.demo.check import Outcome, findings
+from gossamer import status
+from gossamer.cli import exits, options, output
+from gossamer.cli.crawl import command
+from gossamer.cli.watch import Watched, watch
+from gossamer.demo import forum as site
+from gossamer.demo.check import Finding, Outcome, findings
+from gossamer.demo.kill import Kill
 from gossamer.demo.stage import Stage, open_stage
+from gossamer.fleet import Account, Fleet, look
 from gossamer.frontier import codec
-from gossamer.frontier.reading import Counts, HostInfo
-from gossamer.frontier.valkey_async import AsyncValkeyFrontier
-from gossamer.model import host_of
+from gossamer.frontier.valkey import ValkeyFrontier
 
 app = options.noun()
+
+READ = 1000
 
 
 @app.command()
 def demo(
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="How many workers crawl together.")] = 3,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="How many workers crawl together.")] = 2,
     hosts: Annotated[int, typer.Option("--hosts", min=1, max=32, help="How many hosts the forum has.")] = 4,
+    boards: Annotated[
+        int, typer.Option("--boards", min=1, max=64, help="How many boards each host has; 200 pages each.")
+    ] = 4,
     data_dir: Annotated[
         Path | None,
         typer.Option("--data-dir", metavar="DIR", help="Keep the server's data here, to look at the crawl afterwards."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Crawl a small forum on this machine, start to end.
+    """Crawl a small forum on this machine with a real fleet, start to end.
 
-    Nothing to set up, nothing left behind. Starts a server of its own and a small forum with several hosts that
-    throttles, redirects, breaks and loses some of its pages; crawls it with several workers through one frontier; and
-    checks the forum's access log: every page expected was crawled, each exactly once, and no host saw more requests
-    at once than allowed. Exit code 1 if not.
+    Nothing to set up, nothing left behind. Starts a server of its own, a small forum with several hosts that throttles,
+    redirects, breaks and loses some of its pages, and Scrapy workers that crawl it together. Halfway one of them is killed
+    with -9 and another takes its place. At the end the forum's access log and the items are compared with what the
+    forum has: every page came, every item exactly once. Exit code 1 if not.
     """
     # As Ctrl-C: what was started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
-    with open_stage(demo_crawl.LAYOUT, hosts, data_dir) as stage:
+    with open_stage(site.layout(boards), hosts, data_dir) as stage:
+        pages = stage.forum.expected_pages()
         output.write_notice(
-            f"a forum on {hosts} hosts with {len(stage.forum.expected_pages()):,} pages; {workers} workers, "
-            f"at most {demo_crawl.POLITENESS.concurrency} requests at a time to each host"
+            f"a forum on {hosts} hosts with {len(pages):,} pages; {workers} Scrapy workers, "
+            f"at most {site.LIMIT} requests at a time to each host"
         )
-        outcome, seconds = asyncio.run(_crawl(stage, workers))
-    found = findings(outcome)
-    failed = [finding for finding in found if finding.ok is False]
+        crawled = _crawl(stage, workers)
+    if crawled is None:
+        raise typer.Exit(exits.INTERRUPTED)
+    found, failed = crawled.found, [finding for finding in crawled.found if finding.ok is False]
     if json:
         output.write_json(
             {
-                "ok": not failed,
-                "seconds": round(seconds, 2),
-                "pages_per_second": round(len(outcome.pages) / seconds, 1),
+                "ok": not failed and not crawled.failed,
+                "seconds": round(crawled.seconds, 2),
+                "pages_per_second": round(len(pages) / crawled.seconds, 1),
+                "workers_failed": crawled.failed,
+                "workers_replaced": crawled.replaced,
                 "checks": [finding._asdict() for finding in found],
             }
         )
@@ -65,69 +76,60 @@ def demo(
         rows = [(output.mark(f.ok), f.what, f.expected, f.found) for f in found]
         output.write_table(("", "checked", "expected", "found"), rows)
         output.write_line(
-            f"{len(outcome.pages):,} pages in {seconds:.1f} s, {len(outcome.pages) / seconds:,.0f} pages/s "
+            f"{len(pages):,} pages in {crawled.seconds:.1f} s, {len(pages) / crawled.seconds:,.0f} pages/s "
             f"({time.monotonic() - began:.1f} s with start and end)"
         )
     if stage.kept and not json:
         name = stage.settings["GOSSAMER_CRAWL"]
-        output.write_notice(f"look at it: gossamer status --url embedded:{stage.kept} --crawl {name}")
+        output.write_notice(f"look at it: gossamer status --url embedded:{data_dir} --crawl {name}")
     if failed:
         output.write_notice(f"{len(failed)} of {len(found)} checks failed: " + "; ".join(f.what for f in failed))
+    if failed or crawled.failed:
         raise typer.Exit(exits.FAILED)
 
 
-async def _crawl(stage: Stage, workers: int) -> tuple[Outcome, float]:
-    forum, group = stage.forum, demo_crawl.GROUP
-    pages = forum.expected_pages()
-    async with await AsyncValkeyFrontier.open(stage.settings, host=demo_crawl.POLITENESS) as frontier:
-        began = time.monotonic()
-        crawling = asyncio.create_task(demo_crawl.crawl(frontier, [forum.url], workers))
-        try:
-            with progress.live("crawling the forum", len(pages), sys.stderr) as show:
-                names = [host_of(url) for url in forum.urls]
-                while not crawling.done():
-                    show(*_figures(await frontier.counts(group), await frontier.hosts(names)))
-                    await asyncio.wait([crawling], timeout=show.interval)
-            await crawling
-        finally:
-            crawling.cancel()
-            await asyncio.gather(crawling, return_exceptions=True)
-        seconds = time.monotonic() - began
-        counts = await frontier.counts(group)
-        items = [str(codec.decode(data)["url"]) async for data in _items(frontier, group)]
-        arrivals = await asyncio.to_thread(forum.arrivals)
-    outcome = Outcome(
-        pages,
-        forum.expected_redirects(),
-        forum.expected_missing(),
-        arrivals,
-        counts.lanes,
-        counts.groups[0],
-        items,
-        demo_crawl.POLITENESS.concurrency,
-    )
-    return outcome, seconds
+class _Crawled(NamedTuple):
+    found: list[Finding]
+    seconds: float
+    failed: int
+    replaced: int
 
 
-def _figures(counts: Counts, hosts: list[HostInfo]) -> tuple[int, dict[str, Any]]:
-    def total(name: str) -> int:
-        return sum(getattr(lane, name) for lane in counts.lanes)
+def _crawl(stage: Stage, workers: int) -> _Crawled | None:
+    """Crawl the forum and judge it; None if it was interrupted."""
+    forum = stage.forum
+    pages, missing = forum.expected_pages(), forum.expected_missing()
+    commands = [command(site.GROUP, {"forum": forum.url}, {**stage.given, **site.SETTINGS})] * workers
+    logs = [stage.directory / f"worker-{place + 1}.log" for place in range(workers)]
+    # Settings of ours that happen to be in force here are not meant for the demo: its workers are told what they need.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+    with (
+        ValkeyFrontier.open(status.hasty(stage.settings)) as frontier,
+        Fleet(
+            commands, logs, output.write_notice, environ={**environ, **site.PROJECT}, directory=stage.directory
+        ) as fleet,
+    ):
+        kill = Kill(fleet, frontier, len(pages) // 2, output.write_notice)
+        seconds = watch(fleet, Watched(frontier, site.GROUP, Account()), total=len(pages) + len(missing), tick=kill)
+        if fleet.stopping:
+            return None
+        outcome = Outcome(
+            pages,
+            forum.expected_redirects(),
+            missing,
+            forum.arrivals(),
+            look(frontier, site.GROUP),
+            list(_items(frontier)),
+            site.LIMIT,
+            kill.held,
+        )
+        return _Crawled(findings(outcome), seconds, len(fleet.failed), fleet.restarts)
 
-    return total("done"), {
-        "queued": total("queued"),
-        "waiting": total("delayed"),
-        "leased": total("leased"),
-        "hosts": len(hosts),
-        "of them blocked": sum(host.blocked_until > host.now for host in hosts),
-        "items": sum(group.items for group in counts.groups),
-        "tried again": total("retried"),
-        "dead": sum(group.dead for group in counts.groups),
-    }
 
-
-async def _items(frontier: AsyncValkeyFrontier, group: str) -> AsyncIterator[bytes]:
+def _items(frontier: ValkeyFrontier) -> Iterator[str]:
+    """The URL of every item in the stream."""
     after = "0-0"
-    while rows := await frontier.read_items(group, 0, after, 1000):
+    while rows := frontier.read_items(site.GROUP, 0, after, READ):
         after = rows[-1][0]
         for _, data in rows:
-            yield data
+            yield str(codec.decode(data)["url"])

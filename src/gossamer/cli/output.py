@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_NUMBER = re.compile(r"(≤ )?-?[\d,]+(\.\d+)?|")
+_NUMBER = re.compile(r"([≤≥] )?-?[\d,]+(\.\d+)?|")
 _BACKSLASH = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from gossamer.cli import output
 
@@ -17,17 +17,28 @@ IDLE_STEPS, IDLE_SECONDS = 32, 0.05
 WAIT_SECONDS = 2.0
 
 
-class Show:
-    """Say how far the work is: `show(done, figures)`. `interval` is how often that is worth while."""
+class State(NamedTuple):
+    """How far the work is: of `total` units (None: nobody knows), with `left` seconds to go at this rate."""
 
-    def __init__(
-        self, draw: Callable[[int, float, float | None, Mapping[str, Any]], None], total: int | None, interval: float
-    ) -> None:
+    done: int
+    total: int | None
+    rate: float
+    left: float | None
+    figures: Mapping[str, Any]
+
+
+class Show:
+    """Say how far the work is: `show(done, figures)`, and `total` where it grows. `interval` is how often that is worth
+    while."""
+
+    def __init__(self, draw: Callable[[State], None], total: int | None, interval: float) -> None:
         self.interval = interval
         self._draw, self._total = draw, total
         self._seen: deque[tuple[float, int]] = deque()
+        self._last = State(0, total, 0.0, None, {})
 
-    def __call__(self, done: int, figures: Mapping[str, Any] | None = None) -> None:
+    def __call__(self, done: int, figures: Mapping[str, Any] | None = None, total: int | None = None) -> None:
+        self._total = self._total if total is None else total
         now = time.monotonic()
         self._seen.append((now, done))
         while now - self._seen[0][0] > RATE_SECONDS and len(self._seen) > 2:
@@ -36,13 +47,19 @@ class Show:
         span = now - then
         rate = (done - before) / span if span > 0.1 else 0.0
         left = None if self._total is None or rate <= 0 else max(0, self._total - done) / rate
-        self._draw(done, rate, left, figures or {})
+        self._last = State(done, self._total, rate, left, figures or {})
+        self._draw(self._last)
+
+    def note(self, what: str) -> None:
+        """Show the last state once more, and what keeps it from being newer."""
+        self._draw(self._last._replace(rate=0.0, left=None, figures={**self._last.figures, "not the newest": what}))
 
 
 @contextlib.contextmanager
-def live(what: str, total: int | None, stream: TextIO, unit: str = "pages") -> Iterator[Show]:
-    """Show work of `total` units (None: nobody knows) on `stream` until the block ends."""
-    if stream.isatty():
+def live(what: str, total: int | None, stream: TextIO, unit: str = "pages", *, draw: bool = True) -> Iterator[Show]:
+    """Show work of `total` units (None: nobody knows) on `stream` until the block ends; without `draw` as lines even on a
+    terminal."""
+    if draw and stream.isatty():
         yield from _bar(what, total, stream, unit)
     else:
         yield from _lines(what, total, unit)
@@ -51,11 +68,11 @@ def live(what: str, total: int | None, stream: TextIO, unit: str = "pages") -> I
 def _lines(what: str, total: int | None, unit: str) -> Iterator[Show]:
     said = time.monotonic()
 
-    def draw(done: int, rate: float, left: float | None, figures: Mapping[str, Any]) -> None:
+    def draw(now: State) -> None:
         nonlocal said
         if time.monotonic() - said >= LINE_SECONDS:
             said = time.monotonic()
-            parts = [_amount(done, total, unit), f"{rate:,.0f} {unit}/s", *_figures(figures), *_left(left)]
+            parts = [_amount(now, unit), f"{now.rate:,.0f} {unit}/s", *_figures(now.figures), *_left(now.left)]
             output.write_notice(f"{what}: " + ", ".join(parts))
 
     yield Show(draw, total, 0.5)
@@ -70,21 +87,22 @@ def _bar(what: str, total: int | None, stream: TextIO, unit: str) -> Iterator[Sh
 
     console = Console(file=stream)
 
-    def picture(done: int, rate: float, left: float | None, figures: Mapping[str, Any]) -> Table:
-        bar = ProgressBar(total=total, completed=done, width=min(60, console.width - 2), pulse=total is None)
-        first = ", ".join([_amount(done, total, unit), f"{rate:,.0f} {unit}/s", *_left(left)])
+    def picture(now: State) -> Table:
+        width = min(60, console.width - 2)
+        bar = ProgressBar(total=now.total, completed=now.done, width=width, pulse=now.total is None)
+        first = ", ".join([_amount(now, unit), f"{now.rate:,.0f} {unit}/s", *_left(now.left)])
         rows = Table.grid()
-        for row in (Text(f"{what}: {first}"), bar, Text(", ".join(_figures(figures)), style="dim")):
+        for row in (Text(f"{what}: {first}"), bar, Text(", ".join(_figures(now.figures)), style="dim")):
             rows.add_row(row)
         return rows
 
-    blank = picture(0, 0.0, None, {})
+    blank = picture(State(0, total, 0.0, None, {}))
     with Live(blank, console=console, refresh_per_second=5, transient=True) as screen:
-        yield Show(lambda *all_: screen.update(picture(*all_)), total, DRAW_SECONDS)
+        yield Show(lambda now: screen.update(picture(now)), total, DRAW_SECONDS)
 
 
-def _amount(done: int, total: int | None, unit: str) -> str:
-    return f"{done:,} {unit}" if total is None else f"{done:,} of {total:,} {unit}"
+def _amount(now: State, unit: str) -> str:
+    return f"{now.done:,} {unit}" if now.total is None else f"{now.done:,} of {now.total:,} {unit}"
 
 
 def _left(seconds: float | None) -> list[str]:
@@ -92,7 +110,8 @@ def _left(seconds: float | None) -> list[str]:
 
 
 def _figures(figures: Mapping[str, Any]) -> list[str]:
-    return [f"{value:,} {name}" for name, value in figures.items()]
+    """Numbers with what they count; a text is preceded by what it is."""
+    return [f"{name}: {value}" if isinstance(value, str) else f"{value:,} {name}" for name, value in figures.items()]
 
 
 def duration(seconds: float) -> str:

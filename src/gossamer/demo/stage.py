@@ -13,35 +13,40 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gossamer.frontier.embedded import attach
 from gossamer.settings import Settings, load
 from gossamer.testing.forum import ForumProcess, Layout
 
+LEASE_SECONDS = 5.0
+
 
 class Stage(NamedTuple):
-    """A running server (its settings) and a running forum. `kept` is the data directory that stays, if any."""
+    """A running server (its settings), its directory, and a running forum. `kept` says that the directory stays."""
 
     settings: Settings
+    directory: Path
     forum: ForumProcess
-    kept: Path | None
+    kept: bool
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that differ from the defaults, as a worker must be given them."""
+        return {name: self.settings[name] for name in self.settings.sources}
 
 
 @contextlib.contextmanager
 def open_stage(layout: Layout, hosts: int, directory: Path | None = None) -> Iterator[Stage]:
     """Server and forum, until the block ends. Without a directory, a temporary one that is removed with its server."""
     with contextlib.ExitStack() as stack:
-        place = directory
-        if place is None:
+        if directory is None:
             place = Path(tempfile.mkdtemp(prefix="gossamer-demo-"))
             stack.callback(_remove, place)
-        given = {
-            "GOSSAMER_URL": f"embedded:{place}",
-            "GOSSAMER_CRAWL": f"demo-{secrets.token_hex(3)}",
-            "GOSSAMER_PARTITIONS": 1,
-        }
-        settings = load(given if directory else {**given, "GOSSAMER_GRACE_SECONDS": 0.0}, given_as="demo")
+        else:
+            place = directory.expanduser().resolve()
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings = _settings(place, kept=directory is not None)
         with _interrupt_waits():
             # A half-started server would be nobody's: it is ours before anyone may stop us.
             attachment = attach(
@@ -54,7 +59,21 @@ def open_stage(layout: Layout, hosts: int, directory: Path | None = None) -> Ite
         forum = ForumProcess(layout, hosts=hosts)
         stack.callback(forum.close)
         forum.start()
-        yield Stage(settings, forum, directory)
+        yield Stage(settings, place, forum, directory is not None)
+
+
+def _settings(place: Path, kept: bool) -> Settings:
+    """The demo's own. Of what is in force here only the server program counts: the rest is meant for other crawls."""
+    given = {
+        "GOSSAMER_URL": f"embedded:{place}",
+        "GOSSAMER_CRAWL": f"demo-{secrets.token_hex(3)}",
+        "GOSSAMER_SERVER_BINARY": load()["GOSSAMER_SERVER_BINARY"],
+        # So that what a killed worker held goes to the others while one watches.
+        "GOSSAMER_LEASE_SECONDS": LEASE_SECONDS,
+    }
+    if not kept:
+        given["GOSSAMER_GRACE_SECONDS"] = 0.0
+    return load(given, environ={}, toml=Path(os.devnull), given_as="demo")
 
 
 @contextlib.contextmanager

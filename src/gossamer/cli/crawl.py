@@ -1,0 +1,220 @@
+"""`gossamer crawl`: a fleet on this machine, from its start until its group is drained."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gossamer import status
+from gossamer.cli import exits, options, output, spider
+from gossamer.cli.watch import Watched, watch
+from gossamer.errors import UnknownGroup
+from gossamer.fleet import Account, Fleet, look
+from gossamer.frontier.valkey import ValkeyFrontier
+
+if TYPE_CHECKING:
+    from gossamer.worker.run import Found
+
+app = options.noun()
+
+MOST_WORKERS = 8
+"""So many workers are started by default at most; each is a process with Scrapy in it."""
+LOG_MAX_BYTES = 10_000_000
+ONE_FILE = "-"
+
+
+@app.command()
+def crawl(
+    name: spider.Spider,
+    workers: Annotated[
+        int, typer.Option("-w", "--workers", metavar="N", min=0, max=256, help="How many; 0: one per core, 8 at most.")
+    ] = 0,
+    argument: spider.Arguments = None,
+    given: spider.Given = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Only finish what is left; begin no new round.")] = False,
+    project: spider.Project = None,
+    log: Annotated[
+        str,
+        typer.Option(
+            "--log", metavar="FILE", help="Where all workers log; -: standard error. Otherwise a file for each."
+        ),
+    ] = "",
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl_name: options.Crawl = None,
+) -> None:
+    """Crawl with several workers on this machine, until nothing is left.
+
+    What an earlier crawl left is finished; if it left nothing, a new round begins. Shows pages per second, the queue
+    and what is wrong while it crawls. A worker that is killed is replaced. Ctrl-C stops all of them in good order and keeps
+    what is left for --resume. Exit code 0 means that everything was crawled.
+    """
+    arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
+    spider.enter(project)
+    # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
+    from gossamer.worker.run import look_up
+
+    found = look_up(name, arguments, chosen)
+    number = workers or min(MOST_WORKERS, cores())
+    with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
+        then = begin(frontier, found.group, resume)
+        if then is None:
+            output.write_notice(f"nothing is left of {found.group}; without --resume a new round begins")
+            return
+        _warn_of_feeds(found, number)
+        logs = _logs(log, found, number)
+        commands = [
+            command(name, arguments, {**chosen, **_imposed(found, place, bool(log))}) for place in range(number)
+        ]
+        where = f"; logs in {logs[0].parent}" if logs[0] is not None and not log else ""
+        output.write_notice(f"starting {number} workers for {found.group}{where}")
+        with Fleet(commands, logs, output.write_notice) as fleet:
+            seconds = watch(fleet, Watched(frontier, found.group, then), draw=log != ONE_FILE)
+        report = _Report(fleet, found.group, look(frontier, found.group), then, seconds)
+        report.drained = report.now.exists and frontier.drained(found.group).drained
+    report.write(json)
+    again = shlex.join(["gossamer", "crawl", name, "--resume", *_words(argument, given, project, log, url, crawl_name)])
+    raise typer.Exit(report.code(again, logs))
+
+
+def begin(frontier: ValkeyFrontier, group: str, resume: bool) -> Account | None:
+    """The account of a group before it is crawled: where its last round is over, after a new one has begun. None if
+    there is nothing to do: it is over, and shall only be finished."""
+    then = look(frontier, group)
+    if not then.exists:
+        if resume:
+            raise UnknownGroup(
+                f"there is nothing of {group} to resume in crawl {frontier.crawl!r}; leave --resume out."
+            )
+        return then
+    if frontier.drained(group).drained:
+        if resume:
+            return None
+        number = frontier.new_round(group, then.round + 1)
+        output.write_notice(f"round {number} of {group} begins")
+        return then._replace(round=number)
+    output.write_notice(f"going on with round {then.round} of {group}: {then.open:,} requests are left")
+    return then
+
+
+def command(name: str, arguments: dict[str, str], settings: dict[str, Any]) -> list[str]:
+    """One worker. `-P`: what lies in the working directory must not stand in for modules of the same name."""
+    words = [sys.executable, "-P", "-m", "gossamer", "work", name]
+    for argument, value in arguments.items():
+        words += ["-a", f"{argument}={value}"]
+    for setting, value in settings.items():
+        words += ["-s", f"{setting}={value}"]
+    return words
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _imposed(found: Found, place: int, shared: bool) -> dict[str, Any]:
+    """What the workers of a fleet must agree on, and defaults that suit many workers better than one."""
+    # The round is begun here, once: a worker that is replaced at the very end must not begin another.
+    imposed: dict[str, Any] = {"GOSSAMER_ROUND": "join", "GOSSAMER_GROUP": found.group}
+    if not found.chosen("LOG_LEVEL"):
+        # Scrapy's default writes two lines and every item for each page.
+        imposed["LOG_LEVEL"] = "INFO"
+    if shared and not found.chosen("LOG_FORMAT"):
+        imposed["LOG_FORMAT"] = f"%(asctime)s worker {place + 1} [%(name)s] %(levelname)s: %(message)s"
+    return imposed
+
+
+def _warn_of_feeds(found: Found, number: int) -> None:
+    feeds = [str(uri) for uri in found.scrapy.getdict("FEEDS")]
+    if feeds and number > 1:
+        output.write_notice(
+            f"FEEDS: each of the {number} workers writes to {', '.join(feeds)} by itself. "
+            "To have the items in one place, leave FEEDS out and use `gossamer items export`."
+        )
+
+
+def _logs(log: str, found: Found, number: int) -> list[Path | None]:
+    if log:
+        return [None if log == ONE_FILE else Path(log)] * number
+    place = Path(found.ours["GOSSAMER_DATA_DIR"]).expanduser() / "log"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = [place / f"{found.group}-{worker + 1}.log" for worker in range(number)]
+    for file in files:
+        if file.exists() and file.stat().st_size > LOG_MAX_BYTES:
+            file.replace(file.with_suffix(".log.old"))
+    return list(files)
+
+
+def _words(
+    argument: list[str] | None,
+    given: list[str] | None,
+    project: Path | None,
+    log: str,
+    url: str | None,
+    crawl_name: str | None,
+) -> list[str]:
+    """The options of this command that its continuation needs as well."""
+    words = [word for value in argument or () for word in ("-a", value)]
+    words += [word for value in given or () for word in ("-s", value)]
+    named = {"--project": project, "--log": log, "--url": url, "--crawl": crawl_name}
+    return words + [word for option, value in named.items() if value for word in (option, str(value))]
+
+
+class _Report:
+    """What came of it."""
+
+    def __init__(self, fleet: Fleet, group: str, now: Account, then: Account, seconds: float) -> None:
+        self.fleet, self.group, self.seconds = fleet, group, seconds
+        self.now, self.did = now, now.since(then)
+        self.drained = False
+
+    def write(self, json: bool) -> None:
+        did, rate = self.did, self.did.pages / max(self.seconds, 0.001)
+        if json:
+            output.write_json(
+                {
+                    "group": self.group,
+                    "round": did.round,
+                    "drained": self.drained,
+                    "seconds": round(self.seconds, 2),
+                    "pages_per_second": round(rate, 1),
+                    "pages": did.pages,
+                    "failed": did.failed,
+                    "replaced": did.replaced,
+                    "duplicates": did.duplicates,
+                    "expired": did.expired,
+                    "items": did.items,
+                    "dead": did.dead,
+                    "left": did.open,
+                    "workers": [
+                        {"worker": w.number, "code": w.code, "restarts": w.restarts, "log": w.log and str(w.log)}
+                        for w in self.fleet.workers
+                    ],
+                }
+            )
+            return
+        columns = ("group", "round", "pages", "failed", "redirected or retried", "duplicates", "items", "dead", "left")
+        numbers = (did.pages, did.failed, did.replaced, did.duplicates, did.items, did.dead, did.open)
+        output.write_table(columns, [(self.group, did.round, *(f"{number:,}" for number in numbers))])
+        output.write_line(f"{did.pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s")
+
+    def code(self, again: str, logs: list[Path | None]) -> int:
+        """The exit code, with a line that says what it means unless all is well."""
+        fleet = self.fleet
+        if fleet.stopping:
+            output.write_notice(f"stopped; {again} goes on")
+            return exits.INTERRUPTED
+        if fleet.failed:
+            where = ", ".join(dict.fromkeys(str(worker.log) for worker in fleet.failed if worker.log is not None))
+            failed = f"{len(fleet.failed)} of {len(fleet.workers)} workers failed"
+            output.write_notice(failed + (f"; see {where}" if where else ""))
+        elif not self.drained:
+            output.write_notice("the workers have ended, but their group is not drained")
+        if not self.drained:
+            output.write_notice(f"{again} goes on")
+        return exits.OK if self.drained and not fleet.failed else exits.FAILED

@@ -1,0 +1,52 @@
+"""How a spider is named on the command line, with its arguments and settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Spider = Annotated[
+    str,
+    typer.Argument(metavar="SPIDER", help="A spider's name in the Scrapy project here, or a file with one: spider.py."),
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Option("-a", "--argument", metavar="NAME=VALUE", help="An argument for the spider; may be given again."),
+]
+Given = Annotated[
+    list[str] | None,
+    typer.Option("-s", "--set", metavar="NAME=VALUE", help="A setting of Scrapy or Gossamer; may be given again."),
+]
+Project = Annotated[
+    Path | None,
+    typer.Option("--project", metavar="DIR", help="The directory of the Scrapy project, instead of this one."),
+]
+
+
+def pairs(words: Sequence[str] | None, option: str) -> dict[str, str]:
+    """`NAME=VALUE` words as a mapping; the last of a name counts."""
+    found: dict[str, str] = {}
+    for word in words or ():
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{word!r} after {option} is not of the form NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def settings(words: Sequence[str] | None, url: str | None, crawl: str | None, **more: Any) -> dict[str, Any]:
+    """What was given after `-s`, and what other options say in its place."""
+    named = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl, **more}
+    return {**pairs(words, "-s"), **{name: value for name, value in named.items() if value}}
+
+
+def enter(project: Path | None) -> None:
+    """Go on as if started there: its `gossamer.toml` and the embedded server's data are there too."""
+    if project is not None:
+        if not project.is_dir():
+            raise typer.BadParameter(f"--project {project} is not a directory")
+        os.chdir(project)

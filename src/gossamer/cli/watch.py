@@ -1,0 +1,69 @@
+"""A local fleet at work, as people see it: live figures from the frontier until its last worker has ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gossamer import status
+from gossamer.cli import output, progress
+from gossamer.errors import FrontierError
+from gossamer.fleet import Account, Fleet, look, obeying
+from gossamer.frontier.valkey import ValkeyFrontier
+
+
+class Watched(NamedTuple):
+    """A group that a fleet works on; `then` is its account before the fleet began."""
+
+    frontier: ValkeyFrontier
+    group: str
+    then: Account
+
+
+def watch(
+    fleet: Fleet,
+    watched: Watched,
+    *,
+    total: int | None = None,
+    draw: bool = True,
+    tick: Callable[[Account], None] = lambda now: None,
+) -> float:
+    """Start the fleet and show how far it is, until it has ended. `total` is the number of pages if it is known; otherwise it is
+    what is known so far. Ctrl-C and SIGTERM stop the fleet, a second one at once. `tick` is called with each account.
+
+    Answers the seconds from the first request until the end."""
+    said, began = False, time.monotonic()
+    first: float | None = None
+    with progress.live(f"crawling {watched.group}", total, sys.stderr, draw=draw) as show, obeying(fleet):
+        fleet.start()
+        while fleet.running:
+            fleet.wait(show.interval)
+            if fleet.stopping and not said:
+                said = True
+                output.write_notice("stopping: pages in progress are finished; once more kills the workers")
+            try:
+                now = look(watched.frontier, watched.group).since(watched.then)
+                blocked = len(status.blocked_hosts(watched.frontier))
+            except FrontierError as error:
+                # The workers wait for it too, and nothing is lost; the figures stay as they were.
+                show.note(str(error))
+                continue
+            if now.pages or now.open:
+                first = first or time.monotonic()
+                tick(now)
+                show(now.pages, _figures(now, blocked), None if total is not None else now.pages + now.open)
+    return time.monotonic() - (first or began)
+
+
+def _figures(now: Account, blocked: int) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "queued": now.queued + now.waiting,
+        "in progress": now.leased,
+        "hosts": now.hosts,
+        "of them blocked": blocked,
+        "items": now.items,
+        "dead letters": now.dead,
+    }
+    return {**figures, "paused": now.paused} if now.paused else figures

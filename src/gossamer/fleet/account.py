@@ -1,0 +1,78 @@
+"""How far a group is, in the few numbers that people watch. Read from the frontier at a cost that does not grow with it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gossamer.frontier import keys
+from gossamer.frontier.reading import Counts
+from gossamer.frontier.valkey import ValkeyFrontier
+
+
+class Account(NamedTuple):
+    """A group now: `queued`, `waiting` (until a time) and `leased` requests, `hosts` that are asked or made to wait, `tasks`
+    of producers; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a redirect,
+    another try), tries that ran out (`expired`) or were known already (`duplicates`), dead letters and `items`."""
+
+    round: int = 0
+    queued: int = 0
+    waiting: int = 0
+    leased: int = 0
+    hosts: int = 0
+    pages: int = 0
+    failed: int = 0
+    replaced: int = 0
+    expired: int = 0
+    duplicates: int = 0
+    dead: int = 0
+    items: int = 0
+    items_kept: int = 0
+    paused: str = ""
+    exists: bool = False
+
+    @property
+    def open(self) -> int:
+        """Requests that are known and not yet done."""
+        return self.queued + self.waiting + self.leased
+
+    def since(self, then: Account) -> Account:
+        """The same with only what happened after `then`."""
+        grown = ("pages", "failed", "replaced", "expired", "duplicates", "items")
+        return self._replace(**{name: getattr(self, name) - getattr(then, name) for name in grown})
+
+
+def look(frontier: ValkeyFrontier, group: str) -> Account:
+    """The account of a group; one that does not exist has an empty one."""
+    hosts = 0
+    for partition in range(frontier.partitions):
+        key = keys.base(frontier.crawl, partition) + keys.SUFFIXES["hosts"]
+        hosts += int(frontier.connection.execute("HLEN", key, key=key))
+    return account(frontier.counts(group), group, hosts)
+
+
+def account(counts: Counts, group: str, hosts: int = 0) -> Account:
+    row = next((row for row in counts.groups if row.group == group), None)
+    if row is None:
+        return Account()
+    lanes = [lane for lane in counts.lanes if lane.lane.rpartition(".")[0] == group]
+
+    def total(*names: str) -> int:
+        return sum(getattr(lane, name) for lane in lanes for name in names)
+
+    return Account(
+        round=row.round,
+        queued=total("queued"),
+        waiting=total("delayed"),
+        leased=total("leased"),
+        hosts=hosts,
+        pages=total("done", "failed"),
+        failed=total("failed"),
+        replaced=total("replaced"),
+        expired=total("expired"),
+        duplicates=total("duplicates"),
+        dead=row.dead,
+        items=row.items,
+        items_kept=row.items_waiting,
+        paused=row.paused or counts.paused,
+        exists=True,
+    )

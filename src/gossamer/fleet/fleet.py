@@ -1,0 +1,202 @@
+"""The supervisor: so many workers, each a process, watched until all have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from gossamer.fleet.child import start
+
+RESTARTS = 5
+"""So often in a row a worker that was killed is replaced."""
+STEADY_SECONDS = 60.0
+"""A worker that ran for so long was well; deaths before it no longer count."""
+LAST_BYTES = 8192
+
+
+class Worker:
+    """One place in the fleet: the process that fills it now, and what became of it. `code` is None while it runs; afterwards
+    the exit code, negative for the signal that killed it for good. `restarts` counts its replacements."""
+
+    def __init__(self, number: int, command: Sequence[str], log: Path | None) -> None:
+        self.number, self.command, self.log = number, command, log
+        self.process: subprocess.Popen[bytes] | None = None
+        self.code: int | None = None
+        self.restarts = 0
+        self._since = 0.0
+        self._deaths = 0
+        self._log_from = 0
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.code is None
+
+    @property
+    def pid(self) -> int:
+        """Of the process that fills the place now; 0 if none ever did."""
+        return self.process.pid if self.process is not None else 0
+
+    def launch(self, environ: Mapping[str, str] | None, directory: Path | None) -> subprocess.Popen[bytes]:
+        self._log_from = self.log.stat().st_size if self.log is not None and self.log.exists() else 0
+        self.process = start(self.command, self.log, environ, directory)
+        self._since = time.monotonic()
+        return self.process
+
+    def may_restart(self, most: int) -> bool:
+        """Whether to fill the place again after a death, which is counted."""
+        if time.monotonic() - self._since >= STEADY_SECONDS:
+            self._deaths = 0
+        self._deaths += 1
+        return self._deaths <= most
+
+    def send(self, number: int) -> None:
+        """Signal its process, if it runs."""
+        if self.running and self.process is not None:
+            self.process.send_signal(number)
+
+    def last_words(self) -> str:
+        """The last line that its process logged; "" if there is none, or no log of its own."""
+        if self.log is None:
+            return ""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(self._log_from, self.log.stat().st_size - LAST_BYTES))
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+class Fleet:
+    """Starts a worker per command and looks after them. One that is killed by a signal is replaced, at most `restarts` times
+    in a row; one that ends by itself, with whatever code, is not. `notice` is told what people should know.
+
+    Leaving the `with` block kills and reaps what still runs. To be used by one thread, which must outlive the workers.
+    """
+
+    def __init__(
+        self,
+        commands: Sequence[Sequence[str]],
+        logs: Sequence[Path | None],
+        notice: Callable[[str], None],
+        *,
+        restarts: int = RESTARTS,
+        environ: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        self.workers = [
+            Worker(place + 1, command, log) for place, (command, log) in enumerate(zip(commands, logs, strict=True))
+        ]
+        self.stopping = 0
+        """The signal that ended the fleet's work; 0 while it goes on."""
+        self._notice, self._most, self._environ, self._directory = notice, restarts, environ, directory
+        # What happened, from the threads that wait for the processes; None wakes whoever waits.
+        self._events: queue.SimpleQueue[tuple[Worker, int] | None] = queue.SimpleQueue()
+
+    @property
+    def running(self) -> list[Worker]:
+        return [worker for worker in self.workers if worker.running]
+
+    @property
+    def failed(self) -> list[Worker]:
+        """Those that ended badly by themselves: an error, or killed once too often."""
+        return [] if self.stopping else [worker for worker in self.workers if worker.code]
+
+    @property
+    def restarts(self) -> int:
+        return sum(worker.restarts for worker in self.workers)
+
+    def start(self) -> None:
+        for worker in self.workers:
+            self._launch(worker)
+
+    def wait(self, seconds: float) -> None:
+        """Until something happens, `seconds` at most; then look after what happened."""
+        try:
+            event = self._events.get(timeout=seconds)
+            while True:
+                if event is not None:
+                    self._ended(*event)
+                event = self._events.get_nowait()
+        except queue.Empty:
+            return
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Ask all to end: they finish what is in progress and give back what was not begun. The second time they are
+        killed; what they held goes to others when its leases run out."""
+        again, self.stopping = bool(self.stopping), self.stopping or number
+        for worker in self.workers:
+            worker.send(signal.SIGKILL if again else signal.SIGTERM)
+        self._events.put(None)
+
+    def _launch(self, worker: Worker) -> None:
+        process = worker.launch(self._environ, self._directory)
+        name = f"gossamer-worker-{worker.number}"
+        threading.Thread(target=lambda: self._events.put((worker, process.wait())), name=name, daemon=True).start()
+        if self.stopping:
+            # Asked to stop while it was being started.
+            worker.send(signal.SIGTERM)
+
+    def _ended(self, worker: Worker, code: int) -> None:
+        if code >= 0 or self.stopping:
+            worker.code = code
+            if code > 0 and not self.stopping:
+                said = worker.last_words()
+                self._notice(f"worker {worker.number} ended with exit code {code}" + (f": {said}" if said else ""))
+            return
+        how = f"worker {worker.number} was killed by {_name(-code)}"
+        if worker.may_restart(self._most):
+            worker.restarts += 1
+            self._notice(f"{how}; another takes its place")
+            self._launch(worker)
+        else:
+            worker.code = code
+            self._notice(f"{how}, {self._most + 1} times in a row; its place stays empty")
+
+    def close(self) -> None:
+        """Kill what runs and wait until it has gone."""
+        for worker in self.workers:
+            worker.send(signal.SIGKILL)
+        for worker in self.workers:
+            if worker.process is not None:
+                code = worker.process.wait()
+                worker.code = code if worker.code is None else worker.code
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def obeying(fleet: Fleet) -> Iterator[None]:
+    """Inside the block Ctrl-C, SIGTERM and SIGHUP stop the fleet in good order, a second one by force."""
+
+    def obey(number: int, _: FrameType | None) -> None:
+        fleet.stop(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, obey) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, old in zip(numbers, before, strict=True):
+            signal.signal(number, old)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
