@@ -35,12 +35,15 @@ class Carrier:
         self._names: dict[Any, str] = {}
         self._classes: dict[str, type[Request]] = {}
         self._full = {name: f"{group}.{name}" for name in lanes}
+        # A request without a callback goes to the spider's parse.
+        self._default = getattr(getattr(spider, "parse", None), ATTRIBUTE, MAIN)
 
     def lane_of(self, request: Request) -> str:
         """The full name of the request's lane."""
         name = request.meta.get(META)
         if name is None:
-            name = getattr(request.callback, ATTRIBUTE, MAIN)
+            callback = request.callback
+            name = self._default if callback is None else getattr(callback, ATTRIBUTE, MAIN)
         full = self._full.get(name) if isinstance(name, str) else None
         if full is not None:
             return full
