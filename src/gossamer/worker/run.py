@@ -18,9 +18,11 @@ from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.spider import iter_spider_classes
+from twisted.internet.defer import Deferred
 
 from gossamer import errors
 from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFailed
+from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT, load
 from gossamer.settings import Settings as Ours
@@ -79,17 +81,20 @@ def look_up(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any])
 
 
 def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> Ended:
-    """Crawl with it until its group is drained, or until it is stopped. `WorkerFailed` if it ended for any other reason."""
+    """Crawl with it until its group is drained, or until it is stopped. `WorkerFailed` if it ended for any other reason, an
+    error of the frontier if it cannot be reached."""
     found = look_up(spider, arguments, given)
+    # Said here it is one line; once Scrapy has begun, it is many.
+    connect(found.ours).close()
     settings = _settings(spider, given)
     _join_in(settings)
     process = _process_for(settings)
     crawler = process.create_crawler(found.kind)
     _join_in(crawler.settings)
     notes = _Notes(crawler)
-    process.crawl(crawler, **arguments)
+    notes.follow(process.crawl(crawler, **arguments))
     process.start()
-    return notes.ended(process.bootstrap_failed)
+    return notes.ended()
 
 
 class _Notes:
@@ -98,20 +103,35 @@ class _Notes:
     def __init__(self, crawler: Crawler) -> None:
         self.reason: str | None = None
         self.signal = 0
+        self.error: BaseException | None = None
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
 
-    def ended(self, failed: bool) -> Ended:
+    def follow(self, crawl: Any) -> None:
+        """Note the error that a crawl ends with; `crawl` is a Deferred or a Task, as the process has it."""
+        if isinstance(crawl, Deferred):
+            crawl.addErrback(lambda failure: self._broke(failure.value))
+        else:
+            crawl.add_done_callback(lambda task: None if task.cancelled() else self._broke(task.exception()))
+
+    def ended(self) -> Ended:
         if self.reason in GOOD or self.signal:
             return Ended(self.reason or "killed", self.signal)
-        if self.reason is None or failed:
-            raise WorkerFailed("The spider could not be started; its log says why.")
+        if self.error is not None:
+            raise WorkerFailed(f"The spider could not be run: {type(self.error).__name__}: {self.error}.")
+        if self.reason is None:
+            raise WorkerFailed("The spider was not opened; its log says why.")
         kind = getattr(errors, self.reason, None)
         if isinstance(kind, type) and issubclass(kind, GossamerError):
             raise WorkerFailed(f"The worker ended with {self.reason}; its log says more.")
         raise WorkerFailed(
             f"The spider was closed before its group was drained: {self.reason}. What is left stays in the frontier."
         )
+
+    def _broke(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.error = error
+            logger.error("The spider could not be run.", exc_info=error)
 
     def _closed(self, reason: str) -> None:
         self.reason = reason
@@ -134,10 +154,10 @@ class _Notes:
 def _settings(spider: str, given: Mapping[str, Any]) -> Settings:
     try:
         settings = get_project_settings()
-    except ImportError as error:
+    except Exception as error:
         raise SettingError(
-            f"The project's settings cannot be imported: {error}. Correct scrapy.cfg or the module."
-        ) from None
+            f"The project's settings cannot be imported: {_said(error)}. Correct scrapy.cfg or the module."
+        ) from error
     if _is_file(spider):
         # The project's other spiders are not asked for; what is wrong with them does not matter.
         settings.set("SPIDER_LOADER_WARN_ONLY", True, "command")
@@ -152,7 +172,8 @@ def _join_in(settings: Settings) -> None:
         priority = max(settings.getpriority("ADDONS") or 0, SETTINGS_PRIORITIES["addon"])
         settings.set("ADDONS", {**table, ADDON: PLACE}, priority)
     scheduler = settings["SCHEDULER"]
-    if scheduler != DEFAULT_SCHEDULER and not issubclass(load_object(scheduler), Scheduler):
+    # Not `issubclass`: Scrapy's own answers for whatever has the methods of a scheduler.
+    if scheduler != DEFAULT_SCHEDULER and Scheduler not in load_object(scheduler).__mro__:
         raise SettingError(f"SCHEDULER is {scheduler}, which is not on the frontier. Leave SCHEDULER unset.")
 
 
@@ -178,8 +199,8 @@ def _from_file(path: Path) -> type[Spider]:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         module = import_module(path.stem)
-    except ImportError as error:
-        raise UnknownSpider(f"{path} cannot be imported: {error}.") from error
+    except Exception as error:
+        raise UnknownSpider(f"{path} cannot be imported: {_said(error)}. GOSSAMER_TRACEBACK=1 shows where.") from error
     finally:
         sys.path.pop(0)
     kinds = list(iter_spider_classes(module))
@@ -189,7 +210,12 @@ def _from_file(path: Path) -> type[Spider]:
 
 
 def _from_project(name: str, settings: Settings) -> type[Spider]:
-    loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings.frozencopy())
+    try:
+        loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings.frozencopy())
+    except Exception as error:
+        raise UnknownSpider(
+            f"the project's spiders cannot be imported: {_said(error)}. GOSSAMER_TRACEBACK=1 shows where."
+        ) from error
     try:
         kind: type[Spider] = loader.load(name)
     except KeyError:
@@ -201,3 +227,7 @@ def _from_project(name: str, settings: Settings) -> type[Spider]:
             "--project, or give the file of a spider: spider.py."
         ) from None
     return kind
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
