@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gossamer.courier.held import Held, Hold
+from gossamer.courier.held import Held, Hold, identity
 from gossamer.courier.known import Known
 from gossamer.courier.link import Link, Timer
 from gossamer.courier.tally import Tally
@@ -37,8 +37,8 @@ from gossamer.model import (
 
 logger = logging.getLogger(__name__)
 
-SPACING = 0.01
-"""Seconds from one exchange to the next at least."""
+SPACING, EASY_SPACING = 0.01, 0.03
+"""Seconds from one exchange to the next at least: where the engine waits for requests, and where it has some."""
 LINGER = 0.1
 """Seconds that a settlement may wait for company while the engine has enough to do."""
 COUNTERS_LINGER = 2.0
@@ -234,7 +234,7 @@ class Courier:
     def _due(self) -> float | None:
         """When the next exchange should go out; None: when something happens."""
         now = self.link.now()
-        soonest = self._last + SPACING
+        soonest = self._last + (EASY_SPACING if self.inbox else SPACING)
         if self._closing is not None:
             # The last word: also when there is nothing but counters.
             return soonest if self._anything() or self.tally else None
@@ -291,7 +291,10 @@ class Courier:
         }
         if self._info is not None:
             told["info"], self._info = self._info, None
-        self._call = _Call(self.token, self._settle, add, told, want)
+        settle = self._settle
+        if settle:
+            told["fetched"], told["sent"] = _joined(settle, self._fetched, self._sent)
+        self._call = _Call(self.token, settle, add, told, want)
         self._settle, self._fetched, self._sent = [], [], []
         self._say()
 
@@ -479,6 +482,24 @@ class Courier:
                     self.waiting,
                 )
             done()
+
+
+def _joined(
+    settle: list[tuple[Settlement, Any]], fetched: list[Fetched], sent: list[Lease]
+) -> tuple[list[Fetched], list[Lease]]:
+    """What is still to be said of leases beside their settlements, which say the rest with them: to settle a page is to say
+    that it was sent and answered."""
+    places = {identity(settlement.lease): place for place, (settlement, _) in enumerate(settle)}
+    arrivals = []
+    for arrival in fetched:
+        place = places.get(identity(arrival.lease))
+        if place is None:
+            arrivals.append(arrival)
+        elif arrival.feedback is not None:
+            settlement, page = settle[place]
+            settle[place] = (settlement._replace(feedback=arrival.feedback), page)
+    known = places.keys() | {identity(arrival.lease) for arrival in arrivals}
+    return arrivals, [lease for lease in sent if identity(lease) not in known]
 
 
 def _seconds(ready_in: float | None) -> float:
