@@ -14,8 +14,10 @@ from bench.site import Visit
 from gossamer.testing.servers import Server
 
 WORKERS = 4
-SLACK = 0.75
-"""Seconds that a loaded machine may hold up a request on its way to the site, so that the next one seems too close to it."""
+SEND = 0.5
+"""Seconds that a worker may keep a request before it sends it; later, it gives it back."""
+SLACK = SEND + 0.5
+"""Seconds that a request may be held up on its way to the site, so that the next one seems too close to it."""
 
 
 def by_host(visits: Sequence[Visit], hosts: int) -> list[list[Visit]]:
@@ -39,6 +41,7 @@ def test_four_workers_keep_the_delay_between_requests_to_a_host(valkey_server: S
     delay, shape = 0.25, Shape("flat", 61, hosts=3)
     polite = {"DOWNLOAD_DELAY": delay, "RANDOMIZE_DOWNLOAD_DELAY": False}
     with Fleet(shape, valkey_server.url, crawl_name, hold=True, delay=0.0, more=polite) as fleet:
+        fleet.environ["GOSSAMER_SEND_SECONDS"] = str(SEND)
         workers = fleet.together(WORKERS)
         assert fleet.end(workers, 300) == ["drained"] * WORKERS
         fleet.check()
@@ -70,6 +73,6 @@ def test_a_fleet_without_manners_would_be_noticed() -> None:
     four = [Visit(place * 0.25 / WORKERS, place, 0, 1, "x") for place in range(40)]
     with pytest.raises(AssertionError, match="requests in"):
         check_spacing(four, 0.25)
-    double = [Visit(place * 0.25 / 2, place, 0, 1, "x") for place in range(20)]
+    double = [Visit(place * 0.25 / 2, place, 0, 1, "x") for place in range(25)]
     with pytest.raises(AssertionError, match="requests in"):
         check_spacing(double, 0.25)
