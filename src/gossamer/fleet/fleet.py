@@ -63,7 +63,7 @@ class Worker:
             self.process.send_signal(number)
 
     def last_words(self) -> str:
-        """The last line that its process logged; "" if there is none, or no log of its own."""
+        """The last error line of its process, or else its last line; "" if there is none, or no log of its own."""
         if self.log is None:
             return ""
         try:
@@ -72,7 +72,9 @@ class Worker:
                 lines = file.read().decode("utf-8", "replace").splitlines()
         except OSError:
             return ""
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        # What was printed by a spider may come after the error that ended it.
+        said = [line.strip() for line in lines if line.strip()]
+        return next((line for line in reversed(said) if line.startswith("error: ")), said[-1] if said else "")
 
 
 class Fleet:
