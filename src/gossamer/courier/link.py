@@ -68,7 +68,7 @@ class AsyncLink:
     def call(self, verb: str, done: Done, /, *args: Any, **kwargs: Any) -> None:
         self._spawn(getattr(self._frontier, verb), done, *args, **kwargs)
 
-    def _spawn(self, verb: Callable[..., Any], done: Done, *args: Any, **kwargs: Any) -> None:
+    def _spawn(self, verb: Callable[..., Any], done: Done, /, *args: Any, **kwargs: Any) -> None:
         task = self._loop.create_task(self._run(verb, done, args, kwargs))
         # The loop itself holds tasks only weakly.
         self._tasks.add(task)
@@ -120,7 +120,7 @@ class ThreadLink:
         self._thread: threading.Thread | None = None
 
     def open(self, done: Done) -> None:
-        # Not a daemon: what was told before the end must be said. `close` ends it.
+        # A daemon: a server that does not answer must not keep the process from ending. Who ends it well says so first.
         self._thread = threading.Thread(target=self._work, args=(done,), name="gossamer-courier", daemon=True)
         self._thread.start()
 

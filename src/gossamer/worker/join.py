@@ -66,13 +66,14 @@ class Join:
         group = group_name(settings["GOSSAMER_GROUP"] or spider.name)
         lanes = declared(spider, seen_policy(settings), main_order(crawler.settings))
         host = host_policy(crawler.settings, spider)
+        hosts = host_policies(crawler.settings, host)
         tasks = task_keys(spider)
         forever = getattr(spider, "mode", "drained") == "forever"
         if settings.source("GOSSAMER_MODE") != DEFAULT:
             forever = settings["GOSSAMER_MODE"] == "forever"
         policy = GroupPolicy(
-            delay=host.delay,
-            concurrency=host.concurrency,
+            delay=min(one.delay for one in (host, *hosts.values())),
+            concurrency=loosest(one.concurrency for one in (host, *hosts.values())),
             start=True,
             tasks=tasks,
             max_items=settings["GOSSAMER_ITEMS_MAX"],
@@ -86,7 +87,7 @@ class Join:
             lanes,
             policy,
             host,
-            host_policies(crawler.settings, host),
+            hosts,
             selection(group, settings, spider),
             tasks,
             number_by(crawler.request_fingerprinter, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"]),
@@ -204,6 +205,12 @@ def host_policies(settings: BaseSettings, default: HostPolicy) -> dict[str, Host
         )
         for name, slot in settings.getdict("DOWNLOAD_SLOTS").items()
     }
+
+
+def loosest(limits: Iterable[int]) -> int:
+    """The largest, where 0 is no limit: a group must not be stricter than the project is with any of its hosts."""
+    every = list(limits)
+    return 0 if 0 in every else max(every)
 
 
 def selection(group: str, settings: Settings, spider: Spider) -> Selection:
