@@ -13,6 +13,8 @@ from tests.worker.spiders.orderings import BEACON, SLOW, Orderings
 
 from gossamer.testing.servers import Server
 
+pytestmark = pytest.mark.timeout(300)
+
 NO_WAIT = {"Retry-After": "0"}
 ENDINGS = {
     "/plain": ("done", "", 2, 1),

@@ -17,6 +17,16 @@ from gossamer.worker.lanes import ATTRIBUTE, MAIN, META
 
 SLOT = "download_slot"
 CLASS = "class"
+CARRIED = "gossamer:items"
+"""The address of what is no request: it brings items into the stream."""
+
+
+class Carried(Exception):
+    """A lease that brings items instead of a request."""
+
+    def __init__(self, items: list[bytes]) -> None:
+        super().__init__("items")
+        self.items = items
 
 
 class Carrier:
@@ -118,9 +128,17 @@ class Carrier:
             "Use a method, and cb_kwargs for what it needs."
         )
 
+    def carry(self, item: bytes, key: str) -> Asked:
+        """A request that brings an item: it asks no host, so it need not wait for any."""
+        payload = codec.encode_request({"url": CARRIED, "items": [item]})
+        return Asked(0, f"-{key}", self._full[MAIN], payload, 0, True)
+
     def decode(self, lease: Lease) -> Request:
-        """The request of a lease; DecodingError or UnknownCallback where this worker cannot make it."""
+        """The request of a lease; DecodingError or UnknownCallback where this worker cannot make it, Carried where it is
+        none."""
         fields = codec.decode_request(lease.payload)
+        if fields.get("url") == CARRIED:
+            raise Carried(fields.get("items", []))
         fields["callback"] = self._method(fields["callback"], "callback")
         fields["errback"] = self._method(fields["errback"], "errback")
         kind = self._class(fields.pop(CLASS, None))

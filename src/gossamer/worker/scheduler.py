@@ -42,10 +42,10 @@ from gossamer.worker import early, hooks, robots, tuning
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
 from gossamer.worker.metric import Metrics
-from gossamer.worker.page import Page, feedback_of
+from gossamer.worker.page import Page, feedback_of, trace
 from gossamer.worker.quiet import quiet
 from gossamer.worker.reactor import Promise, link_for
-from gossamer.worker.request import Carrier
+from gossamer.worker.request import Carried, Carrier
 from gossamer.worker.starting import Start
 from gossamer.worker.stats import Fleet, numbers
 from gossamer.worker.urls import short_cut
@@ -77,7 +77,7 @@ class Scheduler(BaseScheduler):
         self._logged_duplicates = False
         self._paused = ""
         self._closing = False
-        self._loose: list[bytes] = []
+        self._carrying = 0
         self._latency = Metrics(crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
 
     @classmethod
@@ -128,7 +128,8 @@ class Scheduler(BaseScheduler):
         self.courier.begin()
         for key in join.tasks:
             self._begin_intake(key)
-        self.link.later(TELL, self._look_after)
+        self._pace = min(TELL, join.settings["GOSSAMER_LEASE_SECONDS"] / 3)
+        self.link.later(self._pace, self._look_after)
 
     async def _join(self) -> None:
         join = self.join
@@ -188,6 +189,7 @@ class Scheduler(BaseScheduler):
         connect(self._on_idle, signals.spider_idle)
         connect(self._on_response, signals.response_downloaded)
         connect(self._on_item, signals.item_scraped)
+        connect(self._on_item_dropped, signals.item_dropped)
         connect(self._on_item_error, signals.item_error)
         connect(self._on_closed, signals.spider_closed)
 
@@ -224,6 +226,9 @@ class Scheduler(BaseScheduler):
         while (lease := self.courier.take()) is not None:
             try:
                 request = self.carrier.decode(lease)
+            except Carried as carried:
+                self.courier.settle(Settlement(lease, Ending.REPLACED, items=carried.items), None)
+                continue
             except GossamerError as error:
                 self._unreadable(lease, error)
                 continue
@@ -290,6 +295,11 @@ class Scheduler(BaseScheduler):
             intake.stop(stopped.keep)
             self.link.later(self.join.settings["GOSSAMER_CLOSE_SECONDS"], stopped.keep)
             await stopped
+        if self._carrying and not self.courier.away:
+            carried = Promise()
+            self.adder.below(0, carried.keep)
+            self.link.later(self.join.settings["GOSSAMER_CLOSE_SECONDS"], carried.keep)
+            await carried
         await self.start.give_back()
         self.courier.tell(self._info())
         finished = Promise()
@@ -365,8 +375,6 @@ class Scheduler(BaseScheduler):
             return
         if page.outcome is not None:
             self._parents.pop(id(page.outcome), None)
-        if self._loose:
-            page.items[:0], self._loose = self._loose, []
         settings = self.join.settings
         self.courier.settle(
             page.settlement(settings["GOSSAMER_FAILURES"], settings["GOSSAMER_FAILURE_TRIES"], self.join.gave_up(page)),
@@ -378,24 +386,31 @@ class Scheduler(BaseScheduler):
         return None if response is None else self._parents.get(id(response))
 
     def _on_item(self, item: Any, response: Any) -> None:
-        if not self.join.streams:
-            return
+        page = self.page_of(response)
+        data = self._encode_item(item) if self.join.streams else None
+        if page is None:
+            self.start.item(data)
+        elif data is not None:
+            page.items.append(data)
+
+    def _encode_item(self, item: Any) -> bytes | None:
         try:
-            data = self.join.encode_item(item)
+            return self.join.encode_item(item)
         except InvalidRequest as error:
             self._count("gossamer/items_refused")
             logger.error("An item was not put into the stream: %s", error)
-            return
-        page = self.page_of(response)
-        if page is None:
-            self._loose.append(data)
-        else:
-            page.items.append(data)
+            return None
+
+    def _on_item_dropped(self, response: Any) -> None:
+        if self.page_of(response) is None:
+            self.start.item(None)
 
     def _on_item_error(self, response: Any, failure: Failure) -> None:
         page = self.page_of(response)
         if page is not None:
             page.failed("pipeline", failure)
+        else:
+            deferred_from_coro(self.start.item_failed(trace(failure)))
 
     # What the courier says.
 
@@ -431,6 +446,9 @@ class Scheduler(BaseScheduler):
             self.added(request, answer, "")
 
     def added(self, ticket: Any, outcome: AddOutcome, reason: str) -> None:
+        if ticket is None:
+            self._carrying -= 1  # it brings an item
+            return
         request: Request = ticket
         if outcome is AddOutcome.ADDED:
             self._count("scheduler/enqueued")
@@ -450,9 +468,9 @@ class Scheduler(BaseScheduler):
 
     def failed(self, error: BaseException) -> None:
         logger.error("The frontier refuses this worker: %s", error)
-        self._end(type(error).__name__)
+        self.end(type(error).__name__)
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         engine = self._engine
         if self._closing or engine.spider is None:
             return
@@ -467,7 +485,8 @@ class Scheduler(BaseScheduler):
         if self.join.forever:
             self._maybe_idle_out()
             raise DontCloseSpider
-        if self._drained is not None and self._drained.drained:
+        drained, self._drained = self._drained, None
+        if drained is not None and drained.drained and self.courier.hints is not None and not self.courier.hints.open:
             raise CloseSpider("drained")
         self._ask_drained()
         raise DontCloseSpider
@@ -512,18 +531,22 @@ class Scheduler(BaseScheduler):
             if paused:
                 logger.warning("Nothing is leased to this worker now: %s.%s", paused, _REMEDY.get(paused, ""))
         if paused == "draining" and not self._pages and not self.courier.inbox:
-            self._end("draining")
+            self.end("draining")
 
     def _look_after(self) -> None:
         if self._closing:
             return
-        self.link.later(TELL, self._look_after)
+        self.link.later(self._pace, self._look_after)
         self._note_pause()
         self.courier.tell(self._info())
         if self.start.granted:
             deferred_from_coro(self.start.renew())
 
     # What a start needs.
+
+    def carry(self, item: bytes, key: str) -> Any:
+        self._carrying += 1
+        return self.carrier.carry(item, key)
 
     @property
     def token(self) -> Token:

@@ -1,18 +1,21 @@
 """`start()` of a spider, once per round, whatever the number of workers and restarts.
 
 One worker holds the start lease and runs it; the others wait until it is done, and take it over should that worker die. Its
-requests are added under their place in the round, so that one who begins again adds nothing twice.
+requests and items are added under their place in the round, so that one who begins again adds nothing twice.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import traceback
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
+from twisted.internet.defer import CancelledError
 
 from gossamer.courier import Adder
 from gossamer.errors import FrontierUnavailable
@@ -24,6 +27,10 @@ logger = logging.getLogger(__name__)
 BACKLOG = 1000
 """So many requests of a start wait at most; then `start()` itself waits."""
 POLL = 1.0
+ITEMS_POLL = 0.1
+
+_place: ContextVar[tuple[Any, int] | None] = ContextVar("gossamer_start_place", default=None)
+"""The start and the place in it of the item that is in the pipelines. They may make another item of it; this goes with it."""
 
 
 class Asking(Protocol):
@@ -38,6 +45,12 @@ class Asking(Protocol):
 
     async def sleep(self, seconds: float) -> None: ...
 
+    def end(self, reason: str) -> None:
+        """Close the spider."""
+
+    def carry(self, item: bytes, key: str) -> Asked:
+        """A request that brings an item into the stream."""
+
     async def below(self, adder: Adder, count: int) -> None:
         """Wait until no more than `count` requests wait to be added."""
 
@@ -48,6 +61,7 @@ class Start:
     def __init__(self, asking: Asking, adder: Adder) -> None:
         self._asking, self._adder = asking, adder
         self._places: dict[int, tuple[Request, int]] = {}
+        self._items: set[int] = set()
         self._round = 0
         self.granted = False
         self.over = False
@@ -58,7 +72,29 @@ class Start:
         return None if known is None else known[1]
 
     def put(self, asked: Asked, place: int, request: Request) -> None:
-        self._adder.put(asked, f"s{self._asking.group}:{self._round}:{place}", request)
+        self._adder.put(asked, self._key(place), request)
+
+    def _key(self, place: int) -> str:
+        return f"s{self._asking.group}:{self._round}:{place}"
+
+    def item(self, data: bytes | None) -> None:
+        """An item without a page is through the pipelines; None: it was dropped, or is not for the stream."""
+        place = self._claim()
+        if data is not None:
+            key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
+            self._adder.put(self._asking.carry(data, key), key, None)
+        self._items.discard(-1 if place is None else place)
+
+    async def item_failed(self, detail: str) -> None:
+        """The pipelines failed on an item without a page."""
+        place = self._claim()
+        key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
+        await self._patiently("bury", self._asking.group, b"", reason="pipeline", key=f"start {key}", detail=detail)
+        self._items.discard(-1 if place is None else place)
+
+    def _claim(self) -> int | None:
+        start, place = _place.get() or (None, -1)
+        return place if start is self and place in self._items else None
 
     async def run(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What the engine iterates over instead."""
@@ -71,13 +107,21 @@ class Start:
                 if isinstance(output, Request):
                     self._places.clear()
                     self._places[id(output)] = (output, place)
-                    place += 1
+                else:
+                    self._items.add(place)
+                    _place.set((self, place))
+                place += 1
                 yield output
+                _place.set(None)
                 await self._asking.below(self._adder, BACKLOG)
                 if not self.granted:
                     return
-        except (CloseSpider, GeneratorExit):
-            raise
+        except CloseSpider as close:
+            # Not every Scrapy listens to it here.
+            self._asking.end(close.reason or "cancelled")
+            return
+        except CancelledError:
+            raise  # the worker ends; without asyncio that is an ordinary exception
         except Exception as error:
             # As in Scrapy, what it had yielded counts and the rest does not come; but nobody shall miss it.
             await self._bury(error)
@@ -85,6 +129,8 @@ class Start:
         await self._end()
 
     async def _end(self) -> None:
+        while self._items:
+            await self._asking.sleep(ITEMS_POLL)
         await self._asking.below(self._adder, 0)
         if self.granted:
             await self._patiently("started", self._asking.group, self._asking.token)

@@ -15,6 +15,7 @@ import scrapy
 SELECT = "twisted.internet.selectreactor.SelectReactor"
 ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 FIRST, LAST = "2.13.4", scrapy.__version__
+MATRIX_ASKED = "SCRAPY_MATRIX"
 MATRIX = (FIRST, "2.15.0", "2.17.0", LAST)
 
 
@@ -53,6 +54,13 @@ def loops(version: str) -> list[Variant]:
     return some
 
 
+def some(*chosen: tuple[str, str]) -> list[Variant]:
+    """The variants of these versions and loops; in the matrix all there are."""
+    return [
+        variant for variant in VARIANTS if os.environ.get(MATRIX_ASKED) or (variant.version, variant.loop) in chosen
+    ]
+
+
 PLAIN = Variant(scrapy.__version__, "uvloop", settings={"TWISTED_REACTOR": ASYNCIO})
-VERSIONS = MATRIX if os.environ.get("SCRAPY_MATRIX") else (FIRST, LAST)
+VERSIONS = MATRIX if os.environ.get(MATRIX_ASKED) else (FIRST, LAST)
 VARIANTS = [variant for version in VERSIONS for variant in loops(version)]
