@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,10 +9,11 @@ from scrapy import Spider
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.serialize import ScrapyJSONEncoder
-from twisted.internet.threads import deferToThread
 
 from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.connection import Client
+from gossamer.scrapy_redis.listed import PAGE
+from gossamer.scrapy_redis.threads import in_thread
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -22,7 +22,10 @@ default_serialize = ScrapyJSONEncoder().encode
 
 
 class RedisPipeline:
-    """Pushes each item, serialised, to the list `REDIS_ITEMS_KEY`."""
+    """Pushes each item, serialised, to the list `REDIS_ITEMS_KEY`.
+
+    With the scheduler of this room, items go there with their page, exactly once, unless `_process_item` is overridden.
+    """
 
     _crawler: Crawler | None = None
 
@@ -52,15 +55,16 @@ class RedisPipeline:
         return pipeline
 
     async def process_item(self, item: Any, spider: Spider | None = None) -> Any:
-        """The item, once it is stored."""
+        """The item, once it is stored, or sure to be stored with its page."""
         # Scrapy 2.14 and newer pass no spider to those who can do without.
         if spider is None and self._crawler is not None:
             spider = self._crawler.spider
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return await deferToThread(self._process_item, item, spider)
-        return await asyncio.to_thread(self._process_item, item, spider)
+        page = PAGE.get()
+        if page is None or type(self)._process_item is not RedisPipeline._process_item:
+            return await in_thread(self._process_item, item, spider)
+        data = self.serialize(item)
+        page.push.append((self.item_key(item, spider), data if isinstance(data, bytes) else str(data).encode()))
+        return item
 
     def _process_item(self, item: Any, spider: Any) -> Any:
         """Store one item; runs in a thread."""

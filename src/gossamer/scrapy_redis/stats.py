@@ -21,6 +21,7 @@ from gossamer.scrapy_redis.connection import from_settings as redis_from_setting
 from gossamer.scrapy_redis.defaults import SCHEDULER_PERSIST, STATS_KEY
 from gossamer.scrapy_redis.tally import Change, Tally, arguments
 from gossamer.scrapy_redis.utils import convert_bytes_to_str
+from gossamer.worker.stats import Fleet
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -81,7 +82,7 @@ return stored
 """
 
 
-class RedisStatsCollector(StatsCollector):
+class HashStats(StatsCollector):
     """Counts for all workers of a spider in the hash `STATS_KEY`."""
 
     def __init__(self, crawler: Crawler, spider: Spider | None = None) -> None:
@@ -125,21 +126,21 @@ class RedisStatsCollector(StatsCollector):
             return dict(view)
 
     def set_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        self._change(key, Change("set", value), spider)
+        self._note(key, Change("set", value), spider)
 
     def set_stats(self, stats: dict[str, Any], spider: Spider | None = None) -> None:
         """Set these values; others stay."""
         for key, value in stats.items():
-            self._change(key, Change("set", value), spider)
+            self._note(key, Change("set", value), spider)
 
     def inc_value(self, key: str, count: int = 1, start: int = 0, spider: Spider | None = None) -> None:
-        self._change(key, Change("add", count, start), spider)
+        self._note(key, Change("add", count, start), spider)
 
     def max_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        self._change(key, Change("max", value), spider)
+        self._note(key, Change("max", value), spider)
 
     def min_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        self._change(key, Change("min", value), spider)
+        self._note(key, Change("min", value), spider)
 
     def clear_stats(self, spider: Spider | None = None) -> None:
         """Delete the hash, for all workers."""
@@ -198,7 +199,7 @@ class RedisStatsCollector(StatsCollector):
             self.flush()
         return tally.view
 
-    def _change(self, key: str, change: Change, spider: Spider | None) -> None:
+    def _note(self, key: str, change: Change, spider: Spider | None) -> None:
         with self._lock:
             self._tally(spider).change(key, change)
             if self._thread is None and not self._closed.is_set():
@@ -208,12 +209,16 @@ class RedisStatsCollector(StatsCollector):
                 self._thread.start()
 
 
+class RedisStatsCollector(Fleet, HashStats):
+    """`HashStats`, and on the frontier the crawl's totals too."""
+
+
 def _workers(key: str) -> str:
     """Where the workers of a hash are noted: in the same slot of a cluster."""
     return f"{key}:workers" if "{" in key else f"{{{key}}}:workers"
 
 
-def _send_now_and_then(collector: weakref.ref[RedisStatsCollector], closed: threading.Event) -> None:
+def _send_now_and_then(collector: weakref.ref[HashStats], closed: threading.Event) -> None:
     silent = 0.0
     while not closed.wait(SEND_SECONDS):
         silent += SEND_SECONDS

@@ -1,0 +1,231 @@
+"""The scheduler of scrapy-redis projects, on the frontier: leases instead of pops, pages settled as a whole.
+
+With `SCHEDULER_QUEUE_CLASS` it is the one of `wire`, which shares a queue with workers of scrapy-redis.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.settings import BaseSettings
+from scrapy.utils.defer import deferred_from_coro
+
+from gossamer.courier import Intake
+from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import AddOutcome, Ending, SettleOutcome
+from gossamer.scrapy_redis import connection, listed
+from gossamer.scrapy_redis.connection import Client
+from gossamer.scrapy_redis.joining import joined, seeds_lane
+from gossamer.scrapy_redis.listed import ItemLists, Parcel
+from gossamer.scrapy_redis.threads import in_thread
+from gossamer.scrapy_redis.wire import WireScheduler, say_resuming
+from gossamer.worker import scheduler as worker
+from gossamer.worker.join import Join
+from gossamer.worker.lanes import META
+from gossamer.worker.page import Page
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+SILENT_SECONDS = 15.0
+"""A worker not heard of for so long does not keep the last one from clearing up: three times as long as it is ever silent."""
+CLOSED = "closed"
+
+
+class Scheduler(worker.Scheduler):
+    """One worker of the fleet, under the settings of scrapy-redis."""
+
+    def __init__(self, crawler: Crawler, join: Join, server: Client) -> None:
+        super().__init__(crawler, join)
+        self.server = server
+        self.persist = crawler.settings.getbool("SCHEDULER_PERSIST")
+        self.flush_on_start = crawler.settings.getbool("SCHEDULER_FLUSH_ON_START")
+        self.lists = ItemLists(server, deferred_from_coro, self.sleep)
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> WireScheduler:
+        """Without a crawler nothing can be settled: the scheduler on the queues of scrapy-redis."""
+        return WireScheduler.from_settings(settings)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        if crawler.settings.get("SCHEDULER_QUEUE_CLASS"):
+            logger.info(
+                "SCHEDULER_QUEUE_CLASS is set: the queue is shared with workers of scrapy-redis, and what a worker holds when "
+                "it dies is lost. Leave the setting out to be on the frontier."
+            )
+            return WireScheduler.from_crawler(crawler)
+        server = connection.from_settings(crawler.settings)
+        server.ping()
+        return cls(crawler, joined(crawler), server)
+
+    def __len__(self) -> int:
+        """What is queued, delayed or in progress in the group, as of the last exchange."""
+        hints = self.courier.hints
+        return hints.open if hints is not None else 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    async def _open(self) -> None:
+        await super()._open()
+        listed.attach(self._engine.scraper, self.page_of)
+
+    async def _join(self) -> None:
+        if self.flush_on_start:
+            if await self._alone():
+                await in_thread(self._drop_group)
+            else:
+                logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers are there.")
+        await super()._join()
+        counts = await self.ask("counts", self.group)
+        count = sum(
+            lane.queued + lane.delayed + lane.leased
+            for lane in counts.lanes
+            if lane.lane.rpartition(".")[0] == self.group
+        )
+        if count:
+            say_resuming(self.spider, count)
+
+    async def _close(self) -> None:
+        until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"]
+        while len(self.lists) and time.monotonic() < until:
+            await self.sleep(0.05)
+        await super()._close()
+        if self.persist:
+            return
+        try:
+            await self._leave()
+        except FrontierUnavailable as error:
+            logger.warning("The queue was not cleared: %s", error)
+
+    async def _leave(self) -> None:
+        """Without SCHEDULER_PERSIST the last worker that ends throws away what is queued and what was seen."""
+        self.courier.token = self.courier.token.next()
+        await self.ask("exchange", self.courier.token, info={**self._info(), CLOSED: "1"})
+        if await self._alone():
+            drained = (await self.ask("drained", self.group)).drained
+            await in_thread(self._next_round if drained else self.flush)
+
+    async def _alone(self) -> bool:
+        workers = await self.ask("workers")
+        now = max((each.seen for each in workers), default=0.0)
+        mine = self.courier.token.incarnation if hasattr(self, "courier") else ""
+        return not any(
+            each.info.get("group") == self.group
+            and each.incarnation != mine
+            and CLOSED not in each.info
+            and now - each.seen < SILENT_SECONDS
+            for each in workers
+        )
+
+    def flush(self) -> None:
+        """Throw away what is queued and begin a new round: starts are owed again, and what was seen in the round is
+        forgotten. Waits for the server, and for leases of workers that died, as long as a close may take."""
+        with ValkeyFrontier.find(self.join.settings) as frontier:
+            for name in self.join.lanes:
+                try:
+                    self._steps(frontier.drop_lane(f"{self.group}.{name}"))
+                except UnknownLane:
+                    continue
+        self._next_round()
+
+    def _next_round(self) -> None:
+        with ValkeyFrontier.find(self.join.settings) as frontier:
+            [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
+            frontier.new_round(self.group, row.round + 1)
+
+    def _drop_group(self) -> None:
+        with ValkeyFrontier.find(self.join.settings) as frontier:
+            try:
+                self._steps(frontier.drop_group(self.group))
+            except UnknownGroup:
+                return
+
+    def _steps(self, steps: Iterable[int]) -> None:
+        until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"]
+        for _ in steps:
+            if time.monotonic() > until:
+                logger.warning(
+                    "The queue of %s was not cleared to its end: a worker that died still has leases.", self.group
+                )
+                return
+
+    # Seeds.
+
+    def _begin_intake(self, key: str) -> None:
+        intake = Intake(
+            self.link,
+            key,
+            self.group,
+            lambda data: self._seeds(key, data),
+            batch=self.join.settings["GOSSAMER_TASKS_BATCH"],
+            lease_seconds=self.join.settings["GOSSAMER_LEASE_SECONDS"],
+            taken=lambda count: self._count("gossamer/tasks", count),
+            bad=lambda _: self._count("gossamer/tasks_bad"),
+            failed=self.failed,
+        )
+        self._intakes.append(intake)
+        intake.begin()
+
+    def _seeds(self, key: str, data: bytes) -> list[Any]:
+        made = list(self.join.requests_of(self.spider, data))
+        if len(self.join.tasks) > 1:
+            lane = seeds_lane(self.join.tasks.index(key))
+            for request in made:
+                request.meta.setdefault(META, lane)
+        self._count("scheduler/enqueued", len(made))
+        return [self._encode(request, self.carrier.lane_of(request)) for request in made]
+
+    # Items that go into a list.
+
+    def through(self, request: Request) -> None:
+        page = self._pages.get(id(request))
+        if page is None or not page.push or self._is_retried(page):
+            super().through(request)
+            return
+        self.lists.put(Parcel(page.lease.identity, page.push, lambda: worker.Scheduler.through(self, request)))
+
+    def _is_retried(self, page: Page) -> bool:
+        settings = self.join.settings
+        if settings["GOSSAMER_FAILURES"] != "retry":
+            return False
+        settlement = page.settlement("retry", settings["GOSSAMER_FAILURE_TRIES"], self.join.gave_up(page))
+        return settlement.ending is Ending.RETRY
+
+    def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
+        if page is not None and page.push and outcome is SettleOutcome.SETTLED:
+            self.lists.forget(page.lease.identity, page.push)
+        super().settled(page, outcome, children)
+
+    # Idle.
+
+    def _on_idle(self, spider: Spider) -> None:
+        decides = getattr(spider, "decides_when_to_close", False)
+        if decides and not len(self) and not self.has_pending_requests():
+            return
+        if decides:
+            raise DontCloseSpider
+        try:
+            super()._on_idle(spider)
+        except CloseSpider:
+            # What scrapy-redis's spiders end with, and what their `closed` may look for.
+            raise CloseSpider("finished") from None
+
+    def idle_seconds(self) -> float:
+        """For how long the whole group has had nothing to do."""
+        self._ask_drained()
+        return 0.0 if self._idle_since is None else self.link.now() - self._idle_since
+
+    def _count(self, name: str, count: int = 1) -> None:
+        super()._count(name, count)
+        if name in ("scheduler/enqueued", "scheduler/dequeued"):
+            super()._count(f"{name}/redis", count)
