@@ -9,6 +9,7 @@ from hashlib import sha1
 from typing import Any
 
 import pytest
+from bench import fingerprint as bench
 from bench.urls import Urls
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -357,3 +358,16 @@ def test_a_scrapy_with_other_fingerprints_is_followed(
     assert fingerprinter.fingerprint(Request("http://example.com/")) == b'"http://example.com/"'
     assert "fingerprints of its own kind" in caplog.text
     assert module._agrees()
+
+
+def test_the_benchmark_compares_and_times_every_kind_of_url() -> None:
+    assert bench.compare(1, 200)["urls"] == 200
+    rows = bench.speed(400)
+    assert [row["urls"] for row in rows] == list(bench.kinds(1))
+    assert all(row["scrapy cold"] > 0 and row["gossamer warm"] > 0 for row in rows)
+
+
+def test_the_benchmark_would_find_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_short_way", lambda url: "http://example.com/" if "topic" in url else None)
+    with pytest.raises(AssertionError, match="canonical form of"):
+        bench.compare(1, 200)
