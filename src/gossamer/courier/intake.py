@@ -23,6 +23,12 @@ EMPTY_FIRST, EMPTY_LAST = 0.1, 1.0
 FULL_PAUSE = 1.0
 OUTAGE_PAUSE = 2.0
 
+_REFUSED = {
+    AddOutcome.INVALID: "The frontier cannot take the task's request",
+    AddOutcome.UNKNOWN_LANE: "The task's lane does not exist",
+    AddOutcome.CLOSED: "The task's lane is being dropped",
+}
+
 Made = Callable[[bytes], Sequence[Request]]
 """Makes requests of a task's data, or raises."""
 
@@ -140,8 +146,10 @@ class Intake:
             self._again(error, self._add)
             return
         outcomes, invalid, _ = answer
-        for index, why in invalid.items():
-            self._refuse(self._owners[index], InvalidRequest(why))
+        for index, outcome in enumerate(outcomes):
+            if outcome in _REFUSED:
+                why = invalid.get(index) or f"{_REFUSED[outcome]}: {self._requests[index].lane}."
+                self._refuse(self._owners[index], InvalidRequest(why))
         full = [index for index, outcome in enumerate(outcomes) if outcome is AddOutcome.FULL]
         if not full:
             self._bury()

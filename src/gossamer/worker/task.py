@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -78,6 +79,16 @@ def _request(spider: Spider, task: dict[str, Any]) -> Request:
         fields.setdefault("method", "POST")
     if "body" in task:
         fields["body"] = _kind(task, "body", str, "")
+    try:
+        codecs.lookup(fields.get("encoding", "utf-8"))
+        return _made(task, fields)
+    except BadTask:
+        raise
+    except Exception as error:
+        raise BadTask(f"The task makes no request: {type(error).__name__}: {error}") from None
+
+
+def _made(task: dict[str, Any], fields: dict[str, Any]) -> Request:
     if "form" in task:
         form = _kind(task, "form", dict, {})
         made = FormRequest(formdata={str(k): v if isinstance(v, list) else str(v) for k, v in form.items()}, **fields)
