@@ -146,7 +146,7 @@ def test_ctrl_c_keeps_what_is_left_for_a_resume(place: Place) -> None:
     asked = place.visits()
     assert 5 <= asked.total() < place.all.total()
     assert place.items() == asked, "pages in progress were finished"
-    again = f"stopped; gossamer crawl one.py --resume -a site={place.site.url} -s DOWNLOAD_DELAY=0.1"
+    again = f"stopped; go on with: gossamer crawl one.py --resume -a site={place.site.url} -s DOWNLOAD_DELAY=0.1"
     assert again in log.read_text()
     assert log.read_text().endswith("interrupted\n")
     answer, said = place.crawl("one.py", "-w", "1", "--resume")
@@ -205,6 +205,20 @@ def test_one_worker_serves_the_lanes_it_is_told_until_it_is_stopped(place: Place
     assert place.visits() == place.items() == place.all
 
 
+@pytest.mark.timeout(300)
+def test_another_spider_of_the_same_name_is_refused_while_one_works(place: Place) -> None:
+    log = place.directory / "said"
+    with place.start("work", "one.py", "-a", f"site={place.site.url}", "--forever", log=log) as process:
+        place.reach(1)
+        _, said = place.run("work", "shop", "--project", "project", code=exits.FAILED)
+        assert "The group shop is worked on by one.Shop" in said
+        assert said.endswith("error: The worker ended with GroupOwned; its log says more.\n")
+        assert "AttributeError" not in said, "it leaves in good order"
+        process.terminate()
+        assert process.wait(SECONDS) == exits.OK
+
+
+@pytest.mark.timeout(400)
 def test_what_cannot_be_run_is_said_in_a_line(place: Place) -> None:
     (place.directory / "bad.py").write_text("def (\n")
     (place.directory / "none.py").write_text("import scrapy\n")

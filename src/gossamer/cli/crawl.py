@@ -198,7 +198,17 @@ class _Report:
                 }
             )
             return
-        columns = ("group", "round", "pages", "failed", "redirected or retried", "duplicates", "items", "dead", "left")
+        columns = (
+            "group",
+            "round",
+            "pages",
+            "failed",
+            "redirected or retried",
+            "duplicates",
+            "items",
+            "dead letters",
+            "left",
+        )
         numbers = (did.pages, did.failed, did.replaced, did.duplicates, did.items, did.dead, did.open)
         output.write_table(columns, [(self.group, did.round, *(f"{number:,}" for number in numbers))])
         output.write_line(f"{did.pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s")
@@ -207,7 +217,7 @@ class _Report:
         """The exit code, with a line that says what it means unless all is well."""
         fleet = self.fleet
         if fleet.stopping:
-            output.write_notice(f"stopped; {again} goes on")
+            output.write_notice(f"stopped; go on with: {again}")
             return exits.INTERRUPTED
         if fleet.failed:
             where = ", ".join(dict.fromkeys(str(worker.log) for worker in fleet.failed if worker.log is not None))
@@ -216,5 +226,5 @@ class _Report:
         elif not self.drained:
             output.write_notice("the workers have ended, but their group is not drained")
         if not self.drained:
-            output.write_notice(f"{again} goes on")
+            output.write_notice(f"go on with: {again}")
         return exits.OK if self.drained and not fleet.failed else exits.FAILED

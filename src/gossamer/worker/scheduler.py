@@ -76,7 +76,7 @@ class Scheduler(BaseScheduler):
         self._idle_since: float | None = None
         self._logged_duplicates = False
         self._paused = ""
-        self._closing = False
+        self._closing = self._opened = False
         self._carrying = 0
         self._latency = Metrics(crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
 
@@ -112,6 +112,7 @@ class Scheduler(BaseScheduler):
         self.courier = Courier(self.link, self, self._plan(), self.tally)
         self.adder = Adder(self.link, self.added, self.failed)
         self.start = Start(self, self.adder)
+        self._opened = True
         tunes = tuning.names(join.settings["GOSSAMER_TUNING"])
         hooks.attach(engine, self, lean="output" in tunes)
         hooks.apart(engine, lambda request: id(request) in self._pages)
@@ -290,6 +291,8 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
+        if not self._opened:
+            return  # there is nothing to say, and nobody to say it to
         for intake in self._intakes:
             stopped = Promise()
             intake.stop(stopped.keep)
