@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from scrapy import Request as ScrapyRequest
+from scrapy.utils.request import fingerprint
 from tests.ops.command import Command
 
 from gossamer.cli import output, progress
@@ -220,20 +222,30 @@ class TestSeen:
 
     def test_forgotten_fingerprints_are_new_again(self, command: Command, frontier: ValkeyFrontier) -> None:
         assert command("seen", "forget", "news.list", "3", "0xff", code=1, given="\n").err.startswith(
-            "Make 1 of 2 fingerprints of lane news.list new again?"
+            "Make 1 of 2 pages of lane news.list new again?"
         )
         assert frontier.seen("news.list", [3]) == [True]
         said = command("seen", "forget", "news.list", "0000000000000003", "ff", "--yes")
-        assert said.out == "0000000000000003 forgotten\n00000000000000ff was not known\n"
+        assert said.out == "0000000000000003 is new again\nff was not known\n"
         assert frontier.seen("news.list", [3, 4]) == [False, True]
+
+    def test_a_url_is_known_by_scrapys_fingerprint(self, command: Command, frontier: ValkeyFrontier) -> None:
+        url = "http://h1/b?z=1&a=2"
+        number = int.from_bytes(fingerprint(ScrapyRequest("http://h1/b?a=2&z=1#here"))[:8])
+        frontier.add([Request(number, "h1", "news.list", b"x")])
+        assert command("seen", "forget", "news.list", url, "--yes").out == f"{url} is new again\n"
+        assert frontier.seen("news.list", [number]) == [False]
 
     def test_nothing_known_is_exit_1_and_no_question(self, command: Command) -> None:
         said = command("seen", "forget", "news.list", "ff", "--json", code=1)
-        assert said.json == [{"fingerprint": "00000000000000ff", "was_known": False}]
+        assert said.json == [{"page": "ff", "fingerprint": "00000000000000ff", "was_known": False}]
 
-    @pytest.mark.parametrize("text", ["xyz", "", "1" * 17, "-1", "http://h/"])
+    @pytest.mark.parametrize("text", ["xyz", "", "1" * 17, "-1"])
     def test_what_is_no_fingerprint_is_refused(self, command: Command, text: str) -> None:
-        assert "is no fingerprint" in command("seen", "forget", "--yes", "--", "news.list", text, code=2).err
+        assert (
+            "is neither a URL nor a fingerprint"
+            in command("seen", "forget", "--yes", "--", "news.list", text, code=2).err
+        )
 
 
 @pytest.mark.parametrize(

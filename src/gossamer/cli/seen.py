@@ -40,37 +40,44 @@ def stats(
 @app.command()
 def forget(
     lane: Annotated[str, typer.Argument(metavar="LANE", help="Whose memory: the lane's full name, group.lane.")],
-    fingerprints: Annotated[
-        list[str], typer.Argument(metavar="FINGERPRINT", help="16 hexadecimal digits, as `gossamer dead` shows them.")
+    pages: Annotated[
+        list[str], typer.Argument(metavar="PAGE", help="A URL, or a fingerprint of 16 hexadecimal digits.")
     ],
     yes: options.Yes = False,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Make fingerprints new again.
+    """Make pages new again.
 
-    Their pages are queued when they are met again. All lanes of the group with the same seen policy share the memory. Exit code 1 if none of them was known.
+    They are queued when they are met again. A URL means a plain GET of it, known by Scrapy's fingerprint: where a
+    project has a fingerprinter of its own, or for other requests, give the fingerprint that `gossamer dead` shows. All
+    lanes of the group with the same seen policy share the memory. Exit code 1 if none of the pages was known.
     """
-    numbers = [_number(text) for text in fingerprints]
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    settings = options.load_settings(url, crawl)
+    numbers = [_number(text, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"]) for text in pages]
+    with ValkeyFrontier.find(settings) as frontier:
         known = frontier.seen(lane, numbers)
         if any(known):
-            options.confirm(f"Make {sum(known):,} of {len(known):,} fingerprints of lane {lane} new again?", yes)
+            options.confirm(f"Make {sum(known):,} of {len(known):,} pages of lane {lane} new again?", yes)
             known = frontier.forget(lane, numbers)
     if json:
-        output.write_json(
-            [{"fingerprint": fingerprint_text(n), "was_known": k} for n, k in zip(numbers, known, strict=True)]
-        )
+        rows = zip(pages, numbers, known, strict=True)
+        output.write_json([{"page": p, "fingerprint": fingerprint_text(n), "was_known": k} for p, n, k in rows])
     else:
-        for number, was in zip(numbers, known, strict=True):
-            output.write_line(f"{fingerprint_text(number)} {'forgotten' if was else 'was not known'}")
+        for page, was in zip(pages, known, strict=True):
+            output.write_line(f"{page} {'is new again' if was else 'was not known'}")
     if not any(known):
         raise typer.Exit(exits.FAILED)
 
 
-def _number(text: str) -> int:
+def _number(text: str, default_ports: bool) -> int:
     match = _FINGERPRINT.fullmatch(text)
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is no fingerprint: write up to 16 hexadecimal digits")
-    return int(match[1], 16)
+    if match is not None:
+        return int(match[1], 16)
+    if "://" not in text:
+        raise typer.BadParameter(f"{text!r} is neither a URL nor a fingerprint of up to 16 hexadecimal digits")
+    # Imported here: it brings Scrapy with it, which takes its time.
+    from gossamer.worker.fingerprint import number_of_url
+
+    return number_of_url(text, default_ports)
