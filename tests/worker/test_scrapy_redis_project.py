@@ -57,12 +57,10 @@ def items(server: Any, key: str) -> Counter[tuple[str, str, Any]]:
 
 def test_a_list_of_urls_is_crawled_by_two_workers(project: tuple[Project, Any], site: Site) -> None:
     made, server = project
-    workers = [made.start("catalog"), made.start("catalog", "-a", "max_idle_time=3")]
-    for worker in workers:
-        worker.said("Reading start URLs from redis key 'catalog:start_urls' (batch size: 4, encoding: utf-8)")
     server.rpush("catalog:start_urls", f"{site.url}/", f"{site.url}/alone")
-    for worker in workers:
+    for worker in [made.start("catalog"), made.start("catalog", "-a", "max_idle_time=3")]:
         log = worker.ended()
+        assert "Reading start URLs from redis key 'catalog:start_urls' (batch size: 4, encoding: utf-8)" in log
         assert "Closing spider (finished)" in log
         assert "] ERROR: " not in log
     linked = items(server, "catalog:items:linked")
@@ -100,8 +98,8 @@ def test_forms_are_sent_for_seeds_from_a_sorted_set(project: tuple[Project, Any]
 def test_a_stopped_crawl_is_resumed(project: tuple[Project, Any], site: Site) -> None:
     made, server = project
     site.hold("/a", "/b", "/list/1")
-    first = made.start("catalog", CONCURRENT_REQUESTS=1)
     server.rpush("catalog:start_urls", f"{site.url}/")
+    first = made.start("catalog", CONCURRENT_REQUESTS=1)
     site.wait(lambda paths: len(paths) >= 2, "a page to be held")
     first.stop()
     first.said("Closing spider (shutdown)")

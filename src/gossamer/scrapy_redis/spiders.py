@@ -126,8 +126,9 @@ class RedisMixin:
     @property
     def _leases(self) -> bool:
         """Whether the scheduler takes the seeds."""
-        scheduler = getattr(getattr(self.crawler.engine, "_slot", None), "scheduler", None)
-        return isinstance(scheduler, FrontierScheduler) and bool(scheduler.join.tasks)
+        scheduler: Any = getattr(getattr(self.crawler.engine, "_slot", None), "scheduler", None)
+        # By the class's ancestors: to Scrapy's schedulers everything that has their methods is an instance of them.
+        return FrontierScheduler in type(scheduler).__mro__ and bool(scheduler.join.tasks)
 
     @property
     def decides_when_to_close(self) -> bool:
