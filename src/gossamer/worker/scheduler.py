@@ -143,9 +143,10 @@ class Scheduler(BaseScheduler):
             await self._new_round()
 
     async def _new_round(self) -> None:
+        # The round is read first: of several workers that find it drained, all ask for the same next one.
+        counts = await self.ask("counts", self.group)
+        row = next(row for row in counts.groups if row.group == self.group)
         if (await self.ask("drained", self.group)).drained:
-            counts = await self.ask("counts", self.group)
-            row = next(row for row in counts.groups if row.group == self.group)
             number = await self.ask("new_round", self.group, row.round + 1)
             logger.info("Round %d of %s begins.", number, self.group)
 
