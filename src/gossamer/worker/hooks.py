@@ -75,8 +75,16 @@ class Reporting(set[Request]):
 
 
 def attach(engine: Any, watcher: Watcher, *, lean: bool = True) -> None:
-    """Watch an engine, or refuse it with the name of what it lacks. `lean`: the output of callbacks is handled by `Output`
-    itself, where it can."""
+    """Watch an engine that was checked. `lean`: the output of callbacks is handled by `Output` itself, where it can."""
+    slot, scraper = engine._slot, engine.scraper
+    slot.inprogress = Reporting(slot.inprogress, watcher.through)
+    _wrap_downloads(engine, watcher)
+    _wrap_scraper(scraper, watcher)
+    scraper.handle_spider_output_async = Output(engine, scraper, watcher, lean).handle
+
+
+def check(engine: Any) -> None:
+    """Refuse an engine with the names of what it lacks."""
     slot, scraper = engine._slot, engine.scraper
     needed = {
         "engine._slot.inprogress": isinstance(getattr(slot, "inprogress", None), set),
@@ -94,10 +102,6 @@ def attach(engine: Any, watcher: Watcher, *, lean: bool = True) -> None:
         from scrapy import __version__
 
         raise UnsupportedScrapy(f"Scrapy {__version__} has no {', '.join(missing)}. Use Scrapy 2.13.4 to 2.19.")
-    slot.inprogress = Reporting(slot.inprogress, watcher.through)
-    _wrap_downloads(engine, watcher)
-    _wrap_scraper(scraper, watcher)
-    scraper.handle_spider_output_async = Output(engine, scraper, watcher, lean).handle
 
 
 def apart(engine: Any, leased: Callable[[Request], bool]) -> None:

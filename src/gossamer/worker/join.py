@@ -10,6 +10,7 @@ from itemadapter import ItemAdapter
 from scrapy import Request, Spider
 from scrapy.http import Response
 
+from gossamer.errors import PolicyError
 from gossamer.frontier import codec
 from gossamer.model import (
     GroupPolicy,
@@ -103,6 +104,16 @@ class Join:
     def remembers(self) -> bool:
         """Whether what was once seen stays seen for long, so that a worker may remember it too."""
         return all(lane.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) for lane in self.lanes.values())
+
+    def check_lanes(self) -> None:
+        """PolicyError where the worker is to serve a lane that its spider does not have."""
+        for lane in self.selection.lanes:
+            name = lane.removeprefix(f"{self.group}.")
+            if name not in self.lanes:
+                raise PolicyError(
+                    f"The spider has no lane {name!r}; it has {', '.join(sorted(self.lanes))}. "
+                    "Name one of these, or declare it in the spider's `lanes`."
+                )
 
     def encode_item(self, item: Any) -> bytes:
         """An item as it lies in the stream: its fields by name, with their types."""

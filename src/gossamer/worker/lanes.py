@@ -15,6 +15,7 @@ MAIN = "main"
 """The lane of requests that name none."""
 META = "lane"
 ATTRIBUTE = "__gossamer_lane__"
+POLICY = "__gossamer_lane_policy__"
 
 CallbackT = TypeVar("CallbackT", bound=Callable[..., Any])
 
@@ -26,7 +27,7 @@ class Lane:
         ...
         yield Lane("post")(response.follow(link, self.parse_post))
 
-    As a decorator of a callback it says that requests with this callback join the lane.
+    As a decorator of a callback it says that requests with this callback join the lane, and declares it too.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Lane:
             return self._put(target)
         if callable(target):
             setattr(target, ATTRIBUTE, self.name)
+            setattr(target, POLICY, self.policy)
             return target
         raise TypeError(f"Lane({self.name!r}) takes a request or a callback, not {type(target).__name__}")
 
@@ -93,20 +95,24 @@ def declared(spider: Spider, seen: SeenPolicy, order: Order = Order.FIFO) -> dic
     """The lanes of a spider by name: those of its attribute `lanes` (`Lane`s, names, or names with policies), those that
     its callbacks name, and `main`."""
     found: dict[str, LanePolicy] = {}
-    for entry in _entries(getattr(spider, "lanes", ())):
+    lanes = getattr(spider, "lanes", ())
+    if isinstance(lanes, str):
+        # As an argument (`-a lanes=a,b`) it says which lanes to serve; the class says which there are.
+        of_class = getattr(type(spider), "lanes", ())
+        lanes = () if isinstance(of_class, str) else of_class
+    for entry in _entries(lanes):
         found[entry[0]] = entry[1](seen)
-    for attribute in dir(type(spider)):
-        name = getattr(getattr(type(spider), attribute, None), ATTRIBUTE, None)
+    callbacks = [getattr(type(spider), attribute, None) for attribute in dir(type(spider))]
+    named = [(getattr(one, ATTRIBUTE, None), getattr(one, POLICY, None)) for one in callbacks]
+    # One callback may declare the lane that another only names.
+    for name, policy in sorted(named, key=lambda pair: pair[1] is None):
         if isinstance(name, str):
-            found.setdefault(name, LanePolicy(seen=seen))
+            found.setdefault(name, LanePolicy(seen=seen) if policy is None else policy(seen))
     found.setdefault(MAIN, LanePolicy(order=order, seen=seen))
     return found
 
 
 def _entries(lanes: Any) -> Iterable[tuple[str, Callable[[SeenPolicy], LanePolicy]]]:
-    if isinstance(lanes, str):
-        # As an argument (`-a lanes=a,b`) it says which lanes to serve; the class says which there are.
-        return
     if isinstance(lanes, Mapping):
         for name, policy in lanes.items():
             if isinstance(policy, LanePolicy):

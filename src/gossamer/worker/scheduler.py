@@ -100,10 +100,13 @@ class Scheduler(BaseScheduler):
         try:
             await opened
             await self._join()
+            hooks.check(engine)
         except GossamerError as error:
             logger.error("%s", error)
             self.link.close()
-            raise CloseSpider(type(error).__name__) from error
+            # Not raised: most versions of Scrapy would make a long story of it.
+            engine._start = self._refused(type(error).__name__)
+            return
         if isinstance(self.stats, Fleet):
             self.stats.tally = self.tally
         self.carrier = Carrier(
@@ -132,8 +135,15 @@ class Scheduler(BaseScheduler):
         self._pace = min(TELL, join.settings["GOSSAMER_LEASE_SECONDS"] / 3)
         self.link.later(self._pace, self._look_after)
 
+    async def _refused(self, reason: str) -> AsyncIterator[Any]:
+        """The start of a worker that may not join: its end."""
+        self.end(reason)
+        return
+        yield
+
     async def _join(self) -> None:
         join = self.join
+        join.check_lanes()
         await self.ask("define", self.group, join.lanes, join.policy)
         await self.ask("set_host", "", join.host)
         for name, policy in join.hosts.items():
@@ -222,9 +232,11 @@ class Scheduler(BaseScheduler):
     # What the engine asks of a scheduler.
 
     def has_pending_requests(self) -> bool:
-        return bool(self.courier.inbox or self.courier.waiting or len(self.adder))
+        return self._opened and bool(self.courier.inbox or self.courier.waiting or len(self.adder))
 
     def next_request(self) -> Request | None:
+        if not self._opened:
+            return None
         while (lease := self.courier.take()) is not None:
             try:
                 request = self.carrier.decode(lease)
@@ -245,6 +257,8 @@ class Scheduler(BaseScheduler):
         self.courier.settle(Settlement(lease, Ending.FAILED, reason=reason, detail=str(error)), None)
 
     def enqueue_request(self, request: Request) -> bool:
+        if not self._opened:
+            return False
         page = self._parents.pop(id(request), None)
         try:
             if page is not None and page.replaced and META not in request.meta:
@@ -287,13 +301,12 @@ class Scheduler(BaseScheduler):
             number = self.carrier.number(request)
         return self.carrier.encode(request, lane, number, page.slot if page is not None else None)
 
-    def close(self, reason: str) -> Deferred[None]:
+    def close(self, reason: str) -> Deferred[None] | None:
         self._closing = True
-        return deferred_from_coro(self._close())
+        # Where it was not opened, there is nothing to say, and nobody to say it to.
+        return deferred_from_coro(self._close()) if self._opened else None
 
     async def _close(self) -> None:
-        if not self._opened:
-            return  # there is nothing to say, and nobody to say it to
         for intake in self._intakes:
             stopped = Promise()
             intake.stop(stopped.keep)
