@@ -113,17 +113,31 @@ def _names(key: str) -> str:
 
 def attach(scraper: Any, page_of: Callable[[Any], Page | None]) -> bool:
     """Let pipelines know the page of their item; False if this Scrapy does not allow it."""
-    name = next((name for name in ("start_itemproc_async", "start_itemproc") if hasattr(scraper, name)), "")
-    if not name:
-        return False
-    original = getattr(scraper, name)
+    for name, wrap in (("start_itemproc_async", _awaited), ("start_itemproc", _called)):
+        if hasattr(scraper, name):
+            setattr(scraper, name, wrap(getattr(scraper, name), page_of))
+            return True
+    return False
 
-    async def start_itemproc(item: Any, *, response: Any) -> None:
+
+def _awaited(original: Any, page_of: Callable[[Any], Page | None]) -> Any:
+    async def start_itemproc_async(item: Any, *, response: Any) -> None:
         PAGE.set(page_of(response))
         try:
             await original(item, response=response)
         finally:
             PAGE.set(None)
 
-    setattr(scraper, name, start_itemproc)
-    return True
+    return start_itemproc_async
+
+
+def _called(original: Any, page_of: Callable[[Any], Page | None]) -> Any:
+    def start_itemproc(item: Any, *, response: Any) -> Any:
+        # Scrapy 2.13 makes a Deferred of a coroutine here, which keeps what is set now for as long as it runs.
+        PAGE.set(page_of(response))
+        try:
+            return original(item, response=response)
+        finally:
+            PAGE.set(None)
+
+    return start_itemproc
