@@ -1,0 +1,399 @@
+"""Four questions about shared scheduling, answered by counting: real Scrapy workers, a real site, a real server.
+
+    python bench/questions.py [unserialisable|stateful|depth|meta|shape|kill|attack ...]
+
+What is asked and what the figures mean: docs/explanation/questions.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.asked import EACH, KINDS
+from bench.contender import OURS, PLAIN, REDIS, environ, settings
+from bench.frontier import table as drawn
+
+from gossamer.frontier.codec import encode_request
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import Request
+from gossamer.settings import load
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+ROOT = Path(__file__).resolve().parents[1]
+ALL = (PLAIN, REDIS, OURS)
+Links = Callable[[str], Sequence[str]]
+LEASE = "2"
+
+
+class Site:
+    """Pages that lead where `links` says. `key` is a cookie that the front page gives and the others want; with `flaky`, the front
+    page fails twice, and the others once, before they answer."""
+
+    def __init__(self, links: Links, *, delay: float = 0.0, key: str = "", flaky: bool = False) -> None:
+        self.visits: list[tuple[str, int]] = []
+        self.most = self._now = 0
+        self._lock = threading.Lock()
+        self.gate = threading.Event()
+        self.gate.set()
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self) -> None:
+                status = 200 if not key or self.path == "/" or key in self.headers.get("Cookie", "") else 403
+                with site._lock:
+                    before = sum(path == self.path for path, _ in site.visits)
+                    if flaky and before < (2 if self.path == "/" else 1):
+                        status = 500
+                    site.visits.append((self.path, status))
+                    site._now += 1
+                    site.most = max(site.most, site._now)
+                if self.path == "/":
+                    site.gate.wait()
+                time.sleep(delay)
+                data = "".join(f'<a href="{link}">{link}</a>' for link in links(self.path)).encode()
+                with site._lock:
+                    site._now -= 1
+                self.send_response(status)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", str(len(data)))
+                if key and self.path == "/":
+                    self.send_header("Set-Cookie", key)
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+            def handle_error(self, request: Any, client_address: Any) -> None: ...
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self.front = f"http://127.0.0.1:{self.port}/"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def pages(self, status: int = 200) -> Counter[str]:
+        return Counter(path for path, answered in list(self.visits) if answered == status)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def serving(links: Links, **how: Any) -> Iterator[Site]:
+    site = Site(links, **how)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+class Crawls:
+    """Workers on one server; each crawl has a name of its own."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self._count = server, 0
+
+    def fresh(self) -> str:
+        self.server.call("FLUSHALL")
+        self._count += 1
+        return self.last
+
+    @property
+    def last(self) -> str:
+        return f"q{self._count}"
+
+    def start(self, label: str, spider: str, front: str, crawl: str, **more: Any) -> subprocess.Popen[str]:
+        given = {"settings": {**settings(label, self.server.url, 16), **more}, "front": front}
+        environment = {**_clean(), **environ(label, self.server.url, crawl), "GOSSAMER_LEASE_SECONDS": LEASE}
+        return subprocess.Popen(
+            [sys.executable, "-m", "bench.asked", spider, json.dumps(given)],
+            cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, label: str, spider: str, site: Site, *, workers: int = 1, **more: Any) -> list[dict[str, Any]]:
+        """What each worker said at its end."""
+        crawl = self.fresh()
+        running = [self.start(label, spider, site.front, crawl, **more) for _ in range(workers)]
+        return [said(worker) for worker in running]
+
+    def frontier(self, crawl: str) -> ValkeyFrontier:
+        return ValkeyFrontier.open(load({"GOSSAMER_URL": self.server.url, "GOSSAMER_CRAWL": crawl}, {}))
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    return drawn(heads, [[str(cell) for cell in row] for row in rows])
+
+
+def _clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+
+
+def said(worker: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = worker.communicate(timeout=120)
+    if worker.returncode or not out.strip():
+        raise RuntimeError(f"a worker ended with {worker.returncode}:\n{err[-3000:]}")
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    found["errors"] = err
+    return found
+
+
+def unserialisable(crawls: Crawls) -> None:
+    """Requests that can be stored and requests that cannot, in turn, from one page."""
+    rows = []
+    for label in ALL:
+        with serving(lambda path: ()) as site:
+            ended = crawls.run(label, "Mixed", site)[0]
+            found = Counter(path.split("/")[1] for path in site.pages() if path != "/")
+            marked = int(str(crawls.server.call("SCARD", "walk:dupefilter"))) if label == REDIS else 0
+            refused = ended["stats"].get("scheduler/unserializable", 0)
+            lost = len(KINDS) * EACH - sum(found.values()) - refused
+            unfetched = max(0, marked - 1 - sum(found.values()))
+            rows.append([label, *(f"{found[kind]} of {EACH}" for kind in KINDS), refused, lost, unfetched])
+            print(f"{label}: {ended['errors'].count(' ERROR: ')} errors in the log")
+            if label == OURS:
+                print(
+                    next(line for line in ended["errors"].splitlines() if "object" in line and "was not queued" in line)
+                )
+    print(table(["", *KINDS, "refused and counted", "missing otherwise", "seen, never fetched"], rows))
+
+
+def stateful(crawls: Crawls) -> None:
+    """A login whose cookie is in one process, or in the requests."""
+    rows = []
+    pages = [f"/{number}" for number in range(40)]
+    for label, spider, workers in ((PLAIN, "LoggedIn", 1), (OURS, "LoggedIn", 2), (OURS, "Carrying", 2)):
+        with serving(lambda path: pages if path == "/" else (), delay=0.05, key="key=gold") as site:
+            site.gate.clear()
+            crawl = crawls.fresh()
+            running = [crawls.start(label, spider, site.front, crawl, CONCURRENT_REQUESTS=4) for _ in range(workers)]
+            # The front page answers when all are there: otherwise the first has done everything before the second comes.
+            wait_until(lambda site=site: bool(site.visits), "the front page to be asked for", 120)  # type: ignore[misc]
+            if label == OURS:
+                with crawls.frontier(crawl) as frontier:
+                    wait_until(lambda frontier=frontier: len(frontier.workers()) == 2, "both workers", 120)  # type: ignore[misc]
+            site.gate.set()
+            for worker in running:
+                said(worker)
+            where = "in the requests" if spider == "Carrying" else "in the cookie jar"
+            rows.append([label, workers, where, len(site.pages()) - 1, len(site.pages(403))])
+    print(table(["", "workers", "the login is", "pages let in", "pages turned away"], rows))
+
+
+def tree(ways: int, pages: int) -> Links:
+    def links(path: str) -> list[str]:
+        number = int(path.strip("/") or 0)
+        return [f"/{child}" for child in range(ways * number + 1, ways * number + ways + 1) if child < pages]
+
+    return links
+
+
+def depth_of(number: int, ways: int) -> int:
+    depth = 0
+    while number:
+        number, depth = (number - 1) // ways, depth + 1
+    return depth
+
+
+def depth(crawls: Crawls) -> None:
+    """DEPTH_LIMIT on a chain and a tree; DEPTH_PRIORITY and the order of visits."""
+    rows = []
+    for name, links in (("chain of 60 pages", tree(1, 60)), ("10-way tree of 111 pages", tree(10, 111))):
+        for label, workers in ((PLAIN, 1), (OURS, 2)):
+            with serving(links) as site:
+                ended = crawls.run(label, "Walk", site, workers=workers, DEPTH_LIMIT=10)
+                deepest = max(end["stats"].get("request_depth_max", 0) for end in ended)
+                rows.append([name, label, workers, len(site.pages()), deepest])
+    print(table(["DEPTH_LIMIT=10", "", "workers", "pages", "request_depth_max"], rows), end="\n\n")
+    rows = []
+    for priority in (0, 1, -1):
+        for label in (PLAIN, OURS):
+            with serving(tree(3, 40)) as site:
+                crawls.run(label, "Walk", site, DEPTH_PRIORITY=priority, CONCURRENT_REQUESTS=1)
+                order = [depth_of(int(path.strip("/") or 0), 3) for path, _ in site.visits]
+                up = sum(later < earlier for earlier, later in pairwise(order))
+                rows.append([f"DEPTH_PRIORITY={priority}", label, len(order), up, "".join(map(str, order))])
+    print(table(["3-way tree, one at a time", "", "pages", "steps back up", "depth of each visit"], rows))
+
+
+def meta(crawls: Crawls) -> None:
+    """What children get that copy the meta of their page."""
+    rows = []
+    for label in ALL:
+        with serving(lambda path: ()) as other:
+            there = [f"http://localhost:{other.port}/{number}" for number in range(20)]
+            with serving(lambda path, there=there: there if path == "/" else ()) as site:  # type: ignore[misc]
+                ended = crawls.run(label, "Copying", site)[0]
+                slots = ended["noted"]["slots"]
+                rows.append([label, len(other.pages()), slots.get("another's", 0)])
+    print(table(["meta=response.meta", "pages on another host", "in the first host's slot"], rows), end="\n\n")
+    children = [f"/{number}" for number in range(20)]
+
+    def links(path: str) -> list[str]:
+        return children if path == "/" else []
+
+    rows = []
+    for spider, how in (("Walk", "no"), ("Copying", "yes")):
+        for label in (PLAIN, OURS):
+            with serving(links, flaky=True) as site:
+                ended = crawls.run(label, spider, site, RETRY_TIMES=2)[0]
+                dead = 0
+                if label == OURS:
+                    with crawls.frontier(crawls.last) as frontier:
+                        dead = len(frontier.dead_letters("walk"))
+                rows.append([how, label, len(site.pages()) - 1, ended["stats"].get("retry/max_reached", 0), dead])
+    heads = ["meta copied", "", "children fetched, of 20", "given up by Scrapy's retries", "kept as dead letters"]
+    print(table(heads, rows), end="\n\n")
+    with serving(links) as site:
+        crawl = crawls.fresh()
+        said(crawls.start(OURS, "Laned", site.front, crawl))
+        with crawls.frontier(crawl) as frontier:
+            rows = [[lane.lane, lane.done] for lane in sorted(frontier.counts("walk").lanes)]
+    print(table(["meta['lane'] on the first page only", "pages"], rows))
+
+
+def shape(crawls: Crawls) -> None:
+    """The same number of pages as a chain, as trees and flat: how many at a time, and how many calls."""
+    pages, rows = 200, []
+    for name, ways in (("chain", 1), ("binary tree", 2), ("10-way tree", 10), ("flat", pages)):
+        with serving(tree(ways, pages), delay=0.02) as site:
+            crawls.run(OURS, "Walk", site)
+            assert len(site.pages()) == pages
+            calls = _exchanges(crawls)
+            rows.append([name, pages, site.most, f"{calls / pages:.2f}"])
+    print(table(["one Gossamer worker", "pages", "most in flight", "exchanges a page"], rows))
+
+
+def kill(crawls: Crawls) -> None:
+    """A worker is killed with -9 after a third of a chain or tree, and another one finishes."""
+    pages, rows = 200, []
+    for name, ways in (("chain", 1), ("10-way tree", 10)):
+        for label in (REDIS, OURS):
+            with serving(tree(ways, pages), delay=0.02) as site:
+                crawl = crawls.fresh()
+                first = crawls.start(label, "Walk", site.front, crawl)
+                wait_until(lambda site=site: len(site.visits) >= pages // 3, "a third of the pages", 120)  # type: ignore[misc]
+                first.kill()
+                first.communicate()
+                before = len(site.visits)
+                said(crawls.start(label, "Walk", site.front, crawl))
+                found = site.pages()
+                again = sum(count - 1 for count in found.values())
+                rows.append([name, label, before, len(found), pages - len(found), again])
+    head = [
+        "a worker is killed with -9, another finishes",
+        "",
+        "fetched before",
+        "fetched at last",
+        "lost",
+        "fetched again",
+    ]
+    print(table(head, rows))
+
+
+def _exchanges(crawls: Crawls) -> int:
+    with crawls.frontier(crawls.last) as frontier:
+        return int(frontier.counts("walk").groups[0].counters["gossamer/exchange_count"])
+
+
+class Evil:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path(self.path),)
+
+
+def attack(crawls: Crawls) -> None:
+    """Somebody who can write to the server puts something evil into the queue. Does it run?"""
+    rows = []
+    with tempfile.TemporaryDirectory() as directory, serving(lambda path: ()) as site:
+        mark, secret = Path(directory) / "ran", Path(directory) / "secret.html"
+        secret.write_text("<p>a secret</p>")
+        evil = pickle.dumps(Evil(str(mark)))
+        crawl = crawls.fresh()
+        crawls.server.call("ZADD", "walk:requests", "0", evil)
+        worker = crawls.start(REDIS, "Walk", site.front, crawl)
+        wait_until(lambda: mark.exists() or worker.poll() is not None, "the worker to take it", 60)
+        worker.kill()
+        worker.communicate()
+        rows.append([REDIS, "a pickle that makes a file", "yes" if mark.exists() else "no", "taken off the queue"])
+        mark.unlink(missing_ok=True)
+        crawl = crawls.fresh()
+        said(crawls.start(OURS, "Walk", site.front, crawl))
+        stored = {
+            "a pickle that makes a file": evil,
+            "a request of class subprocess.Popen": encode_request({"url": site.front, "class": "subprocess.Popen"}),
+            "a request of class antigravity.Request": encode_request(
+                {"url": site.front, "class": "antigravity.Request"}
+            ),
+            "callback __init__": encode_request({"url": site.front, "callback": "__init__"}),
+            "callback os.system": encode_request({"url": site.front, "callback": "os.system"}),
+            "bytes of no meaning": b"\x00\xff" * 20,
+            "a file: URL": encode_request({"url": secret.as_uri()}),
+        }
+        with crawls.frontier(crawl) as frontier:
+            for number, payload in enumerate(stored.values()):
+                frontier.add([Request(number + 1, f"host{number}", "walk.main", payload, dont_filter=True)])
+            ended = said(crawls.start(OURS, "Walk", site.front, crawl))
+            letters = {letter.host: letter for letter in frontier.dead_letters("walk")}
+        for number, what in enumerate(stored):
+            letter = letters.get(f"host{number}")
+            became = f"dead letter: {letter.reason}" if letter else "fetched"
+            rows.append([OURS, what, "yes" if mark.exists() else "no", became])
+        assert ended["stats"]["finish_reason"] == "drained"
+        assert ended["stats"]["response_received_count"] == len(stored) - len(letters)
+    print(table(["", "in the queue", "it ran", "what became of it"], rows))
+
+
+QUESTIONS: dict[str, Callable[[Crawls], None]] = {
+    "unserialisable": unserialisable,
+    "stateful": stateful,
+    "depth": depth,
+    "meta": meta,
+    "shape": shape,
+    "kill": kill,
+    "attack": attack,
+}
+
+
+def main(names: Sequence[str]) -> int:
+    unknown = set(names) - set(QUESTIONS)
+    if unknown:
+        print(f"There is no question {', '.join(sorted(unknown))}; there are {', '.join(QUESTIONS)}.", file=sys.stderr)
+        return 2
+    with Server("valkey").start() as server:
+        for name in names or QUESTIONS:
+            print(f"{name}: {(QUESTIONS[name].__doc__ or '').strip()}\n")
+            QUESTIONS[name](Crawls(server))
+            print(flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
