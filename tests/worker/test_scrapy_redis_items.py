@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from tests.worker.scrapy_redis_sides import client, spider
 
+from gossamer.errors import InvalidRequest
+from gossamer.model import Ending, Settlement
 from gossamer.scrapy_redis import listed
-from gossamer.scrapy_redis.connection import get_redis
-from gossamer.scrapy_redis.listed import PAGE, ItemLists, Parcel
+from gossamer.scrapy_redis.listed import PAGE
 from gossamer.scrapy_redis.pipelines import RedisPipeline
-from gossamer.testing.faultproxy import FaultProxy
-from gossamer.testing.servers import Cluster, Server
+from gossamer.scrapy_redis.scheduler import _with_data
+from gossamer.testing.servers import Server
 
 
 @pytest.fixture
@@ -23,105 +24,28 @@ def server(valkey_server: Server) -> Iterator[Any]:
         yield made
 
 
-class Pushed:
-    """Parcels put and awaited."""
-
-    def __init__(self, server: Any) -> None:
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.lists = ItemLists(server, self._spawn, asyncio.sleep)
-        self.done: list[str] = []
-
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.ensure_future(coroutine)
-        self.tasks.add(task)
-
-    def put(self, name: str, *items: tuple[str, bytes]) -> None:
-        self.lists.put(Parcel(name, list(items), lambda: self.done.append(name)))
-
-    async def wait(self) -> None:
-        await asyncio.gather(*self.tasks)
-        assert len(self.lists) == 0
+@pytest.mark.parametrize(("ending", "goes"), [(Ending.DONE, True), (Ending.FAILED, True), (Ending.RETRY, False)])
+def test_data_go_with_the_settlement_unless_the_page_is_done_again(ending: Ending, goes: bool) -> None:
+    told: list[Settlement] = []
+    page: Any = Page()
+    page.push.append(("list", b"data"))
+    lease: Any = None
+    settle = _with_data(lambda settlement, _: told.append(settlement))
+    settle(Settlement(lease, ending), page)
+    settle(Settlement(lease, ending), None)
+    assert [one.push for one in told] == [[("list", b"data")] if goes else (), ()]
 
 
-async def test_items_are_pushed_in_order_and_then_their_page_goes_on(server: Any, crawl_name: str) -> None:
-    pushed = Pushed(server)
-    for number in range(5):
-        pushed.put(f"p{number}", (crawl_name, b"a%d" % number), (crawl_name, b"b%d" % number))
-        assert pushed.done == []
-    await pushed.wait()
-    assert pushed.done == ["p0", "p1", "p2", "p3", "p4"]
-    assert server.lrange(crawl_name, 0, -1) == [b"%s%d" % (letter, n) for n in range(5) for letter in (b"a", b"b")]
-
-
-async def test_a_page_that_is_done_again_pushes_nothing(server: Any, crawl_name: str) -> None:
-    first, second = Pushed(server), Pushed(server)
-    first.put("page", (crawl_name, b"item"))
-    await first.wait()
-    second.put("page", (crawl_name, b"item, made anew"))
-    second.put("other", (crawl_name, b"of another page"))
-    await second.wait()
-    assert second.done == ["page", "other"]
-    assert server.lrange(crawl_name, 0, -1) == [b"item", b"of another page"]
-
-
-async def test_a_page_may_fill_several_lists(server: Any, crawl_name: str) -> None:
-    pushed = Pushed(server)
-    pushed.put("page", (f"{crawl_name}:a", b"1"), (f"{crawl_name}:b", b"2"), (f"{crawl_name}:a", b"3"))
-    await pushed.wait()
-    assert (server.lrange(f"{crawl_name}:a", 0, -1), server.lrange(f"{crawl_name}:b", 0, -1)) == ([b"1", b"3"], [b"2"])
-
-
-async def test_settled_pages_are_forgotten(server: Any, crawl_name: str) -> None:
-    pushed = Pushed(server)
-    pushed.put("page", (crawl_name, b"1"))
-    await pushed.wait()
-    pushed.lists.forget("page", [(crawl_name, b"1")])
-    pushed.put("next", (crawl_name, b"2"))
-    await pushed.wait()
-    assert server.zrange(f"{{{crawl_name}}}:pages", 0, -1) == [b"next"]
-
-
-@pytest.mark.parametrize("fault", ["lose_replies", "lose_requests"])
-async def test_an_answer_that_is_lost_pushes_nothing_twice(
-    fault: str, fault_proxy: FaultProxy, server: Any, crawl_name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("key", ["", "gossamer:mine", 7])
+async def test_a_key_that_cannot_be_used_fails_the_item(
+    key: Any, page: Page, valkey_server: Server, crawl_name: str
 ) -> None:
-    monkeypatch.setattr(listed, "AGAIN_SECONDS", 0.01)
-    with get_redis(url=fault_proxy.url, socket_timeout=5) as shaky:
-        pushed = Pushed(shaky)
-        getattr(fault_proxy, fault)(3, match=b"EVAL")
-        pushed.put("page", (crawl_name, b"1"), (crawl_name, b"2"))
-        await pushed.wait()
-    assert pushed.done == ["page"]
-    assert server.lrange(crawl_name, 0, -1) == [b"1", b"2"]
+    class Odd(RedisPipeline):
+        def item_key(self, item: Any, spider: Any) -> Any:
+            return key
 
-
-async def test_a_page_stays_open_while_the_server_is_away(
-    crawl_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(listed, "AGAIN_SECONDS", 0.01)
-    with Server() as mine, client(mine, socket_timeout=2, socket_connect_timeout=2) as there:
-        pushed = Pushed(there)
-        mine.kill()
-        pushed.put("page", (crawl_name, b"1"))
-        while "stay open" not in caplog.text:
-            await asyncio.sleep(0.01)
-        assert pushed.done == []
-        mine.restart()
-        await pushed.wait()
-        assert pushed.done == ["page"]
-        assert mine.call("LLEN", crawl_name) == 1
-
-
-async def test_lists_may_lie_anywhere_on_a_cluster(cluster: Cluster, crawl_name: str) -> None:
-    from redis.cluster import ClusterNode, RedisCluster
-
-    nodes: list[Any] = [ClusterNode("127.0.0.1", node.port) for node in cluster.nodes]  # type: ignore[no-untyped-call]
-    there = RedisCluster(startup_nodes=nodes)
-    pushed = Pushed(there)
-    pushed.put("page", *((f"{crawl_name}:{n}", b"item") for n in range(12)))
-    await pushed.wait()
-    assert all(there.llen(f"{crawl_name}:{n}") == 1 for n in range(12))
-    there.close()
+    with pytest.raises(InvalidRequest):
+        await in_page(page, pipeline_of(Odd, valkey_server, crawl_name), {})
 
 
 class Page:

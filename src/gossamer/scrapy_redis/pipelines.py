@@ -12,7 +12,7 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.connection import Client
-from gossamer.scrapy_redis.listed import PAGE
+from gossamer.scrapy_redis.listed import PAGE, push
 from gossamer.scrapy_redis.threads import in_thread
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class RedisPipeline:
         page = PAGE.get()
         if page is None or type(self)._process_item is not RedisPipeline._process_item:
             return await in_thread(self._process_item, item, spider)
-        data = self.serialize(item)
-        page.push.append((self.item_key(item, spider), data if isinstance(data, bytes) else str(data).encode()))
+        push(page, self.item_key(item, spider), self.serialize(item))
         return item
 
     def _process_item(self, item: Any, spider: Any) -> Any:

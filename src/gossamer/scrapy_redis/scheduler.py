@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.settings import BaseSettings
-from scrapy.utils.defer import deferred_from_coro
 
 from gossamer.courier import Intake
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import AddOutcome, Ending, SettleOutcome
+from gossamer.model import Ending, Settlement
 from gossamer.scrapy_redis import connection, listed
 from gossamer.scrapy_redis.connection import Client
 from gossamer.scrapy_redis.joining import joined, seeds_lane
-from gossamer.scrapy_redis.listed import ItemLists, Parcel
 from gossamer.scrapy_redis.threads import in_thread
 from gossamer.scrapy_redis.wire import WireScheduler, say_resuming
 from gossamer.worker import scheduler as worker
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
-from gossamer.worker.page import Page
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -48,7 +45,6 @@ class Scheduler(worker.Scheduler):
         self.server = server
         self.persist = crawler.settings.getbool("SCHEDULER_PERSIST")
         self.flush_on_start = crawler.settings.getbool("SCHEDULER_FLUSH_ON_START")
-        self.lists = ItemLists(server, deferred_from_coro, self.sleep)
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> WireScheduler:
@@ -77,7 +73,8 @@ class Scheduler(worker.Scheduler):
 
     async def _open(self) -> None:
         await super()._open()
-        listed.attach(self._engine.scraper, self.page_of)
+        if listed.attach(self._engine.scraper, self.page_of):
+            self.courier.settle = _with_data(self.courier.settle)  # type: ignore[method-assign, assignment]
 
     async def _join(self) -> None:
         if self.flush_on_start:
@@ -96,9 +93,6 @@ class Scheduler(worker.Scheduler):
             say_resuming(self.spider, count)
 
     async def _close(self) -> None:
-        until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"]
-        while len(self.lists) and time.monotonic() < until:
-            await self.sleep(0.05)
         await super()._close()
         if self.persist:
             return
@@ -185,27 +179,6 @@ class Scheduler(worker.Scheduler):
         self._count("scheduler/enqueued", len(made))
         return [self._encode(request, self.carrier.lane_of(request)) for request in made]
 
-    # Items that go into a list.
-
-    def through(self, request: Request) -> None:
-        page = self._pages.get(id(request))
-        if page is None or not page.push or self._is_retried(page):
-            super().through(request)
-            return
-        self.lists.put(Parcel(page.lease.identity, page.push, lambda: worker.Scheduler.through(self, request)))
-
-    def _is_retried(self, page: Page) -> bool:
-        settings = self.join.settings
-        if settings["GOSSAMER_FAILURES"] != "retry":
-            return False
-        settlement = page.settlement("retry", settings["GOSSAMER_FAILURE_TRIES"], self.join.gave_up(page))
-        return settlement.ending is Ending.RETRY
-
-    def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
-        if page is not None and page.push and outcome is SettleOutcome.SETTLED:
-            self.lists.forget(page.lease.identity, page.push)
-        super().settled(page, outcome, children)
-
     # Idle.
 
     def _on_idle(self, spider: Spider) -> None:
@@ -229,3 +202,14 @@ class Scheduler(worker.Scheduler):
         super()._count(name, count)
         if name in ("scheduler/enqueued", "scheduler/dequeued"):
             super()._count(f"{name}/redis", count)
+
+
+def _with_data(settle: Callable[[Settlement, Any], None]) -> Callable[[Settlement, Any], None]:
+    """Let what pipelines gave to a page go along with its settlement, unless the page is done again."""
+
+    def settle_with_data(settlement: Settlement, page: Any) -> None:
+        if page is not None and page.push and settlement.ending is not Ending.RETRY:
+            settlement = settlement._replace(push=page.push)
+        settle(settlement, page)
+
+    return settle_with_data
