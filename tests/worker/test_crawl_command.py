@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worker.harness.variants import FIRST, LAST, Variant, some
 
 from gossamer.cli import exits
 from gossamer.frontier.codec import decode
@@ -93,8 +94,14 @@ class Place:
     def visits(self) -> Counter[str]:
         return Counter(f"http://{arrival.host}{arrival.path}" for arrival in self.site.arrivals())
 
-    def reach(self, pages: int) -> None:
-        wait_until(lambda: len(self.site.arrivals()) >= pages, f"{pages} pages to be asked for", SECONDS)
+    def reach(self, pages: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the site was asked for so many pages, by a process that still runs."""
+
+        def enough() -> bool:
+            assert process.poll() is None, f"it ended with {process.returncode}"
+            return len(self.site.arrivals()) >= pages
+
+        wait_until(enough, f"{pages} pages to be asked for", SECONDS)
 
     @property
     def all(self) -> Counter[str]:
@@ -140,7 +147,7 @@ def test_ctrl_c_keeps_what_is_left_for_a_resume(place: Place) -> None:
     log = place.directory / "said"
     words = ["crawl", "one.py", "-w", "2", "-a", f"site={place.site.url}", *slow(0.1)]
     with place.start(*words, log=log) as process:
-        place.reach(5)
+        place.reach(5, process)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == exits.INTERRUPTED, log.read_text()
     asked = place.visits()
@@ -160,7 +167,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_missing(place: Place) -> Non
     log = place.directory / "said"
     words = ["crawl", "one.py", "-w", "2", "--log", "-", "-a", f"site={place.site.url}", *slow(0.1)]
     with place.start(*words, log=log) as process, place.frontier() as frontier:
-        place.reach(5)
+        place.reach(5, process)
         victim = wait_until(lambda: [each for each in frontier.workers() if each.held], "a worker to hold something")[0]
         os.kill(int(victim.info["pid"]), signal.SIGKILL)
         assert process.wait(SECONDS) == exits.OK, log.read_text()
@@ -198,18 +205,39 @@ def test_one_worker_serves_the_lanes_it_is_told_until_it_is_stopped(place: Place
     assert "Spider closed (shutdown)" in log.read_text()
     assert set(place.visits()) == lists
     with place.start("work", "shop", "--project", "project", *site, *slow(0.1), log=log) as process:
-        place.reach(len(lists) + 3)
+        place.reach(len(lists) + 3, process)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == exits.INTERRUPTED, log.read_text()
     place.run("work", "shop", "--project", "project", *site)
     assert place.visits() == place.items() == place.all
 
 
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "variant", some((FIRST, "uvloop"), (FIRST, "select"), (LAST, "select"), (LAST, "reactorless")), ids=str
+)
+def test_one_worker_on_every_scrapy_and_loop(variant: Variant, place: Place) -> None:
+    place.environ["PYTHONPATH"] = variant.path()
+    words = [word for name, value in variant.settings.items() for word in ("-s", f"{name}={value}")]
+    log = place.directory / "said"
+    words += ["-a", f"site={place.site.url}", "-s", f"USER_AGENT={variant}"]
+    with place.start("work", "one.py", *words, *slow(0.1), log=log) as process:
+        place.reach(3, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == exits.OK, log.read_text()
+    assert f"Scrapy {variant.version} started" in log.read_text()
+    assert place.items() == place.visits()
+    place.run("work", "one.py", *words)
+    assert place.items() == place.visits() == place.all
+    _, said = place.run("work", "one.py", *words, "-a", "broken=on purpose", code=exits.FAILED)
+    assert said.endswith("error: The spider could not be run: ValueError: on purpose.\n")
+
+
 @pytest.mark.timeout(300)
 def test_another_spider_of_the_same_name_is_refused_while_one_works(place: Place) -> None:
     log = place.directory / "said"
     with place.start("work", "one.py", "-a", f"site={place.site.url}", "--forever", log=log) as process:
-        place.reach(1)
+        place.reach(1, process)
         _, said = place.run("work", "shop", "--project", "project", code=exits.FAILED)
         assert "The group shop is worked on by one.Shop" in said
         assert said.endswith("error: The worker ended with GroupOwned; its log says more.\n")

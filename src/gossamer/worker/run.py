@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from scrapy import Spider, signals
-from scrapy.crawler import AsyncCrawlerProcess, Crawler, CrawlerProcess
+from scrapy import crawler as crawling
+from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
@@ -186,7 +187,9 @@ def _process_for(settings: Settings) -> Any:
     """The kind of process that `scrapy crawl` would choose."""
     reactor = settings.getbool("TWISTED_REACTOR_ENABLED", True)
     plain = settings["TWISTED_REACTOR"] == ASYNCIO and not settings.getbool("FORCE_CRAWLER_PROCESS")
-    return AsyncCrawlerProcess(settings) if plain or not reactor else CrawlerProcess(settings)
+    # Scrapy 2.13 has only the one.
+    kind = getattr(crawling, "AsyncCrawlerProcess", CrawlerProcess)
+    return kind(settings) if plain or not reactor else CrawlerProcess(settings)
 
 
 def _is_file(spider: str) -> bool:
