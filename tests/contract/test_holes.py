@@ -11,8 +11,10 @@ import pytest
 from gossamer.frontier import keys
 from gossamer.frontier.ask import Ask
 from gossamer.frontier.exchange import WorkVerbs
+from gossamer.frontier.memory import ValkeyMemory
 from gossamer.frontier.reading import ReadVerbs
-from gossamer.model import AddOutcome, HostPolicy, LanePolicy, Lease, Order, Settlement, Token
+from gossamer.model import AddOutcome, HostPolicy, LanePolicy, Lease, Order, SeenPolicy, Settlement, Token, fingerprint
+from gossamer.settings import load
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, SETTLED, names
 from gossamer.testing.servers import Server
@@ -222,6 +224,26 @@ class TestTokenHoles:
         crawl.expire()
         crawl.worker().one()
         assert crawl.frontier.exchange(token, want=crawl.frontier.partitions).leases == []
+
+
+class TestSeenHoles:
+    """Exact memories of more than a thousand buckets."""
+
+    def test_what_lies_in_bucket_a_thousand_and_later_is_found(self, valkey_server: Server, crawl_name: str) -> None:
+        settings = load({"GOSSAMER_URL": valkey_server.url})
+        with ValkeyMemory.open(crawl_name, SeenPolicy(), settings) as memory:
+            memory.mark([fingerprint("first")])
+            state = keys.seen_base(crawl_name) + ":s0"
+            assert valkey_server.call("HGET", state, "n") == "1"
+            # As if 210,000 were known: the next ones are spread over 1,050 buckets, which go on being divided.
+            valkey_server.call("HSET", state, "n", 210_000, "b", 1_050)
+            many = [fingerprint(f"r{n}") for n in range(10_000)]
+            assert all(memory.mark(many))
+            assert valkey_server.call("HGET", state, "b") == "1100"
+            assert all(memory.known(many))
+            assert not any(memory.mark(many))
+            assert all(memory.forget(many))
+            assert not any(memory.known(many))
 
 
 class TestRestart:

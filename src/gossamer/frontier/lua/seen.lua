@@ -30,17 +30,19 @@ local function hash(fp)
   return h - h % 1
 end
 
--- Texts of small numbers: making one anew costs as much as a command.
-local texts = {}
+-- Texts of small numbers, plain and with three digits: making one anew costs as much as a command. Larger ones are put
+-- together from two. A text for each of many thousands would be a heap through which the collector of garbage
+-- walks again and again.
+local texts, tails = {}, {}
 
-local function text_of(number)
-  if number >= 65536 then return format('%d', number) end
-  local text = texts[number]
-  if not text then
-    text = format('%d', number)
-    texts[number] = text
+local function with_number(prefix, number)
+  if not texts[0] then
+    for n = 0, 999 do texts[n], tails[n] = format('%d', n), format('%03d', n) end
   end
-  return text
+  if number < 1000 then return prefix .. texts[number] end
+  local tail = number % 1000
+  local head = (number - tail) / 1000
+  return prefix .. (texts[head] or format('%d', head)) .. tails[tail]
 end
 
 -- One exact memory under `key`: a hash with n (fingerprints) and b (buckets); buckets at `key:<number>`.
@@ -60,7 +62,7 @@ local function bucket(set, fp)
   local h, low = hash(fp), set.low
   local a = h % low
   if a < set.b - low then a = h % (low * 2) end
-  return set.prefix .. text_of(a)
+  return with_number(set.prefix, a)
 end
 
 local function divide(set)
@@ -84,7 +86,7 @@ function Exact.add(set, fp)
   h = h - h % 1
   local a = h % low
   if a < set.b - low then a = h % (low * 2) end
-  if call('SADD', set.prefix .. (texts[a] or text_of(a)), fp) == 0 then return false end
+  if call('SADD', with_number(set.prefix, a), fp) == 0 then return false end
   set.n = set.n + 1
   set.changed = true
   if set.n > set.b * LOAD then divide(set) end
@@ -181,7 +183,7 @@ end
 local function bloom_block(book, i, number)
   local block = number % book.shapes[i].blocks
   local segment = (block - block % SEGMENT_BLOCKS) / SEGMENT_BLOCKS
-  return book.key .. ':' .. i .. ':' .. text_of(segment), segment, (block % SEGMENT_BLOCKS) * BLOCK
+  return with_number(book.key .. ':' .. i .. ':', segment), segment, (block % SEGMENT_BLOCKS) * BLOCK
 end
 
 -- The k-th bit of a fingerprint in its block: byte (from 1) and value. Enhanced double hashing: the cubic term keeps
