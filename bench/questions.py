@@ -95,8 +95,12 @@ def depth(crawls: Crawls) -> None:
             with serving(links) as site:
                 ended = crawls.run(label, "Walk", site, workers=workers, DEPTH_LIMIT=10)
                 deepest = max(end["stats"].get("request_depth_max", 0) for end in ended)
-                rows.append([name, label, workers, len(site.pages()), deepest])
-    print(table(["DEPTH_LIMIT=10", "", "workers", "pages", "request_depth_max"], rows), end="\n\n")
+                cut = sum(end["stats"].get("depth/request_ignored_count", 0) for end in ended)
+                rows.append([name, label, workers, len(site.pages()), deepest, cut])
+    print(
+        table(["DEPTH_LIMIT=10", "", "workers", "pages", "request_depth_max", "depth/request_ignored_count"], rows),
+        end="\n\n",
+    )
     rows = []
     for priority in (0, 1, -1):
         for label in (PLAIN, OURS):
