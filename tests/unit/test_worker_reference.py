@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import gossamer
 from gossamer.worker.run import GOOD
 from gossamer.worker.task import KEYS
@@ -43,3 +45,11 @@ def test_every_stat_that_the_worker_adds_is_there() -> None:
 
 def test_every_good_end_is_there() -> None:
     assert GOOD - first_cells("Why a worker ended") == set()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_python_on_a_page_is_python(page: Path) -> None:
+    for number, code in enumerate(
+        re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    ):
+        compile(code, f"{page.name} block {number}", "exec")
