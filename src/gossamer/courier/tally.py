@@ -36,8 +36,25 @@ class Tally:
         self._changes[key] = _JOIN[op](self._changes[key], value) if key in self._changes else value
 
     def take(self) -> list[Counter]:
+        """What can be kept of the changes: numbers that are finite. No counter may keep a worker from its pages."""
         changes, self._changes = self._changes, {}
-        return [Counter(self.group, name, value, op) for (name, op), value in changes.items()]
+        taken = []
+        for (name, op), value in changes.items():
+            number = _number(value)
+            if number is not None:
+                text = str(name).encode("utf-8", "replace").decode()
+                taken.append(Counter(self.group, text, number, op))
+        return taken
 
     def __bool__(self) -> bool:
         return bool(self._changes)
+
+
+def _number(value: float) -> float | None:
+    if type(value) is int and -(2**53) < value < 2**53:
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if -1e300 < number < 1e300 else None

@@ -67,7 +67,8 @@ class Scheduler(BaseScheduler):
         self.crawler, self.join = crawler, join
         self.group = join.group
         self.stats = crawler.stats
-        self.tally = self.stats.tally if isinstance(self.stats, Fleet) and self.stats.tally else Tally(self.group)
+        self.tally = self.stats.tally if isinstance(self.stats, Fleet) else Tally(self.group)
+        self.tally.group = self.group
         self._pages: dict[int, Page] = {}
         self._parents: dict[int, Page] = {}
         self._intakes: list[Intake] = []
@@ -107,8 +108,6 @@ class Scheduler(BaseScheduler):
             # Not raised: most versions of Scrapy would make a long story of it.
             engine._start = self._refused(type(error).__name__)
             return
-        if isinstance(self.stats, Fleet):
-            self.stats.tally = self.tally
         self.carrier = Carrier(
             self.spider, self.group, join.lanes, join.number, join.settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         )

@@ -26,32 +26,44 @@ class Fleet:
     """Mixed into a stats collector. Changes wait in `tally` and ride along with the worker's exchanges: no calls of
     their own, each counted exactly once. What the collector itself shows is this worker's share."""
 
-    tally: Tally | None = None
+    _within = False
+    """Whether a method of the collector is being called: what it calls of its own is no change of its own."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        # From the first change on; whose they are, the scheduler says.
+        self.tally = Tally("")
+        super().__init__(*args, **named)
 
     # Scrapy looks every attribute up twice, to warn of an argument that is going away; these methods take it in silence.
     __getattribute__ = object.__getattribute__
 
     def inc_value(self, key: str, count: int = 1, start: int = 0, *more: Any, **named: Any) -> None:
-        super().inc_value(key, count, start, *more, **named)  # type: ignore[misc]
-        if self.tally is not None and key not in OWN:
+        if self._own("inc_value", key, count, start, *more, **named) and key not in OWN:
             self.tally.add(key, count)
 
     def set_value(self, key: str, value: Any, *more: Any, **named: Any) -> None:
-        super().set_value(key, value, *more, **named)  # type: ignore[misc]
-        self._change(key, value, CounterOp.SET)
+        if self._own("set_value", key, value, *more, **named):
+            self._change(key, value, CounterOp.SET)
 
     def max_value(self, key: str, value: Any, *more: Any, **named: Any) -> None:
-        super().max_value(key, value, *more, **named)  # type: ignore[misc]
-        self._change(key, value, CounterOp.MAX)
+        if self._own("max_value", key, value, *more, **named):
+            self._change(key, value, CounterOp.MAX)
 
     def min_value(self, key: str, value: Any, *more: Any, **named: Any) -> None:
-        super().min_value(key, value, *more, **named)  # type: ignore[misc]
-        self._change(key, value, CounterOp.MIN)
+        if self._own("min_value", key, value, *more, **named):
+            self._change(key, value, CounterOp.MIN)
+
+    def _own(self, method: str, *args: Any, **named: Any) -> bool:
+        """Let the collector do it. False: it is part of something that it does already."""
+        within, self._within = self._within, True
+        try:
+            getattr(super(), method)(*args, **named)
+        finally:
+            self._within = within
+        return not within
 
     def _change(self, key: str, value: Any, op: CounterOp) -> None:
-        if self.tally is None or key in OWN or isinstance(value, bool) or not isinstance(value, int | float):
-            return
-        if -1e300 < value < 1e300:
+        if key not in OWN and isinstance(value, int | float) and not isinstance(value, bool):
             self.tally.change(key, value, op)
 
 
@@ -62,7 +74,7 @@ class FleetStatsCollector(Fleet, MemoryStatsCollector):
         # Called a dozen times for every page: without the detour through the base class.
         stats = self._stats
         stats[key] = stats.get(key, start) + count
-        if self.tally is not None and key not in OWN:
+        if key not in OWN:
             self.tally.add(key, count)
 
 

@@ -49,13 +49,21 @@ def main(plan: dict[str, Any]) -> None:
     process.start()
     ends = {
         crawler.spider.name: {
-            "stats": {name: value for name, value in stats_of(crawler).items() if isinstance(value, str | int | float)},
+            "stats": {
+                printable(name): value
+                for name, value in stats_of(crawler).items()
+                if isinstance(value, str | int | float)
+            },
             "settings": {name: str(crawler.settings[name]) for name in plan["show"]},
         }
         for crawler in crawlers
         if crawler.spider is not None
     }
     Path(plan["end"]).write_text(json.dumps({"spiders": ends, "failures": failures}))
+
+
+def printable(name: Any) -> str:
+    return str(name).encode("utf-8", "replace").decode()
 
 
 def stats_of(crawler: Any) -> dict[str, Any]:

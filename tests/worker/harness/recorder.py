@@ -6,6 +6,7 @@ Each line of the record is one event: `[spider, kind, what, details, time]`. Kin
 - `child`: a callback's request came to the scheduler; `replacement`: one of a retry or redirect
 - `item`: an item left the pipelines; `item_dropped`, `item_error`: it did not
 - `settle`: a page was given to the courier with all it produced; `answered`: the frontier took it
+- `call`: a verb of the frontier was called
 - `dropped`: the signal request_dropped
 - `mark`: what a spider or pipeline said itself
 - `opened`, `closed`
@@ -117,6 +118,13 @@ class Recorder:
                 self.note("answered", path_of(page.request), outcome=outcome.name.lower())
             answered(page, outcome, children)
 
+        call = scheduler.link.call
+
+        def asked(verb: str, done: Any, /, *args: Any, **named: Any) -> None:
+            self.note("call", verb)
+            call(verb, done, *args, **named)
+
+        scheduler.link.call = asked
         scheduler.next_request, scheduler.enqueue_request = next_request, enqueue_request
         scheduler.courier.settle, scheduler.settled = given, told
 

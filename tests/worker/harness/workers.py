@@ -125,6 +125,10 @@ class Worker:
         found: dict[str, Any] = spiders[spider or next(iter(spiders))]["stats"]
         return found
 
+    def calls(self) -> list[str]:
+        """The verbs of the frontier that it called since its spider was open."""
+        return of(self.events, "call")
+
     def reason(self, spider: str = "") -> str:
         return str(self.stats(spider).get("finish_reason"))
 
