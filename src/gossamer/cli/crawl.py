@@ -79,7 +79,7 @@ def crawl(
         report.drained = report.now.exists and frontier.drained(found.group).drained
     report.write(json)
     again = shlex.join(["gossamer", "crawl", name, "--resume", *_words(argument, given, project, log, url, crawl_name)])
-    raise typer.Exit(report.code(again, logs))
+    raise typer.Exit(report.code(again))
 
 
 def begin(frontier: ValkeyFrontier, group: str, resume: bool) -> Account | None:
@@ -186,7 +186,6 @@ class _Report:
                     "pages": did.pages,
                     "failed": did.failed,
                     "replaced": did.replaced,
-                    "duplicates": did.duplicates,
                     "expired": did.expired,
                     "items": did.items,
                     "dead": did.dead,
@@ -198,22 +197,20 @@ class _Report:
                 }
             )
             return
-        columns = (
-            "group",
-            "round",
-            "pages",
-            "failed",
-            "redirected or retried",
-            "duplicates",
-            "items",
-            "dead letters",
-            "left",
+        rows = {
+            "pages": did.pages,
+            "of them failed": did.failed,
+            "redirects and retries": did.replaced,
+            "items": did.items,
+            "dead letters": did.dead,
+            "left": did.open,
+        }
+        output.write_table(("figure", "number"), [(name, f"{number:,}") for name, number in rows.items()])
+        output.write_line(
+            f"round {did.round} of {self.group}: {did.pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s"
         )
-        numbers = (did.pages, did.failed, did.replaced, did.duplicates, did.items, did.dead, did.open)
-        output.write_table(columns, [(self.group, did.round, *(f"{number:,}" for number in numbers))])
-        output.write_line(f"{did.pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s")
 
-    def code(self, again: str, logs: list[Path | None]) -> int:
+    def code(self, again: str) -> int:
         """The exit code, with a line that says what it means unless all is well."""
         fleet = self.fleet
         if fleet.stopping:

@@ -12,7 +12,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 class Account(NamedTuple):
     """A group now: `queued`, `waiting` (until a time) and `leased` requests, `hosts` that are asked or made to wait, `tasks`
     of producers; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a redirect,
-    another try), tries that ran out (`expired`) or were known already (`duplicates`), dead letters and `items`."""
+    another try), leases that ran out (`expired`), dead letters and `items`."""
 
     round: int = 0
     queued: int = 0
@@ -23,7 +23,6 @@ class Account(NamedTuple):
     failed: int = 0
     replaced: int = 0
     expired: int = 0
-    duplicates: int = 0
     dead: int = 0
     items: int = 0
     items_kept: int = 0
@@ -37,7 +36,7 @@ class Account(NamedTuple):
 
     def since(self, then: Account) -> Account:
         """The same with only what happened after `then`."""
-        grown = ("pages", "failed", "replaced", "expired", "duplicates", "items")
+        grown = ("pages", "failed", "replaced", "expired", "items")
         return self._replace(**{name: getattr(self, name) - getattr(then, name) for name in grown})
 
 
@@ -69,7 +68,6 @@ def account(counts: Counts, group: str, hosts: int = 0) -> Account:
         failed=total("failed"),
         replaced=total("replaced"),
         expired=total("expired"),
-        duplicates=total("duplicates"),
         dead=row.dead,
         items=row.items,
         items_kept=row.items_waiting,
