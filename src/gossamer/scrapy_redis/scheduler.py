@@ -94,18 +94,16 @@ class Scheduler(worker.Scheduler):
 
     async def _close(self) -> None:
         await super()._close()
-        if self.persist:
-            return
         try:
             await self._leave()
         except FrontierUnavailable as error:
-            logger.warning("The queue was not cleared: %s", error)
+            logger.warning("What is left of the crawl was not cleared: %s", error)
 
     async def _leave(self) -> None:
-        """Without SCHEDULER_PERSIST the last worker that ends throws away what is queued and what was seen."""
+        """Say goodbye. Without SCHEDULER_PERSIST the last one throws away what is queued and what was seen."""
         self.courier.token = self.courier.token.next()
         await self.ask("exchange", self.courier.token, info={**self._info(), CLOSED: "1"})
-        if await self._alone():
+        if not self.persist and await self._alone():
             drained = (await self.ask("drained", self.group)).drained
             await in_thread(self._next_round if drained else self.flush)
 

@@ -1,0 +1,221 @@
+"""Projects of scrapy-redis that do more than the usual, on the frontier; and one that is moved over in the middle of its crawl."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings as ScrapySettings
+from tests.worker.harness.site import Site, links
+from tests.worker.scrapy_redis_example import PREFIX, Project
+from tests.worker.scrapy_redis_sides import SIDES, client
+
+from gossamer.scrapy_redis.connection import from_settings
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+OLD, NEW = SIDES
+PAGES = [f"/{n}" for n in range(8)]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as running:
+        running.on("/", links(*PAGES))
+        yield running
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture
+def there(server: Server) -> Iterator[Any]:
+    with client(server) as made:
+        yield made
+
+
+@pytest.fixture
+def project(server: Server, tmp_path: Path) -> Iterator[Project]:
+    with Project(tmp_path, NEW, server.url, GOSSAMER_LEASE_SECONDS=4, MAX_IDLE_TIME_BEFORE_CLOSE=1) as made:
+        yield made
+
+
+def add(project: Project, code: str) -> None:
+    """One more spider module."""
+    (project.directory / "shop" / "spiders" / "more.py").write_text(PREFIX.sub(NEW, code))
+
+
+PLAIN = """
+import os
+import scrapy
+
+class Plain(scrapy.Spider):
+    name = "plain"
+
+    async def start(self):
+        yield scrapy.Request(os.environ["SITE"] + "/", dont_filter=True)
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+"""
+
+
+def test_a_spider_without_seeds_runs_once_for_all_workers_and_anew_each_time(project: Project, site: Site) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    site.hold("/")
+    workers = [project.start("plain", SCHEDULER_PERSIST=False) for _ in range(2)]
+    for worker in workers:
+        worker.said("Spider opened")
+    site.reached("/")
+    site.release("/")
+    for worker in workers:
+        assert "Closing spider (finished)" in worker.ended()
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+    project.start("plain", SCHEDULER_PERSIST=False).ended()
+    assert Counter(site.paths()) == Counter(["/", *PAGES] * 2), "a new crawl"
+    project.start("plain", SCHEDULER_PERSIST=True).ended()
+    project.start("plain", SCHEDULER_PERSIST=True).ended()
+    assert Counter(site.paths())["/"] == 4, "starts are not filtered"
+    assert Counter(site.paths())["/3"] == 3, "what was seen in the third crawl stays seen in the fourth"
+
+
+def test_a_spider_without_seeds_may_wait_before_it_closes(project: Project, site: Site, there: Any) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    log = project.start("plain", SCHEDULER_IDLE_BEFORE_CLOSE=2).ended()
+    assert "Closing spider (finished)" in log
+
+
+def test_a_start_may_flush(project: Project, site: Site, there: Any) -> None:
+    for flush, times in ((False, 1), (False, 1), (True, 2)):
+        there.rpush("catalog:start_urls", f"{site.url}/")
+        project.start("catalog", SCHEDULER_FLUSH_ON_START=flush).ended()
+        assert Counter(site.paths())["/5"] == times
+
+
+def test_a_spider_may_decide_itself_when_it_is_closed(project: Project, site: Site, there: Any) -> None:
+    add(
+        project,
+        """
+from scrapy.exceptions import DontCloseSpider
+from scrapy_redis.spiders import RedisSpider
+from shop.spiders.catalog import Catalog
+
+class Patient(Catalog):
+    name = "patient"
+    idles = 0
+
+    def spider_idle(self):
+        self.idles += 1
+        self.logger.info("idle for the %d. time", self.idles)
+        if self.idles < 3:
+            raise DontCloseSpider
+""",
+    )
+    there.rpush("patient:start_urls", f"{site.url}/")
+    log = project.start("patient", MAX_IDLE_TIME_BEFORE_CLOSE=0).ended()
+    assert "idle for the 3. time" in log
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+
+
+def test_a_spider_may_take_its_seeds_its_own_way(project: Project, site: Site, there: Any) -> None:
+    add(
+        project,
+        """
+from scrapy import Request
+from shop.spiders.catalog import Catalog
+
+class Own(Catalog):
+    name = "own"
+
+    def next_requests(self):
+        while data := self.server.lpop("elsewhere"):
+            yield Request(data.decode(), dont_filter=True)
+""",
+    )
+    there.rpush("elsewhere", f"{site.url}/")
+    project.start("own").ended()
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+
+
+def test_start_requests_of_ones_own_run_too(project: Project, site: Site, there: Any) -> None:
+    project.environ["SITE"] = site.url
+    add(
+        project,
+        """
+import os
+from scrapy import Request
+from shop.spiders.catalog import Catalog
+
+class Begins(Catalog):
+    name = "begins"
+
+    def start_requests(self):
+        yield Request(os.environ["SITE"] + "/", dont_filter=True)
+""",
+    )
+    there.rpush("begins:start_urls", f"{site.url}/seed")
+    project.start("begins").ended()
+    assert Counter(site.paths()) == Counter(["/", "/seed", *PAGES])
+
+
+def test_without_a_server_in_the_settings_everything_is_embedded(tmp_path: Path, site: Site) -> None:
+    where = {"GOSSAMER_DATA_DIR": str(tmp_path / "data")}
+    with (
+        from_settings(ScrapySettings(where)) as own,
+        Project(tmp_path, NEW, "", MAX_IDLE_TIME_BEFORE_CLOSE=1, **where) as made,
+    ):
+        del made.environ["REDIS_URL"]
+        own.rpush("catalog:start_urls", f"{site.url}/")
+        made.start("catalog").ended()
+        assert own.llen("catalog:items:linked") == len(PAGES)
+        assert int(own.hget("catalog:stats", "item_scraped_count")) == len(PAGES) + 1
+
+
+def test_a_crawl_is_moved_over_in_its_middle(tmp_path: Path, site: Site, server: Server, there: Any) -> None:
+    """Begun by scrapy-redis, imported, and ended by ours: every page once, every item once."""
+    site.hold(*PAGES)
+    there.rpush("catalog:start_urls", f"{site.url}/")
+    with Project(tmp_path / "old", OLD, server.url, CONCURRENT_REQUESTS=2, MAX_IDLE_TIME_BEFORE_CLOSE=60) as old:
+        first = old.start("catalog")
+        site.wait(lambda paths: len(paths) >= 3, "pages to be in progress")
+        first.stop()
+        first.said("Closing spider (shutdown)")
+        site.release(*PAGES)
+        first.ended()
+    assert there.zcard("catalog:requests") > 0
+    there.rpush("catalog:start_urls", f"{site.url}/")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+    subprocess.run(
+        [sys.executable, "-m", "gossamer", "import", "scrapy-redis", "catalog", "--allow-pickle", "--yes"],
+        env={**kept, "GOSSAMER_URL": server.url}, check=True, timeout=100, capture_output=True,
+    )  # fmt: skip
+    with Project(tmp_path / "new", NEW, server.url, MAX_IDLE_TIME_BEFORE_CLOSE=1) as new:
+        log = new.start("catalog").ended()
+    assert "Resuming crawl (" in log
+    assert Counter(site.paths()) == Counter(["/", "/", *PAGES]), "the seed came twice, its links did not"
+    found = [json.loads(data) for data in there.lrange("catalog:items:linked", 0, -1)]
+    assert Counter(one["url"].removeprefix(site.url) for one in found) == Counter(PAGES)
+
+
+def test_two_spiders_of_a_project_do_not_disturb_each_other(project: Project, site: Site, there: Any) -> None:
+    site.on("/", links("/list/1", *PAGES))
+    site.on("/list/1", links("/post/1", "/post/2"))
+    there.rpush("catalog:start_urls", f"{site.url}/")
+    there.sadd("rules:seeds", f"{site.url}/")
+    for worker in [project.start("catalog"), project.start("rules")]:
+        worker.ended()
+    assert there.llen("rules:items:post") == 2
+    wait_until(lambda: there.llen("catalog:items:linked") == 3 + len(PAGES), "the items of the other")
