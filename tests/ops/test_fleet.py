@@ -224,7 +224,7 @@ def test_an_account_is_a_groups_own() -> None:
     group = GroupCounts("g", 7, 8, 30, 40, 35, 1, 0, 0, 0, "", "done", {})
     counts = Counts(0.0, "", "all of it", lanes, [group], {}, {})
     now = account(counts, "g", hosts=2)
-    assert now == Account(7, 4, 1, 2, 2, 31, 1, 5, 2, 1, 40, 35, "all of it", True)
+    assert now == Account(7, 4, 1, 2, 2, 31, 1, 5, 2, 1, 40, "all of it", True)
     assert now.open == 7
     then = now._replace(pages=30, items=38, failed=1, queued=0, round=6)
     assert now.since(then) == now._replace(pages=1, items=2, failed=0, replaced=0, expired=0)

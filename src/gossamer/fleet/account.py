@@ -10,9 +10,9 @@ from gossamer.frontier.valkey import ValkeyFrontier
 
 
 class Account(NamedTuple):
-    """A group now: `queued`, `waiting` (until a time) and `leased` requests, `hosts` that are asked or made to wait, `tasks`
-    of producers; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a redirect,
-    another try), leases that ran out (`expired`), dead letters and `items`."""
+    """A group now: `queued`, `waiting` (until a time) and `leased` requests, `dead` letters, `hosts` of the crawl that are asked
+    or made to wait; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a
+    redirect, another try), leases that ran out (`expired`) and `items`."""
 
     round: int = 0
     queued: int = 0
@@ -25,7 +25,6 @@ class Account(NamedTuple):
     expired: int = 0
     dead: int = 0
     items: int = 0
-    items_kept: int = 0
     paused: str = ""
     exists: bool = False
 
@@ -70,7 +69,6 @@ def account(counts: Counts, group: str, hosts: int = 0) -> Account:
         expired=total("expired"),
         dead=row.dead,
         items=row.items,
-        items_kept=row.items_waiting,
         paused=row.paused or counts.paused,
         exists=True,
     )
