@@ -9,10 +9,14 @@ from types import ModuleType
 from typing import Any
 
 import redis
-from scrapy import Request, Spider
+from scrapy import Request, Spider, version_info
 from scrapy.utils.test import get_crawler
 
 from gossamer.testing.servers import Server
+
+if version_info < (2, 14):
+    # Its `get_crawler` asks which reactor there is.
+    import twisted.internet.reactor  # noqa: F401
 
 SIDES = ("scrapy_redis", "gossamer.scrapy_redis")
 _HANDSHAKE = ("HELLO", "CLIENT", "SELECT", "AUTH", "ECHO", "PING")
