@@ -41,7 +41,7 @@ def demo(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Crawl a small forum on this machine with a real fleet, start to end.
+    """Crawl a small forum with a real fleet, start to end.
 
     Nothing to set up, nothing left behind. Starts a server of its own, a small forum with several hosts that throttles,
     redirects, breaks and loses some of its pages, and Scrapy workers that crawl it together. Halfway one of them is killed

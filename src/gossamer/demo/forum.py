@@ -17,4 +17,4 @@ PROJECT = {"SCRAPY_SETTINGS_MODULE": "gossamer.worker.demo_settings"}
 def layout(boards: int) -> Layout:
     """A forum with a bit of every trouble; on each host about 200 pages a board."""
     trouble = Trouble(slow=0.01, redirect=0.08, busy=0.002, unavailable=0.001, broken=0.05, missing=0.02)
-    return Layout(boards=boards, lists=5, posts=10, comments=3, seed=58, trouble=trouble)
+    return Layout(boards=boards, lists=5, posts=10, comments=3, seed=2486, trouble=trouble)
