@@ -51,8 +51,9 @@ def crawl(
     """Crawl with several workers, until nothing is left.
 
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
-    begins. Shows pages per second, the queue and what is wrong while it crawls. A worker that is killed is replaced. Ctrl-C stops all of them in good order and keeps
-    what is left for --resume. Exit code 0 means that everything was crawled.
+    begins. Shows pages per second, the queue and what is wrong while it crawls. A worker that is killed is replaced.
+    Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that everything was
+    crawled.
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
     spider.enter(project)
