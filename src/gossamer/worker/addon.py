@@ -33,6 +33,11 @@ class Addon:
         ours = load(settings, given_as=GIVEN)
         scheduler = settings["SCHEDULER"]
         if scheduler not in (DEFAULT_SCHEDULER, SCHEDULER) and (settings.getpriority("SCHEDULER") or 0) > ADDON:
+            if _is_ours(scheduler):
+                # One of the fleet's own under another name (gossamer.scrapy_redis): it has its own stats and dupefilter.
+                _put(settings, "EXTENSIONS", THROTTLE, None)
+                tuning.apply(settings, ours["GOSSAMER_TUNING"])
+                return
             logger.warning(
                 "SCHEDULER is %s, so this project does not take part in the crawl %s. Leave SCHEDULER unset to join it.",
                 scheduler,
@@ -56,6 +61,13 @@ class Addon:
                 "DUPEFILTER_CLASS %s is not used: the frontier remembers what was seen (GOSSAMER_SEEN_KIND and the like).",
                 kind,
             )
+
+
+def _is_ours(scheduler: Any) -> bool:
+    from gossamer.worker.scheduler import Scheduler
+
+    # Not issubclass: Scrapy's schedulers take any class with their methods for one of theirs.
+    return Scheduler in getattr(load_object(scheduler), "__mro__", ())
 
 
 def _set(settings: BaseSettings, name: str, value: Any, *, unless_project: bool = False) -> None:

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 ADDON, PLACE = "gossamer.Addon", 100
 ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 SOURCES = (".py", ".pyw")
-GOOD = frozenset({"drained", "idle", "draining", "shutdown"})
+GOOD = frozenset({"drained", "idle", "draining", "finished", "shutdown"})
 """Why a worker may end with nothing having gone wrong."""
 
 
