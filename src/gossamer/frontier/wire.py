@@ -89,8 +89,11 @@ def readable(connection: Any) -> bool:
     """
     if not hasattr(select, "poll"):
         return False
+    number = connection._writer.get_extra_info("socket").fileno()
+    if number < 0:
+        return True  # the event loop has seen its end and closed it
     poll = select.poll()
-    poll.register(connection._writer.get_extra_info("socket").fileno(), select.POLLIN)
+    poll.register(number, select.POLLIN)
     return bool(poll.poll(0))
 
 
