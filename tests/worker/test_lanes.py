@@ -47,9 +47,10 @@ def test_a_request_is_in_the_lane_it_names_and_its_children_are_not(
             ("/by-decorator", "decorated"), ("/by-decorator-with-policy", "deep"), ("/meta-before-decorator", "comment"),
             ("/by-meta/child", "main"), ("/by-meta/follow", "main"), ("/own-slot", "main"), ("/own-slot/child", "main"),
             ("/own-slot/follow", "main"), ("/redirected", "post"), ("/redirected/to", "post"), ("/retried", "post"),
-            ("/after", "main"),
+            ("/after", "main"), ("/always", "always"),
         }  # fmt: skip
         hosts = {event.what: event.more["host"] for event in settled}
+        assert site.paths().count("/always") == 4, "in a lane that remembers nothing there are no duplicates"
         own = {path for path, host in hosts.items() if host != site.host}
         assert own == {"/own-slot", "/own-slot/child"}, "only a slot of the spider's own goes on with the meta"
         assert worker.stats()["scheduler/unserializable"] == 2

@@ -28,7 +28,7 @@ ENDINGS = {
     "/raises": ("failed", "callback", 1, 1),
     "/drops": ("done", "", 0, 1),
     "/item-fails": ("failed", "pipeline", 1, 1),
-    "/inline": ("done", "", 1, 1),
+    "/inline": ("done", "", 2, 1),
     "/inline-self": ("done", "", 1, 2),
     "/asyncgen": ("done", "", 2, 1),
     "/missing": ("done", "", 0, 0),
@@ -140,6 +140,7 @@ def check_left(found: Left, events: Sequence[Event], site: Site) -> None:
     for path in (*ENDINGS, *LAST_ENDINGS):
         assert asked[path] == TIMES.get(path, 1), f"{path} was asked for {asked[path]} times"
     assert sum(1 for path in asked if path.startswith("/unscheduled/")) == 30, "what was refused left the rest alone"
+    assert asked["/inline/b"] == 1, "the slot of an inline download is no host"
     assert asked["/twice/b"] == TIMES["/twice/b"], "identical unfiltered requests are all kept"
 
 

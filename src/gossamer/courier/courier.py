@@ -49,6 +49,7 @@ IDLE_FIRST, IDLE_LAST = 0.05, 1.0
 PULSE = 5.0
 """Seconds without anything to say after which the frontier hears from a worker all the same."""
 OUTAGE_FIRST, OUTAGE_LAST = 0.5, 15.0
+OVERDUE = "overdue"
 FULL_PAUSE = 1.0
 """Seconds after which requests are offered again that found no room."""
 
@@ -69,7 +70,8 @@ class Desk(Protocol):
         """The frontier has answered for a request that was given to `add`."""
 
     def lost(self, lease: Lease, reason: str) -> None:
-        """The lease is gone while its page is being worked on: what comes of it will not count."""
+        """The lease is gone while its page is being worked on: what comes of it will not count. `reason` OVERDUE: it was
+        worked on for too long, and should be given up."""
 
     def failed(self, error: BaseException) -> None:
         """The frontier refuses to work with this worker: stop."""
@@ -458,9 +460,9 @@ class Courier:
             f"It was worked on for {now - hold.since:.0f} s; GOSSAMER_RENEW_MAX_SECONDS allows {self.plan.renew_max:g}."
         )
         self._note_first()
-        self._settle.append((Settlement(lease, Ending.FAILED, reason="overdue", detail=detail), None))
+        self._settle.append((Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail), None))
         self.held.let_go(lease)
-        self.desk.lost(lease, "overdue")
+        self.desk.lost(lease, OVERDUE)
         self._plan_call()
 
     # The end.

@@ -47,6 +47,12 @@ class Watcher(Protocol):
     def raised(self, request: Request, failure: Failure) -> None:
         """Its callback or errback raised."""
 
+    def calling(self, request: Request, task: asyncio.Task[Any] | None) -> None:
+        """Its callback or errback is called in this task; None: in none that could be cancelled."""
+
+    def given_up(self, request: Request) -> bool:
+        """Whether it was worked on for too long and is not waited for any more."""
+
     def through(self, request: Request) -> None:
         """Nothing of it is left in Scrapy."""
 
@@ -92,6 +98,7 @@ def check(engine: Any) -> None:
         "engine._handle_downloader_output": callable(getattr(engine, "_handle_downloader_output", None)),
         "engine._download": callable(getattr(engine, "_download", None)),
         "engine._start": hasattr(engine, "_start"),
+        "scraper.call_spider_async": callable(getattr(scraper, "call_spider_async", None)),
         "scraper.enqueue_scrape": callable(getattr(scraper, "enqueue_scrape", None)),
         "scraper.handle_spider_error": callable(getattr(scraper, "handle_spider_error", None)),
         "scraper.handle_spider_output_async": callable(getattr(scraper, "handle_spider_output_async", None)),
@@ -141,7 +148,19 @@ def _wrap_scraper(scraper: Any, watcher: Watcher) -> None:
         watcher.raised(request, failure)
         return error(failure, request, *more, **named)
 
+    call = scraper.call_spider_async
+
+    async def call_spider_async(result: Response | Failure, request: Request) -> Any:
+        watcher.calling(request, asyncio.current_task() if on_asyncio() else None)
+        try:
+            return await call(result, request)
+        except asyncio.CancelledError:
+            if watcher.given_up(request):
+                raise TimeoutError("worked on for longer than GOSSAMER_RENEW_MAX_SECONDS") from None
+            raise
+
     scraper.enqueue_scrape, scraper.handle_spider_error = enqueue_scrape, handle_spider_error
+    scraper.call_spider_async = call_spider_async
 
 
 class Output:
@@ -171,13 +190,18 @@ class Output:
             return
         tasks = _Tasks(self._process, response, self._scraper.concurrent_items)
         try:
-            if is_async:
-                await self._take_async(result, request, tasks)
-            else:
-                await self._take(result, request, tasks)
-        except Exception:
-            self._scraper.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
-        await tasks.finish()
+            try:
+                if is_async:
+                    await self._take_async(result, request, tasks)
+                else:
+                    await self._take(result, request, tasks)
+            except Exception:
+                self._scraper.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
+            await tasks.finish()
+        except asyncio.CancelledError:
+            tasks.cancel()
+            if not self._watcher.given_up(request):
+                raise
 
     async def _take(self, result: Iterable[Any], request: Request, tasks: _Tasks) -> None:
         crawl, yields, yielded, count = self._engine.crawl, self._watcher.yields, self._watcher.yielded, 0
@@ -239,9 +263,20 @@ class _Tasks:
         try:
             if self._last is not None:
                 await self._process(self._last, self._response)
-        finally:
-            while self._running:
-                await self._some(asyncio.ALL_COMPLETED)
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            await self._rest()
+            raise
+        await self._rest()
+
+    async def _rest(self) -> None:
+        while self._running:
+            await self._some(asyncio.ALL_COMPLETED)
+
+    def cancel(self) -> None:
+        for task in self._running:
+            task.cancel()
 
     async def _some(self, when: str) -> None:
         done, self._running = await asyncio.wait(self._running, return_when=when)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from itemadapter import ItemAdapter
@@ -103,7 +104,16 @@ class Join:
     @property
     def remembers(self) -> bool:
         """Whether what was once seen stays seen for long, so that a worker may remember it too."""
-        return all(lane.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) for lane in self.lanes.values())
+        return not self.forgetful and all(
+            lane.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) for lane in self.lanes.values()
+        )
+
+    @cached_property
+    def forgetful(self) -> frozenset[str]:
+        """The lanes, by full name, in which nothing is ever a duplicate."""
+        return frozenset(
+            f"{self.group}.{name}" for name, lane in self.lanes.items() if lane.seen.scope is SeenScope.NEVER
+        )
 
     def check_lanes(self) -> None:
         """PolicyError where the worker is to serve a lane that its spider does not have."""

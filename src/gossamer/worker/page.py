@@ -20,8 +20,22 @@ class Page:
     """What is known of a leased request while Scrapy works on it."""
 
     __slots__ = (
-        "_own_slot", "asked", "children", "failure", "fingerprints", "handled", "items", "lease", "ordinals", "outcome", "push",
-        "replaced", "request", "told",
+        "_own_slot",
+        "asked",
+        "children",
+        "failure",
+        "fingerprints",
+        "given_up",
+        "handled",
+        "items",
+        "lease",
+        "ordinals",
+        "outcome",
+        "push",
+        "replaced",
+        "request",
+        "task",
+        "told",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, request: Request) -> None:
@@ -33,7 +47,8 @@ class Page:
         self.push: list[tuple[str, bytes]] = []
         self.outcome: Response | Failure | None = None
         self.failure: tuple[str, str] | None = None
-        self.handled = self.replaced = self.told = False
+        self.handled = self.replaced = self.told = self.given_up = False
+        self.task: Any = None
         self._own_slot = "download_slot" in request.meta
 
     @property

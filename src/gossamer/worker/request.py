@@ -13,6 +13,7 @@ from gossamer.errors import DecodingError, EncodingError, UnknownCallback
 from gossamer.frontier import codec
 from gossamer.model import Lease, host_of
 from gossamer.model import Request as Asked
+from gossamer.worker.hooks import APART
 from gossamer.worker.lanes import ATTRIBUTE, MAIN, META
 
 SLOT = "download_slot"
@@ -69,11 +70,11 @@ class Carrier:
 
     def encode(self, request: Request, lane: str, number: int, inherited_slot: str | None = None) -> Asked:
         """The request as the frontier keeps it. `inherited_slot` is a download slot that Scrapy itself wrote into
-        the parent's meta: a child that has it copied it by accident."""
+        the parent's meta: a child that has it copied it by accident, as one that has the slot of an inline download."""
         meta = dict(request.meta)
         meta.pop(META, None)
         slot = meta.get(SLOT)
-        if slot is not None and slot == inherited_slot:
+        if slot is not None and (slot == inherited_slot or str(slot).startswith(APART)):
             del meta[SLOT]
             slot = None
         fields: dict[str, Any] = {"url": request.url, "meta": meta}
@@ -100,7 +101,10 @@ class Carrier:
         if type(request) is not Request:
             self._add_class(request, fields)
         payload = codec.encode_request(fields, limit=self._payload_max)
-        host = str(slot) if slot is not None else host_of(request.url)
+        try:
+            host = str(slot) if slot is not None else host_of(request.url)
+        except ValueError as error:
+            raise EncodingError(f"url: {request.url!r:.200} has no host that could be asked: {error}.") from None
         return Asked(number, host or "-", lane, payload, request.priority, request.dont_filter)
 
     def _add_class(self, request: Request, fields: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gossamer import __version__
-from gossamer.courier import Adder, Courier, Intake, Plan, Tally
+from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally
 from gossamer.errors import GossamerError, GroupOwned, InvalidRequest
 from gossamer.model import (
     AddOutcome,
@@ -58,6 +58,11 @@ logger = logging.getLogger(__name__)
 TELL = 5.0
 """Seconds between two looks at itself: what people see of this worker, its start lease, whether the group is drained."""
 DRAINED_AGAIN = 0.5
+REFUSED = 0.2
+SILENT = 15.0
+"""Seconds after which a worker that says nothing is no more, if its leases have run out too."""
+CLOSED = "closed"
+"""What a worker's description says when it has ended in good order."""
 
 
 class Scheduler(BaseScheduler):
@@ -107,6 +112,7 @@ class Scheduler(BaseScheduler):
             self.link.close()
             # Not raised: most versions of Scrapy would make a long story of it.
             engine._start = self._refused(type(error).__name__)
+            self.crawler.signals.connect(self._stay, signals.spider_idle)
             return
         self.carrier = Carrier(
             self.spider, self.group, join.lanes, join.number, join.settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
@@ -135,10 +141,13 @@ class Scheduler(BaseScheduler):
         self.link.later(self._pace, self._look_after)
 
     async def _refused(self, reason: str) -> AsyncIterator[Any]:
-        """The start of a worker that may not join: its end."""
-        self.end(reason)
+        """The start of a worker that may not join: its end, as soon as the engine is through with its start."""
+        self.link.later(REFUSED, lambda: self.end(reason))
         return
         yield
+
+    def _stay(self) -> None:
+        raise DontCloseSpider
 
     async def _join(self) -> None:
         join = self.join
@@ -147,7 +156,7 @@ class Scheduler(BaseScheduler):
         await self.ask("set_host", "", join.host)
         for name, policy in join.hosts.items():
             await self.ask("set_host", name, policy)
-        self._check_owner(await self.ask("workers"))
+        self._check_owner(await self.ask("workers"), (await self.ask("counts", self.group)).now)
         if join.new_round:
             await self._new_round()
 
@@ -159,11 +168,12 @@ class Scheduler(BaseScheduler):
             number = await self.ask("new_round", self.group, row.round + 1)
             logger.info("Round %d of %s begins.", number, self.group)
 
-    def _check_owner(self, workers: Sequence[WorkerInfo]) -> None:
-        now = max((worker.seen for worker in workers), default=0.0)
+    def _check_owner(self, workers: Sequence[WorkerInfo], now: float) -> None:
         for worker in workers:
             other = worker.info.get("spider", "")
-            alive = worker.held > 0 or now - worker.seen < self.join.settings["GOSSAMER_LEASE_SECONDS"]
+            # Who lives is heard of now and then; what a dead one holds runs out.
+            recent = now - worker.seen < max(SILENT, self.join.settings["GOSSAMER_LEASE_SECONDS"])
+            alive = recent and CLOSED not in worker.info
             if worker.info.get("group") == self.group and other and other != self.join.spider_class and alive:
                 raise GroupOwned(
                     f"The group {self.group} is worked on by {other} (worker {worker.incarnation} on "
@@ -276,6 +286,8 @@ class Scheduler(BaseScheduler):
         if page is not None:
             page.children.append(request)
             page.asked.append(asked)
+            if not request.dont_filter:
+                page.fingerprints.add((lane, number))
         elif (place := self.start.place_of(request)) is not None:
             self.start.put(asked, place, request)
         else:
@@ -283,10 +295,8 @@ class Scheduler(BaseScheduler):
         return True
 
     def _known(self, page: Page | None, lane: str, number: int) -> bool:
-        if page is not None:
-            if (lane, number) in page.fingerprints:
-                return True
-            page.fingerprints.add((lane, number))
+        if page is not None and (lane, number) in page.fingerprints:
+            return lane not in self.join.forgetful
         return self.join.remembers and self.courier.known.has(lane, number)
 
     def _surely_known(self, request: Request) -> bool:
@@ -317,7 +327,7 @@ class Scheduler(BaseScheduler):
             self.link.later(self.join.settings["GOSSAMER_CLOSE_SECONDS"], carried.keep)
             await carried
         await self.start.give_back()
-        self.courier.tell(self._info())
+        self.courier.tell({**self._info(), CLOSED: "1"})
         finished = Promise()
         self.courier.finish(finished.keep)
         await finished
@@ -380,6 +390,15 @@ class Scheduler(BaseScheduler):
     def yielded(self, child: Request) -> None:
         self._parents.pop(id(child), None)
 
+    def calling(self, request: Request, task: Any) -> None:
+        page = self._pages.get(id(request))
+        if page is not None:
+            page.task = task
+
+    def given_up(self, request: Request) -> bool:
+        page = self._pages.get(id(request))
+        return page is not None and page.given_up
+
     def raised(self, request: Request, failure: Failure) -> None:
         page = self._pages.get(id(request))
         if page is not None:
@@ -412,9 +431,10 @@ class Scheduler(BaseScheduler):
     def _encode_item(self, item: Any) -> bytes | None:
         try:
             return self.join.encode_item(item)
-        except InvalidRequest as error:
+        except Exception as error:
             self._count("gossamer/items_refused")
-            logger.error("An item was not put into the stream: %s", error)
+            why = error if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
+            logger.error("An item was not put into the stream: %s", why)
             return None
 
     def _on_item_dropped(self, response: Any) -> None:
@@ -481,6 +501,10 @@ class Scheduler(BaseScheduler):
         logger.warning(
             "The lease of request %d of %s is gone (%s); what comes of it will not count.", lease.id, lease.lane, reason
         )
+        if reason == OVERDUE:
+            for page in [page for page in self._pages.values() if page.lease == lease and page.task is not None]:
+                page.given_up = True
+                page.task.cancel()
 
     def failed(self, error: BaseException) -> None:
         logger.error("The frontier refuses this worker: %s", error)

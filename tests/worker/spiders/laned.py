@@ -8,6 +8,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.http import Response
 
+from gossamer.model import SeenPolicy, SeenScope
 from gossamer.worker.lanes import Lane, lane
 
 
@@ -16,7 +17,7 @@ class Laned(Spider):
 
     name = "laned"
     site = ""
-    lanes = (Lane("post"), "comment")
+    lanes = (Lane("post"), "comment", Lane("always", seen=SeenPolicy(scope=SeenScope.NEVER)))
 
     async def start(self) -> AsyncIterator[Any]:
         yield Request(self.site + "/start")
@@ -31,6 +32,8 @@ class Laned(Spider):
         yield Request(site + "/meta-before-decorator", self.parse_decorated, meta={"lane": "comment"})
         yield Request(site + "/redirected", self.parse_leaf, meta={"lane": "post"})
         yield Request(site + "/retried", self.parse_leaf, meta={"lane": "post"})
+        yield Request(site + "/always", self.parse_again, meta={"lane": "always"}, cb_kwargs={"more": 2})
+        yield Request(site + "/always", self.parse_again, meta={"lane": "always"}, cb_kwargs={"more": 0})
         yield Request(site + "/own-slot", self.parse_inherit, meta={"download_slot": "mine"})
         yield Request(site + "/unknown", self.parse_leaf, meta={"lane": "nowhere"})
         yield Request(site + "/foreign", self.parse_leaf, meta={"lane": "others.lane"})
@@ -40,6 +43,12 @@ class Laned(Spider):
     def parse_inherit(self, response: Response) -> Iterator[Any]:
         yield Request(response.url + "/child", self.parse_leaf, meta=response.meta)
         yield response.follow(response.url + "/follow", self.parse_leaf)
+
+    def parse_again(self, response: Response, more: int) -> Iterator[Any]:
+        if more:
+            yield Request(
+                self.site + "/always", self.parse_again, meta={"lane": "always"}, cb_kwargs={"more": more - 1}
+            )
 
     def parse_leaf(self, response: Response) -> None: ...
 

@@ -187,7 +187,8 @@ class Orderings(Spider):
 
     async def on_inline(self, response: Response) -> list[Any]:
         inner = await self._download(Request(f"{self.site}/inline/inner"))
-        return [self.child("/inline", "a"), self.item("/inline", 1, inner=inner.status)]
+        again = Request(f"{self.site}/inline/b", meta={**inner.meta, "from": "/inline"})
+        return [self.child("/inline", "a"), again, self.item("/inline", 1, inner=inner.status)]
 
     async def on_inline_self(self, response: Response) -> AsyncIterator[Any]:
         yield self.item("/inline-self", 1)

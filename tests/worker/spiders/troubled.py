@@ -53,6 +53,7 @@ class Unserialisable(Base):
     """Yields what no other worker could use, among what it could."""
 
     name = "unserialisable"
+    verbatim = ""
 
     def parse(self, response: Response) -> Iterator[Any]:
         url, leaf = response.url, self.parse_leaf
@@ -62,6 +63,7 @@ class Unserialisable(Base):
         for _ in range(sys.getrecursionlimit() * 2):
             deep = [deep]
         yield Request(url + "/1", leaf)
+        yield Request(url + "/2", leaf, meta={"bad": sys.stdout})
         anonymous: Any = lambda response: None  # noqa: E731
         foreign: Any = Other().parse_leaf
         yield Request(url + "/bad", anonymous)
@@ -71,7 +73,8 @@ class Unserialisable(Base):
         yield Request(url + "/bad", leaf, meta={"loop": loop})
         yield Request(url + "/bad", leaf, meta={"deep": deep})
         yield Request(url + "/bad", leaf, meta={"big": "x" * 2_000_000})
-        yield Request("http://host.example:99999/bad", leaf)
+        if self.verbatim:
+            yield Request("http://host.example:99999/bad", leaf, meta={"verbatim_url": True})
         yield Request("http://" + "a" * 300 + "/bad", leaf)
         yield {"id": "plain"}
         yield {"id": "bad", "file": sys.stdout}
@@ -81,6 +84,13 @@ class Unserialisable(Base):
 
 class Other(Base):
     name = "other"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from self.parse_leaf(response)
+
+
+class Same(Other):
+    """Another class of the same name."""
 
 
 class Endless(Base):

@@ -1,0 +1,172 @@
+"""Bad input and bad days: each with a clear outcome, and nothing else is lost."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from tests.worker.harness.site import Site
+from tests.worker.harness.variants import FIRST, LAST, PLAIN, Variant, some
+from tests.worker.harness.workers import Worker, Workers, left
+from tests.worker.spiders import troubled
+from tests.worker.spiders.troubled import Counting, Endless, Other, Same, Unserialisable
+
+from gossamer.testing.faultproxy import FaultProxy
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+pytestmark = pytest.mark.timeout(300)
+
+ENDS = some((FIRST, "select"), (LAST, "uvloop"))
+VERBATIM = "url: 'http://host.example:99999/bad' has no host"
+BAD = (
+    "meta['bad']: _io.TextIOWrapper",
+    "callback: <function Unserialisable.parse.<locals>.<lambda>",
+    "errback: <bound method Base.parse_leaf of <Other 'other'",
+    "meta['deep']['er'][1]: _io.TextIOWrapper",
+    "cb_kwargs['of']['thing']: tests.worker.spiders.troubled.Other",
+    "meta['loop']",
+    "meta['deep'][0]",
+    "GOSSAMER_PAYLOAD_MAX_BYTES",
+    VERBATIM,
+)
+"""What the log says of each request that could not be queued."""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as running:
+        yield running
+
+
+@pytest.mark.parametrize("variant", ENDS, ids=str)
+def test_requests_that_cannot_be_kept_are_refused_by_name_and_the_rest_goes_on(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    with Workers(valkey_server.url, crawl_name, variant) as workers:
+        # Only the newest Scrapy makes such a request at all.
+        last = variant.version == LAST
+        worker = workers.start(Unserialisable, site=site.url, verbatim="yes" if last else "")
+        assert worker.reason() == "drained"
+        assert Counter(site.paths()) == Counter(["/start", "/start/1", "/start/2"])
+        said = [text for text in BAD if last or text != VERBATIM]
+        for text in said:
+            assert text in worker.log, text
+        stats = worker.stats()
+        assert stats["scheduler/unserializable"] == len(said)
+        assert stats["scheduler/refused/invalid"] == 1
+        assert stats["gossamer/items_refused"] == 2
+        assert "spider_exceptions/count" not in stats
+        with workers.frontier() as frontier:
+            found = left(frontier, Unserialisable.name)
+        assert found.ids() == Counter(["plain", "/start/1", "/start/2"])
+        assert found.dead == []
+
+
+def refused(worker: Worker, reason: str, text: str) -> None:
+    """It said why in one line and ended at once."""
+    assert worker.reason() == reason
+    lines = [line for line in worker.log.splitlines() if "] ERROR: " in line]
+    assert len(lines) == 1, lines
+    assert text in lines[0]
+    for word in ("Traceback", "Unhandled"):
+        assert word not in worker.log, worker.log[-3000:]
+
+
+@pytest.mark.parametrize("variant", some((FIRST, "asyncio"), (LAST, "select"), (LAST, "reactorless")), ids=str)
+def test_a_worker_that_may_not_join_says_why_and_ends(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    site.hold("/start")
+    with Workers(valkey_server.url, crawl_name, variant) as workers:
+        first = workers.start(Other, site=site.url)
+        site.reached("/start")
+        strangers = workers.start(Same, site=site.url)
+        older = workers.start(Other, site=site.url, patches=[f"{troubled.__name__}.newer_store"])
+        other_scrapy = workers.start(Other, site=site.url, patches=[f"{troubled.__name__}.without_inprogress"])
+        refused(strangers, "GroupOwned", "The group other is worked on by tests.worker.spiders.troubled.Other")
+        refused(older, "SchemaTooNew", "Upgrade this worker")
+        refused(other_scrapy, "UnsupportedScrapy", "has no engine._slot.inprogress")
+        site.release("/start")
+        assert first.reason() == "drained"
+        # The one who owned it has gone: nothing speaks against another one now.
+        assert workers.start(Same, site=site.url).reason() == "drained"
+        with workers.frontier() as frontier:
+            left(frontier, Other.name)
+
+
+def test_a_server_that_is_not_there_is_said_in_one_line(valkey_server: Server, crawl_name: str) -> None:
+    with Workers("redis://127.0.0.1:9", crawl_name) as workers:
+        refused(workers.start(Other, environ={"GOSSAMER_OUTAGE_SECONDS": "0.5"}), "FrontierUnavailable", "127.0.0.1:9")
+
+
+@pytest.mark.parametrize("variant", [PLAIN, *some((FIRST, "asyncio"))], ids=str)
+def test_a_callback_that_never_ends_becomes_a_dead_letter(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    limits = {"GOSSAMER_LEASE_SECONDS": "2", "GOSSAMER_RENEW_MAX_SECONDS": "4"}
+    with Workers(valkey_server.url, crawl_name, variant) as workers:
+        worker = workers.start(Endless, site=site.url, environ=limits)
+        worker.until("mark", "endless")
+        with workers.frontier() as frontier:
+            wait_until(lambda: frontier.dead_letters(Endless.name), "the dead letter", 60)
+            renewed = worker.calls().count("renew")
+            assert renewed > 0, "it was kept as long as it might be"
+            assert workers.start(Endless, site=site.url, environ=limits).reason() == "drained", "others go on"
+            assert worker.reason() == "drained", "and so does the worker itself"
+            found = left(frontier, Endless.name)
+        assert found.reasons() == {"overdue": 1}
+        assert "GOSSAMER_RENEW_MAX_SECONDS" in found.dead[0].detail
+        assert found.ids() == Counter(f"/{number}" for number in range(5))
+
+
+@pytest.mark.parametrize("variant", ENDS, ids=str)
+def test_an_outage_in_the_middle_costs_nothing(
+    variant: Variant, site: Site, valkey_server: Server, fault_proxy: FaultProxy, crawl_name: str
+) -> None:
+    paths = [f"/{number}" for number in range(troubled.PAGES)]
+    site.hold(*paths[::2])
+    with Workers(fault_proxy.url, crawl_name, variant) as workers:
+        worker = workers.start(Counting, site=site.url, environ={"GOSSAMER_OUTAGE_SECONDS": "0.5"})
+        for path in paths[1::2]:
+            worker.until("answered", path)
+        for path in paths[::2]:
+            site.reached(path)
+        fault_proxy.refuse()
+        fault_proxy.cut()
+        site.release(*paths[::2])
+        for path in paths[::2]:
+            worker.until("settle", path)
+        worker.said("The frontier cannot be reached")
+        fault_proxy.heal()
+        assert worker.reason() == "drained"
+        worker.said("The frontier answers again")
+        assert Counter(site.paths()) == Counter(["/start", *paths])
+        workers.environ["GOSSAMER_URL"] = valkey_server.url
+        with workers.frontier() as frontier:
+            found = left(frontier, Counting.name)
+        assert found.ids() == Counter(path.strip("/") for path in paths)
+        assert found.counters["own/pages"] == troubled.PAGES
+
+
+def test_a_worker_that_is_told_to_end_in_an_outage_ends(
+    site: Site, valkey_server: Server, fault_proxy: FaultProxy, crawl_name: str
+) -> None:
+    limits = {"GOSSAMER_OUTAGE_SECONDS": "0.5", "GOSSAMER_CLOSE_SECONDS": "1", "GOSSAMER_LEASE_SECONDS": "3"}
+    site.hold("/0")
+    with Workers(fault_proxy.url, crawl_name) as workers:
+        worker = workers.start(Counting, site=site.url, environ=limits)
+        site.reached("/0")
+        fault_proxy.refuse()
+        fault_proxy.cut()
+        site.release("/0")
+        worker.until("settle", "/0")
+        worker.signal(signal.SIGTERM)
+        assert worker.reason() == "shutdown"
+        assert "could not be told" in worker.log
+        workers.environ["GOSSAMER_URL"] = valkey_server.url
+        assert workers.start(Counting, site=site.url, environ=limits).reason() == "drained", "others do it again"
+        with workers.frontier() as frontier:
+            assert left(frontier, Counting.name).ids() == Counter(str(number) for number in range(troubled.PAGES))
