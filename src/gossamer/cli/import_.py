@@ -29,7 +29,7 @@ class FileOrSource(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = options.noun("Bring into a crawl what was written by `gossamer export` or is held by another tool.")
+app = options.noun("Bring in what `gossamer export` wrote, or another tool holds.")
 app.info.cls = FileOrSource
 app.command("scrapy-redis")(scrapy_redis)
 app.command("requests-seen")(requests_seen)
