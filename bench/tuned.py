@@ -59,4 +59,7 @@ class _Nobody:
 
     def handling(self, *_: Any) -> None: ...
 
-    downloaded = scraping = yields = yielded = raised = through = handling
+    downloaded = scraping = yields = yielded = raised = calling = through = handling
+
+    def given_up(self, request: Request) -> bool:
+        return False
