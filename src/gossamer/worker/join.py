@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from itemadapter import ItemAdapter
 from scrapy import Request, Spider
 from scrapy.http import Response
+from scrapy.spiders import CrawlSpider
 
 from gossamer.errors import PolicyError
 from gossamer.frontier import codec
@@ -161,9 +162,21 @@ class GiveUp:
         self._allowed = {int(code) for code in settings.getlist("HTTPERROR_ALLOWED_CODES")}
         self._allowed |= set(getattr(spider, "handle_httpstatus_list", ()))
         self._all = settings.getbool("HTTPERROR_ALLOW_ALL")
+        self._rules = getattr(spider, "_rules", ()) if isinstance(spider, CrawlSpider) else ()
+
+    def rescues(self, request: Request) -> bool:
+        """Whether the spider itself deals with what becomes of a request that failed: it has an errback of its own. That
+        of a CrawlSpider only calls the one of its rule."""
+        errback = request.errback
+        if getattr(errback, "__func__", errback) is CrawlSpider._errback:
+            rule = request.meta.get("rule")
+            return isinstance(rule, int) and rule < len(self._rules) and self._rules[rule].errback is not None
+        return errback is not None
 
     def __call__(self, request: Request, outcome: Any) -> bool:
         if not self._enabled or not isinstance(outcome, Response) or outcome.status not in self._codes:
+            return False
+        if self.rescues(request):
             return False
         meta = request.meta
         if self._all or meta.get("handle_httpstatus_all") or meta.get("dont_retry"):

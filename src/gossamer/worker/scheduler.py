@@ -380,7 +380,7 @@ class Scheduler(BaseScheduler):
     def handling(self, request: Request, result: Response | Failure) -> None:
         page = self._pages.get(id(request))
         if page is not None:
-            page.handled = True
+            page.handled = isinstance(result, Response) or self.join.give_up.rescues(request)
 
     def yields(self, request: Request, child: Request) -> None:
         page = self._pages.get(id(request))
