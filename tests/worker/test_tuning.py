@@ -100,10 +100,10 @@ def _headers(headers: Mapping[str, str], host: str, path: str) -> tuple[tuple[st
         found.pop(name, None)
     if path.startswith("/page/") or path in ("/", "/same"):
         found.pop("referer", None)
-    if path not in ("/set/after", "/cookies"):
-        found.pop("cookie", None)
-    elif "cookie" in found:
-        found["cookie"] = "; ".join(sorted(set(found["cookie"].split("; ")) & {"kept=yes", "given=1"}))
+    due = {"/set/after": {"kept=yes"}, "/cookies": {"given=1"}}.get(path, set())
+    sent = set(found.pop("cookie", "").split("; ")) & due
+    if sent:
+        found["cookie"] = "; ".join(sent)
     return tuple(sorted(found.items()))
 
 

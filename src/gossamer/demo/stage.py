@@ -41,8 +41,10 @@ def open_stage(layout: Layout, hosts: int, directory: Path | None = None) -> Ite
     """Server and forum, until the block ends. Without a directory, a temporary one that is removed with its server."""
     with contextlib.ExitStack() as stack:
         if directory is None:
-            place = Path(tempfile.mkdtemp(prefix="gossamer-demo-"))
-            stack.callback(_remove, place)
+            with _interrupt_waits():
+                # Made and remembered in one: Ctrl-C between the two would leave it behind.
+                place = Path(tempfile.mkdtemp(prefix="gossamer-demo-"))
+                stack.callback(_remove, place)
         else:
             place = directory.expanduser().resolve()
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
