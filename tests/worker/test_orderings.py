@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from tests.worker.harness.site import Reply, Site
@@ -47,6 +48,7 @@ ENDINGS = {
     "/rescued": ("done", "", 0, 2),
     "/asyncgen-raises": ("failed", "callback", 1, 1),
     "/unscheduled": ("done", "", 30, 1),
+    "/files": ("done", "", 1, 1),
     BEACON: ("done", "", 0, 0),
 }
 """How the first settlement of each page reads: ending, reason, children, items."""
@@ -89,6 +91,7 @@ def site() -> Iterator[Site]:
         running.on("/errback-raises", Reply(drop=True))
         running.on("/errback-http", Reply(404))
         running.on("/missing", Reply(404))
+        running.on("/files/gone", Reply(404))
         yield running
 
 
@@ -140,6 +143,8 @@ def check_left(found: Left, events: Sequence[Event], site: Site) -> None:
     for path in (*ENDINGS, *LAST_ENDINGS):
         assert asked[path] == TIMES.get(path, 1), f"{path} was asked for {asked[path]} times"
     assert sum(1 for path in asked if path.startswith("/unscheduled/")) == 30, "what was refused left the rest alone"
+    [files] = [item["files"] for item in found.items if item["page"] == "/files"]
+    assert [file["url"] for file in files] == [f"{site.url}/files/one"], "the item waited for its files"
     assert asked["/inline/b"] == 1, "the slot of an inline download is no host"
     assert asked["/twice/b"] == TIMES["/twice/b"], "identical unfiltered requests are all kept"
 
@@ -164,10 +169,10 @@ def check_worker(worker: Worker) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_every_page_is_settled_once_after_all_it_produced(
-    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
 ) -> None:
     with Workers(valkey_server.url, crawl_name, variant) as workers:
-        worker = workers.start(Orderings, site=site.url)
+        worker = workers.start(Orderings, site=site.url, settings={"FILES_STORE": str(tmp_path)})
         assert worker.result()["failures"] == []
         events = worker.events
         check_order(events)

@@ -92,10 +92,10 @@ class Orderings(Spider):
         "/plain", "/async-pipeline", "/deferred-pipeline", "/several", "/redirect", "/retried", "/gives-up", "/broken",
         "/errback", "/errback-http", "/raises", "/drops", "/item-fails", "/inline", "/inline-self", "/asyncgen", "/missing",
         "/twice", "/ignored", "/made", "/replaced", "/again", "/after", "/after-ignored", "/coroutine", "/list", "/nothing",
-        "/errback-raises", "/input-raises", "/rescued", "/asyncgen-raises", "/unscheduled", BEACON,
+        "/errback-raises", "/input-raises", "/rescued", "/asyncgen-raises", "/unscheduled", "/files", BEACON,
     )  # fmt: skip
     custom_settings = {  # noqa: RUF012
-        "ITEM_PIPELINES": {Pipeline: 1, AsyncPipeline: 2},
+        "ITEM_PIPELINES": {Pipeline: 1, AsyncPipeline: 2, "scrapy.pipelines.files.FilesPipeline": 3},
         "DOWNLOADER_MIDDLEWARES": {Middleware: 100},
         "SPIDER_MIDDLEWARES": {SpiderMiddleware: 100},
     }
@@ -195,6 +195,10 @@ class Orderings(Spider):
         await self._download(response.request)  # type: ignore[arg-type]
         yield self.child("/inline-self", "a")
         yield self.item("/inline-self", 2)
+
+    def on_files(self, response: Response) -> Iterator[Any]:
+        yield self.item("/files", 1, file_urls=[f"{self.site}/files/one", f"{self.site}/files/gone"], files=[])
+        yield self.child("/files", "a")
 
     async def on_asyncgen(self, response: Response) -> AsyncIterator[Any]:
         yield self.child("/asyncgen", "a")
