@@ -11,7 +11,7 @@ from tests.worker.harness.site import Site
 from tests.worker.harness.variants import FIRST, LAST, PLAIN, Variant, some
 from tests.worker.harness.workers import Worker, Workers, left
 from tests.worker.spiders import troubled
-from tests.worker.spiders.troubled import Counting, Endless, Other, Same, Unserialisable
+from tests.worker.spiders.troubled import Batching, Counting, Endless, Other, Same, Unserialisable
 
 from gossamer.testing.faultproxy import FaultProxy
 from gossamer.testing.process import wait_until
@@ -120,6 +120,15 @@ def test_a_callback_that_never_ends_becomes_a_dead_letter(
         assert found.reasons() == {"overdue": 1}
         assert "GOSSAMER_RENEW_MAX_SECONDS" in found.dead[0].detail
         assert found.ids() == Counter(f"/{number}" for number in range(5))
+
+
+def test_pages_in_slow_pipelines_keep_no_others_from_being_fetched(
+    site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    with Workers(valkey_server.url, crawl_name) as workers:
+        assert workers.start(Batching, site=site.url).reason() == "drained"
+        with workers.frontier() as frontier:
+            assert left(frontier, Batching.name).ids() == Counter(f"/{number}" for number in range(troubled.PAGES))
 
 
 @pytest.mark.parametrize("variant", ENDS, ids=str)

@@ -187,7 +187,8 @@ class Scheduler(BaseScheduler):
         return Plan(
             self.group,
             join.selection,
-            most=most,
+            # As many as Scrapy itself would have in hand: a page in slow pipelines keeps no other from being fetched.
+            most=most + self.crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE") // 1024,
             ahead=max(2, most // 4),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
             renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],

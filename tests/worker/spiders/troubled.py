@@ -108,6 +108,31 @@ class Endless(Base):
         await self.crawler.recorder.wait(("mark", "never"))  # type: ignore[attr-defined]
 
 
+class Batches:
+    """A pipeline that keeps items until it has many, and then lets all go."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Batches:
+        pipeline = cls()
+        pipeline.recorder = crawler.recorder  # type: ignore[attr-defined]
+        return pipeline
+
+    async def process_item(self, item: Any, spider: Any = None) -> Any:
+        recorder: Any = self.recorder  # type: ignore[attr-defined]
+        recorder.note("mark", f"in {item['id']}")
+        await recorder.wait(*(("mark", f"in /{number}") for number in range(PAGES)))
+        return item
+
+
+class Batching(Base):
+    name = "batching"
+    custom_settings = {"ITEM_PIPELINES": {Batches: 1}, "CONCURRENT_REQUESTS": 2}  # noqa: RUF012
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(PAGES):
+            yield Request(f"{self.site}/{number}", self.parse_leaf)
+
+
 class Collector(MemoryStatsCollector):
     """A project's own collector, which adds in a way of its own."""
 
