@@ -167,6 +167,8 @@ class Courier:
         self.active_at = self.link.now()
         if settlement.lease not in self.held:
             return
+        # From here on it is only a matter of being told: neither to be renewed nor overdue.
+        self.held.renewed(settlement.lease, float("inf"))
         self._note_first()
         self._settle.append((settlement, page))
         self._plan_call()
@@ -239,7 +241,9 @@ class Courier:
         soonest = self._last + (EASY_SPACING if self.inbox else SPACING)
         if self._closing is not None:
             # The last word: also when there is nothing but counters.
-            return soonest if self._anything() or self.tally else None
+            if self._settle or self._fetched or self.tally:
+                return soonest
+            return max(soonest, self._add_after) if self._add else None
         dues = [self._last + PULSE]
         if self._settle or self._fetched:
             dues.append(soonest if len(self._settle) >= MANY else self._since + LINGER)
