@@ -362,7 +362,7 @@ def test_a_scrapy_with_other_fingerprints_is_followed(
 
 def test_the_benchmark_compares_and_times_every_kind_of_url() -> None:
     assert bench.compare(1, 200)["urls"] == 200
-    rows = bench.speed(400)
+    rows = bench.speed(800)
     assert [row["urls"] for row in rows] == list(bench.kinds(1))
     assert all(row["scrapy cold"] > 0 and row["gossamer warm"] > 0 for row in rows)
 
