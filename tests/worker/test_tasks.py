@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from scrapy import Spider
 from tests.worker.harness.site import Reply, Site, links
 from tests.worker.harness.variants import FIRST, LAST, Variant, some
 from tests.worker.harness.workers import Workers, left, of
 from tests.worker.spiders import fed
 from tests.worker.spiders.fed import Fed, Map, Narrow, Own, Rules
 
+from gossamer.errors import PolicyError
 from gossamer.testing.servers import Server
+from gossamer.worker.join import task_keys
+from gossamer.worker.spiders import FleetSpider
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -146,6 +150,25 @@ def test_rules_sitemaps_and_tasks_of_ones_own(site: Site, valkey_server: Server,
         assert found["own"].reasons() == {"bad_task": 1}
         assert "not a task of mine" in found["own"].dead[0].detail
         assert found["narrow"].ids() == {f"/narrow/{n}": 1 for n in range(6)}, "those without room were offered again"
+
+
+def test_what_other_spiders_call_tasks_is_their_own_business() -> None:
+    class Fleet(FleetSpider):
+        name = "fleet"
+
+    class Plain(Spider):
+        name = "plain"
+
+        def tasks(self) -> None: ...
+
+    assert task_keys(Fleet()) == ("fleet:start_urls",)
+    assert task_keys(Plain()) == ()
+    for own in ([{"id": 1}], ["a", "b"], 7, None, {"a": 1}, (1, 2)):
+        assert task_keys(Spider("own", tasks=own)) == (), own
+    assert task_keys(Spider("own", tasks=("a:%(name)s", "b"))) == ("a:own", "b")
+    assert task_keys(Fleet(tasks=["k"])) == ("k",)
+    with pytest.raises(PolicyError, match="a key or a tuple of keys"):
+        task_keys(Fleet(tasks=7))
 
 
 @pytest.mark.parametrize("patch", [fed.die_before_adding, fed.die_before_settling])

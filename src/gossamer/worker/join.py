@@ -30,6 +30,7 @@ from gossamer.worker.fingerprint import number_by
 from gossamer.worker.hooks import APART
 from gossamer.worker.lanes import declared
 from gossamer.worker.page import Page
+from gossamer.worker.spiders import Fed
 from gossamer.worker.task import requests_of
 
 if TYPE_CHECKING:
@@ -258,10 +259,16 @@ def selection(group: str, settings: Settings, spider: Spider) -> Selection:
 
 
 def task_keys(spider: Spider) -> tuple[str, ...]:
-    """The keys that producers push tasks for this spider to."""
+    """The keys that producers push tasks for this spider to. What another spider than ours calls `tasks` is its own
+    business, unless it reads like keys."""
     keys = getattr(spider, "tasks", ())
     if isinstance(keys, str):
         keys = (keys,)
+    fed = isinstance(spider, Fed)
+    if not isinstance(keys, (list, tuple) if fed else tuple) or not all(isinstance(key, str) for key in keys):
+        if fed:
+            raise PolicyError(f"The spider's tasks are {keys!r:.200}; give a key or a tuple of keys.")
+        return ()
     return tuple(key % {"name": spider.name, "spider": spider.name} for key in keys)
 
 
