@@ -12,7 +12,7 @@ from tests.worker.harness.variants import VARIANTS, Variant
 from tests.worker.harness.workers import Event, Left, Worker, Workers, left, of
 from tests.worker.spiders.orderings import BEACON, SLOW, Orderings
 
-from gossamer.testing.servers import Server
+from gossamer.testing.servers import Cluster, Server
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -167,17 +167,29 @@ def check_worker(worker: Worker) -> None:
         assert not ("Warning:" in line and "/gossamer/" in line), line
 
 
+def check(workers: Workers, site: Site, files: Path) -> None:
+    worker = workers.start(Orderings, site=site.url, settings={"FILES_STORE": str(files)})
+    assert worker.result()["failures"] == []
+    events = worker.events
+    check_order(events)
+    check_endings(events)
+    check_slow(events)
+    with workers.frontier() as frontier:
+        check_left(left(frontier, Orderings.name), events, site)
+    check_worker(worker)
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_every_page_is_settled_once_after_all_it_produced(
     variant: Variant, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
 ) -> None:
     with Workers(valkey_server.url, crawl_name, variant) as workers:
-        worker = workers.start(Orderings, site=site.url, settings={"FILES_STORE": str(tmp_path)})
-        assert worker.result()["failures"] == []
-        events = worker.events
-        check_order(events)
-        check_endings(events)
-        check_slow(events)
-        with workers.frontier() as frontier:
-            check_left(left(frontier, Orderings.name), events, site)
-        check_worker(worker)
+        check(workers, site, tmp_path)
+
+
+def test_nor_otherwise_where_its_children_lie_on_other_partitions(
+    site: Site, cluster: Cluster, crawl_name: str, tmp_path: Path
+) -> None:
+    with Workers(cluster.url, crawl_name) as workers:
+        workers.environ["GOSSAMER_PARTITIONS"] = "3"
+        check(workers, site, tmp_path)
