@@ -12,9 +12,9 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -74,9 +74,8 @@ def plan(scale: Scale, only: Sequence[str]) -> list[Key]:
     return [key for key in keys if not only or key.label in only]
 
 
-def measure(scale: Scale, rule: str, only: Sequence[str], progress: Progress) -> tuple[Found, float]:
-    """All laps, and how far away the server was when it was."""
-    found: Found = defaultdict(list)
+def measure(scale: Scale, rule: str, only: Sequence[str], progress: Progress, found: Found) -> None:
+    """Run all laps and put them into `found`, each as soon as it is over."""
     keys = plan(scale, only)
     sizes = {one.label: max(30, int(one.speed * scale.lap)) for one in CONTENDERS}
     took: dict[Key, float] = {}
@@ -106,10 +105,9 @@ def measure(scale: Scale, rule: str, only: Sequence[str], progress: Progress) ->
                 before = way.round_trips if way else 0
                 lap = run(key.label, sites[sizes[key.label]], key.workers, shared, way.url if way else "")
                 if way:
-                    lap = lap._replace(round_trips=way.round_trips - before)
-                found[key].append(lap)
+                    lap = lap._replace(round_trips=way.round_trips - before, distance=distance if key.away else 0.0)
+                found.setdefault(key, []).append(lap)
                 took[key] = time.monotonic() - begin
-    return dict(found), distance
 
 
 def served(label: str) -> bool:
@@ -121,14 +119,14 @@ def described(key: Key) -> str:
     return text + (", server away" if key.away else "") + (", counting round trips" if key.counted else "")
 
 
-def rows(found: Found, distance: float) -> list[Row]:
+def rows(found: Found) -> list[Row]:
     """A line for each kind of lap but those that only counted; their count stands with the timed ones."""
     lines = []
     for key, laps in found.items():
         if key.counted:
             continue
         plain = found.get(Key(PLAIN), [])
-        line = row(laps, plain, key.label, key.workers, distance if key.away else 0.0)
+        line = row(laps, plain, key.label, key.workers)
         counted = found.get(key._replace(counted=True), [])
         if counted:
             line = line._replace(round_trips=per_page(counted, lambda lap: lap.round_trips or 0))
@@ -163,7 +161,7 @@ def targets(found: Found) -> list[Target]:
     return goals
 
 
-def report(found: Found, distance: float, skipped: Sequence[str]) -> str:
+def report(found: Found, skipped: Sequence[str]) -> str:
     """The tables as text, which is Markdown too."""
 
     def said(value: float | None, form: str, unit: str = "") -> str:
@@ -173,7 +171,7 @@ def report(found: Found, distance: float, skipped: Sequence[str]) -> str:
         (f"{r.workers}", said(r.distance_ms or None, ".2f", " ms"), r.contender, said(r.rate, ",.0f"),
          said(r.client_ms, ".2f"), said(r.server_us, ",.0f"), said(r.commands, ".1f"), said(r.round_trips, ".2f"),
          said(r.faster, ".2f", "×"), said(r.lighter, ".2f", "×"))
-        for r in rows(found, distance)
+        for r in rows(found)
     ]  # fmt: skip
     heads = (
         "workers", "server away", "who", "pages/s", "CPU ms/page", "server µs/page", "commands/page", "round trips/page",
@@ -186,7 +184,7 @@ def report(found: Found, distance: float, skipped: Sequence[str]) -> str:
     return "\n\n".join([*texts, *(f"Left out for want of time: {name}." for name in skipped)])
 
 
-def as_json(found: Found, distance: float, scale: Scale, rule: str, progress: Progress) -> dict[str, Any]:
+def as_json(found: Found, scale: Scale, rule: str, progress: Progress, whole: bool) -> dict[str, Any]:
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
@@ -194,8 +192,8 @@ def as_json(found: Found, distance: float, scale: Scale, rule: str, progress: Pr
         "seconds": round(progress.elapsed),
         "scale": scale._asdict(),
         "site": rule,
-        "distance_ms": distance * 1e3,
-        "crawl": [line._asdict() for line in rows(found, distance)],
+        "interrupted": not whole,
+        "crawl": [line._asdict() for line in rows(found)],
         "laps": [{**key._asdict(), **lap._asdict()} for key, laps in found.items() for lap in laps],
         "targets": [one._asdict() for one in targets(found)],
         "left_out": progress.skipped,
@@ -221,19 +219,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.rounds:
         scale = scale._replace(rounds=options.rounds)
     progress = Progress(scale.seconds)
+    found: Found = {}
+    whole = True
     try:
-        found, distance = measure(scale, options.rule, options.only or [], progress)
+        measure(scale, options.rule, options.only or [], progress, found)
     except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
-        return 130
-    print(report(found, distance, progress.skipped))
+        # Half an hour's work is worth its first ten minutes.
+        whole = False
+        print("interrupted: only what was measured until now", file=sys.stderr)
+    print(report(found, progress.skipped))
     path = options.json or RESULTS / time.strftime("crawl-%Y%m%d-%H%M%S.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(as_json(found, distance, scale, options.rule, progress), indent=1) + "\n")
+    path.write_text(json.dumps(as_json(found, scale, options.rule, progress, whole), indent=1) + "\n")
     print(f"\n{progress.elapsed:.0f} s; figures in {path}", file=sys.stderr)
     missed = [one for one in targets(found) if not one.reached]
-    return 1 if options.check and missed else 0
+    return 130 if not whole else 1 if options.check and missed else 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -21,7 +21,8 @@ ADMINISTRATION = ("config|resetstat", "info", "flushall", "function|list", "func
 class Lap(NamedTuple):
     """What a crawl of `pages` pages took: seconds on the clock from the first page's arrival at the site to the last one's,
     processor seconds of the workers and of the server, commands that the server executed (those inside functions
-    too), calls of functions, and round trips of the workers if they were counted."""
+    too), calls of functions, and round trips of the workers if they were counted. `distance` is by how many seconds a round trip
+    was longer than on this machine."""
 
     pages: int
     wall: float
@@ -30,6 +31,7 @@ class Lap(NamedTuple):
     commands: int = 0
     calls: int = 0
     round_trips: int | None = None
+    distance: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -104,12 +106,12 @@ def ratio(ours: Sequence[Lap], theirs: Sequence[Lap], figure: Callable[[Lap], fl
     return median(figure(mine) / figure(other) for mine, other in zip(ours, theirs, strict=False))
 
 
-def row(laps: Sequence[Lap], plain: Sequence[Lap], contender: str, workers: int, distance: float) -> Row:
+def row(laps: Sequence[Lap], plain: Sequence[Lap], contender: str, workers: int) -> Row:
     """`plain` are the laps of Scrapy with its defaults in the same rounds, if there were any."""
     counted = [lap for lap in laps if lap.round_trips is not None]
     served = any(lap.server for lap in laps)
     return Row(
-        workers, round(distance * 1e3, 2), contender, len(laps), median(lap.rate for lap in laps),
+        workers, round(laps[0].distance * 1e3, 2), contender, len(laps), median(lap.rate for lap in laps),
         per_page(laps, lambda lap: lap.client) * 1e3,
         per_page(laps, lambda lap: lap.server) * 1e6 if served else None,
         per_page(laps, lambda lap: lap.commands) if served else None,

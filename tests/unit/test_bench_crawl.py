@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench import crawl
@@ -112,8 +113,8 @@ def test_ratios_are_medians_of_the_rounds_own() -> None:
     assert ratio(ours, theirs, lambda lap: lap.rate) == 2.0
 
 
-def laps(rate: float, server: float = 0.0, trips: int | None = None) -> list[Lap]:
-    return [Lap(1_000, 1_000 / rate, 2.0, server, 500, 400, trips)] * 3
+def laps(rate: float, server: float = 0.0, trips: int | None = None, distance: float = 0.0) -> list[Lap]:
+    return [Lap(1_000, 1_000 / rate, 2.0, server, 500, 400, trips, distance)] * 3
 
 
 FOUND = {
@@ -122,7 +123,7 @@ FOUND = {
     Key(REDIS): laps(100, server=2.0),
     Key(REDIS_STATS): laps(40, server=8.0),
     Key(OURS): laps(400, server=0.4),
-    Key(OURS, away=True): laps(380, server=0.4, trips=300),
+    Key(OURS, away=True): laps(380, server=0.4, trips=300, distance=0.001),
     Key(OURS, counted=True): laps(300, server=0.4, trips=500),
 }
 
@@ -149,7 +150,7 @@ def test_every_target_can_be_missed() -> None:
 
 
 def test_the_table_has_the_counted_round_trips_beside_the_timed_laps() -> None:
-    text = crawl.report(FOUND, 0.001, ["something"])
+    text = crawl.report(FOUND, ["something"])
     [line] = [line for line in text.splitlines() if "| Gossamer" in line and "ms" not in line]
     cells = [cell.strip() for cell in line.split("|")[1:-1]]
     assert cells == ["1", "", OURS, "400", "2.00", "400", "0.5", "0.50", "2.00×", "1.00×"]
@@ -179,6 +180,20 @@ def test_the_command_lets_contenders_crawl_and_writes_json(
 
 def test_what_does_not_fit_is_left_out() -> None:
     progress = Progress(0, quiet=True)
-    found, _ = crawl.measure(crawl.QUICK, "graph", [PLAIN], progress)
+    found: crawl.Found = {}
+    crawl.measure(crawl.QUICK, "graph", [PLAIN], progress, found)
     assert found == {}
     assert len(progress.skipped) == 1
+
+
+def test_what_was_measured_before_ctrl_c_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*given: Any) -> None:
+        given[-1].update(FOUND)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(crawl, "measure", interrupted)
+    path = tmp_path / "figures.json"
+    assert crawl.main(["--quick", "--json", str(path)]) == 130
+    figures = json.loads(path.read_text())
+    assert figures["interrupted"]
+    assert len(figures["targets"]) == 7
