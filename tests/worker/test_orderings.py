@@ -49,6 +49,7 @@ ENDINGS = {
     "/asyncgen-raises": ("failed", "callback", 1, 1),
     "/unscheduled": ("done", "", 30, 1),
     "/files": ("done", "", 1, 1),
+    "/unstorable": ("failed", "unserializable", 0, 0),
     BEACON: ("done", "", 0, 0),
 }
 """How the first settlement of each page reads: ending, reason, children, items."""
@@ -77,7 +78,7 @@ TIMES = {
 }
 """How often the site was asked, where it was not once. RETRY_TIMES is 2."""
 
-DEAD = Counter({"callback": 4, "pipeline": 1, "http_503": 1, "download": 1})
+DEAD = Counter({"unserializable": 1, "callback": 4, "pipeline": 1, "http_503": 1, "download": 1})
 
 
 @pytest.fixture
@@ -91,6 +92,7 @@ def site() -> Iterator[Site]:
         running.on("/errback-raises", Reply(drop=True))
         running.on("/errback-http", Reply(404))
         running.on("/missing", Reply(404))
+        running.on("/unstorable", Reply(500))
         running.on("/files/gone", Reply(404))
         yield running
 
@@ -139,6 +141,7 @@ def check_left(found: Left, events: Sequence[Event], site: Site) -> None:
     assert "on purpose" in details["callback"]
     assert "Traceback" in details["callback"]
     assert "the pipeline fails on purpose" in details["pipeline"]
+    assert "meta['browser']: object cannot be stored" in details["unserializable"]
     asked = Counter(site.paths())
     for path in (*ENDINGS, *LAST_ENDINGS):
         assert asked[path] == TIMES.get(path, 1), f"{path} was asked for {asked[path]} times"
@@ -153,7 +156,7 @@ def check_worker(worker: Worker) -> None:
     stats, events, log = worker.stats(), worker.events, worker.log
     assert stats["finish_reason"] == "drained"
     assert stats["dupefilter/filtered"] == 1
-    assert of(events, "dropped") == ["/twice/a"]
+    assert sorted(of(events, "dropped")) == ["/twice/a", "/unstorable"]
     assert stats["scheduler/dequeued"] == len(of(events, "leased"))
     for complaint in (
         "Unhandled error",

@@ -122,6 +122,22 @@ def test_a_callback_that_never_ends_becomes_a_dead_letter(
         assert found.ids() == Counter(f"/{number}" for number in range(5))
 
 
+@pytest.mark.parametrize("variant", ENDS, ids=str)
+def test_what_a_worker_leaves_that_scrapy_closed_early_is_done_by_the_next(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    early = {"CLOSESPIDER_PAGECOUNT": 4, "CONCURRENT_REQUESTS": 2}
+    with Workers(valkey_server.url, crawl_name, variant, GOSSAMER_LEASE_SECONDS=3600.0) as workers:
+        assert workers.start(Counting, site=site.url, settings=early).reason() == "closespider_pagecount"
+        assert len(site.paths()) < 1 + troubled.PAGES
+        with workers.frontier() as frontier:
+            left(frontier, Counting.name, drained=False)
+        assert workers.start(Counting, site=site.url).reason() == "drained"
+        with workers.frontier() as frontier:
+            assert left(frontier, Counting.name).ids() == Counter(str(number) for number in range(troubled.PAGES))
+        assert set(Counter(site.paths()).values()) == {1}, "nothing was fetched twice"
+
+
 def test_pages_in_slow_pipelines_keep_no_others_from_being_fetched(
     site: Site, valkey_server: Server, crawl_name: str
 ) -> None:

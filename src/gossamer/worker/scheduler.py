@@ -283,6 +283,9 @@ class Scheduler(BaseScheduler):
         except InvalidRequest as error:
             self._count("scheduler/unserializable")
             logger.error("Request %s was not queued: %s", request, error)
+            if page is not None and page.replaced:
+                # It was to stand for the page, which would be gone with it.
+                page.failed("unserializable", error)
             return False
         if page is not None:
             page.children.append(request)

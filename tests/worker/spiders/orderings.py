@@ -57,6 +57,8 @@ class Middleware:
             raise IgnoreRequest("on purpose")
         if path == "/made":
             return HtmlResponse(request.url, body=b"<html></html>", request=request)
+        if path == "/unstorable":
+            request.meta["browser"] = object()
         if path == "/replaced":
             return request.replace(url=request.url + "/by-another")
         return None
@@ -92,7 +94,7 @@ class Orderings(Spider):
         "/plain", "/async-pipeline", "/deferred-pipeline", "/several", "/redirect", "/retried", "/gives-up", "/broken",
         "/errback", "/errback-http", "/raises", "/drops", "/item-fails", "/inline", "/inline-self", "/asyncgen", "/missing",
         "/twice", "/ignored", "/made", "/replaced", "/again", "/after", "/after-ignored", "/coroutine", "/list", "/nothing",
-        "/errback-raises", "/input-raises", "/rescued", "/asyncgen-raises", "/unscheduled", "/files", BEACON,
+        "/errback-raises", "/input-raises", "/rescued", "/asyncgen-raises", "/unscheduled", "/files", "/unstorable", BEACON,
     )  # fmt: skip
     custom_settings = {  # noqa: RUF012
         "ITEM_PIPELINES": {Pipeline: 1, AsyncPipeline: 2, "scrapy.pipelines.files.FilesPipeline": 3},
