@@ -114,6 +114,14 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.parametrize("microseconds", [1, -1, 999_999, -999_999, 1_000_001])
+@pytest.mark.parametrize("name", [(), ("soon",)])
+def test_a_zone_less_than_a_second_away_comes_back(microseconds: int, name: tuple[str, ...]) -> None:
+    zone = timezone(timedelta(microseconds=microseconds), *name)
+    same(datetime(2000, 1, 1, tzinfo=zone))
+    same(time(1, 2, tzinfo=zone))
+
+
 @settings(max_examples=500, deadline=None)
 @given(VALUES)
 def test_any_supported_value_comes_back_exactly_in_both_forms(value: Any) -> None:

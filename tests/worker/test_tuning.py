@@ -84,6 +84,7 @@ def crawled(server: Server, name: str, settings: Mapping[str, Any]) -> Crawled:
         worker = workers.start(Tuned, settings=settings, site=site.url)
         assert worker.wait() == 0, worker.log
         stats = worker.stats()
+        assert stats["downloader/request_count"] > 30, worker.log
         visits = list(site.visits)
         host = site.host
     requests = Counter(

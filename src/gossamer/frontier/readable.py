@@ -136,6 +136,10 @@ def _write_moment(tag: str) -> Callable[[datetime | time], Any]:
             value = value.replace(tzinfo=None)
         elif zone and len(zone) == 2:
             extra["name"] = _write_str(zone[1])
+        if isinstance(zone, list) and 0 < abs(zone[0]) < 1_000_000:
+            # Python 3.11 reads an offset of less than a second as none.
+            extra["offset"] = zone[0]
+            value = value.replace(tzinfo=None)
         text = value.isoformat()
         return {tag: {"at": text, **extra} if extra else text}
 
@@ -221,10 +225,13 @@ def _read_moment(kind: type[_Moment]) -> Callable[[Any], _Moment]:
         extra = {**parts}
         moment = kind.fromisoformat(extra.pop("at"))
         zone, name, fold = extra.pop("zone", None), extra.pop("name", None), extra.pop("fold", 0)
+        microseconds = extra.pop("offset", None)
         if extra:
             raise ValueError(f"{next(iter(extra))!r} is not known there")
         if zone is not None:
             moment = moment.replace(tzinfo=zone_from(_text(zone)))
+        if microseconds is not None:
+            moment = moment.replace(tzinfo=timezone(timedelta(microseconds=microseconds)))
         if name is not None:
             offset = moment.utcoffset()
             if offset is None:
