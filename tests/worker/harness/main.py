@@ -32,6 +32,7 @@ def main(plan: dict[str, Any]) -> None:
     crawlers, failures = [], []
 
     def failed(failure: Any) -> None:
+        failure.printTraceback()
         failures.append(f"{failure.type.__name__}: {failure.value}")
 
     def over(task: asyncio.Future[Any]) -> None:

@@ -62,7 +62,9 @@ class Worker:
             **environ,
         }
         command = [str(shutil.which("env")), *(f"{name}={value}" for name, value in environ.items())]
-        command += [sys.executable, "-W", "always", "-m", "tests.worker.harness.main", str(file)]
+        # A warning from within the garbage collector imports modules, which Python 3.11 does not always survive there.
+        warnings = ["-W", "always", "-W", "ignore::ResourceWarning"]
+        command += [sys.executable, *warnings, "-m", "tests.worker.harness.main", str(file)]
         self.process = spawn(command, directory, self._log)
 
     @property
