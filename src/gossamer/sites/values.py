@@ -1,0 +1,66 @@
+"""What goes into the interpretation of a page and what comes out of it. Engine-neutral."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+NOTHING: Mapping[str, Any] = {}
+
+
+class Document(NamedTuple):
+    """A page as it was fetched. `headers` by lower-case name. `turn` says how many page turns it is from its list's first
+    page, `depth` how many steps from the seeds, `inherited` what its parent passed on."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    inherited: Mapping[str, Any] = NOTHING
+    turn: int = 0
+    depth: int = 0
+
+
+class Link(NamedTuple):
+    """What to ask for next. `fingerprint` is its identity for the seen memory."""
+
+    url: str
+    layer: str
+    fingerprint: int
+    priority: int = 0
+    method: str = "GET"
+    headers: Mapping[str, str] = NOTHING
+    cookies: Mapping[str, str] = NOTHING
+    body: bytes = b""
+    inherited: Mapping[str, Any] = NOTHING
+    turn: int = 0
+    depth: int = 0
+    dont_filter: bool = False
+
+
+class Record(NamedTuple):
+    """What a page is about: the values of its layer's fields, in the file's order; nested records are lists of dicts."""
+
+    layer: str
+    fields: dict[str, Any]
+
+
+class Verdict(enum.Enum):
+    """OK: read. INVALID: not the page that was asked for (`valid`); try again. LACK: a required field is missing."""
+
+    OK = "ok"
+    INVALID = "invalid"
+    LACK = "lack"
+
+
+class Reading(NamedTuple):
+    """What a page said. `reason` explains a verdict other than OK; `missing` names fields that found nothing; `notes` are
+    values that could not be turned into their type, as "field: why"."""
+
+    verdict: Verdict
+    reason: str
+    records: list[Record]
+    links: list[Link]
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
