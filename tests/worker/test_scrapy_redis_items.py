@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from scrapy import Request
 from tests.worker.scrapy_redis_sides import client, spider
 
 from gossamer.errors import InvalidRequest
-from gossamer.model import Ending, Settlement
+from gossamer.model import Ending, Lease
 from gossamer.scrapy_redis import listed
 from gossamer.scrapy_redis.listed import PAGE
 from gossamer.scrapy_redis.pipelines import RedisPipeline
-from gossamer.scrapy_redis.scheduler import _with_data
 from gossamer.testing.servers import Server
+from gossamer.worker import page as worker
 
 
 @pytest.fixture
@@ -24,16 +25,18 @@ def server(valkey_server: Server) -> Iterator[Any]:
         yield made
 
 
-@pytest.mark.parametrize(("ending", "goes"), [(Ending.DONE, True), (Ending.FAILED, True), (Ending.RETRY, False)])
-def test_data_go_with_the_settlement_unless_the_page_is_done_again(ending: Ending, goes: bool) -> None:
-    told: list[Settlement] = []
-    page: Any = Page()
+@pytest.mark.parametrize(
+    ("failures", "ending", "goes"),
+    [("dead", Ending.FAILED, True), ("done", Ending.DONE, True), ("retry", Ending.RETRY, False)],
+)
+def test_data_go_with_the_settlement_unless_the_page_is_done_again(failures: str, ending: Ending, goes: bool) -> None:
+    lease = Lease(0, 1, "worker", "nonce", "group.main", "host", 0, 1, b"", 1, False, 60.0, 60.0)
+    page = worker.Page(lease, Request("http://host/"))
     page.push.append(("list", b"data"))
-    lease: Any = None
-    settle = _with_data(lambda settlement, _: told.append(settlement))
-    settle(Settlement(lease, ending), page)
-    settle(Settlement(lease, ending), None)
-    assert [one.push for one in told] == [[("list", b"data")] if goes else (), ()]
+    page.failed("callback", ValueError("no"))
+    settlement = page.settlement(failures, tries=3, gave_up=False)
+    assert settlement.ending is ending
+    assert list(settlement.push) == ([("list", b"data")] if goes else [])
 
 
 @pytest.mark.parametrize("key", ["", "gossamer:mine", 7])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
@@ -17,7 +17,6 @@ from scrapy.settings import BaseSettings
 from gossamer.courier import Intake
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Ending, Settlement
 from gossamer.scrapy_redis import connection, listed
 from gossamer.scrapy_redis.connection import Client
 from gossamer.scrapy_redis.joining import joined, seeds_lane
@@ -73,8 +72,7 @@ class Scheduler(worker.Scheduler):
 
     async def _open(self) -> None:
         await super()._open()
-        if listed.attach(self._engine.scraper, self.page_of):
-            self.courier.settle = _with_data(self.courier.settle)  # type: ignore[method-assign, assignment]
+        listed.attach(self._engine.scraper, self.page_of)
 
     async def _join(self) -> None:
         if self.flush_on_start:
@@ -191,23 +189,7 @@ class Scheduler(worker.Scheduler):
             # What scrapy-redis's spiders end with, and what their `closed` may look for.
             raise CloseSpider("finished") from None
 
-    def idle_seconds(self) -> float:
-        """For how long the whole group has had nothing to do."""
-        self._ask_drained()
-        return 0.0 if self._idle_since is None else self.link.now() - self._idle_since
-
     def _count(self, name: str, count: int = 1) -> None:
         super()._count(name, count)
         if name in ("scheduler/enqueued", "scheduler/dequeued"):
             super()._count(f"{name}/redis", count)
-
-
-def _with_data(settle: Callable[[Settlement, Any], None]) -> Callable[[Settlement, Any], None]:
-    """Let what pipelines gave to a page go along with its settlement, unless the page is done again."""
-
-    def settle_with_data(settlement: Settlement, page: Any) -> None:
-        if page is not None and page.push and settlement.ending is not Ending.RETRY:
-            settlement = settlement._replace(push=page.push)
-        settle(settlement, page)
-
-    return settle_with_data

@@ -29,7 +29,6 @@ class Page:
         "handled",
         "items",
         "lease",
-        "ordinals",
         "outcome",
         "push",
         "replaced",
@@ -81,9 +80,11 @@ class Page:
             if failures == "retry" and self.lease.attempt < tries:
                 # Nothing of this attempt counts: the next one produces it again.
                 return Settlement(self.lease, Ending.RETRY, delay=min(2.0**self.lease.attempt, 60.0))
-            return Settlement(self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail)
+            return Settlement(
+                self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push
+            )
         ending = Ending.REPLACED if self.replaced else Ending.DONE
-        return Settlement(self.lease, ending, self.asked, self.items)
+        return Settlement(self.lease, ending, self.asked, self.items, push=self.push)
 
 
 def feedback_of(response: Response, latency: Any) -> Feedback:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import CloseSpider, DontCloseSpider, IgnoreRequest
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
@@ -24,25 +24,16 @@ from twisted.python.failure import Failure
 
 from gossamer import __version__
 from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally
-from gossamer.errors import GossamerError, GroupOwned, InvalidRequest
-from gossamer.model import (
-    AddOutcome,
-    Drained,
-    Ending,
-    Feedback,
-    Fetched,
-    Lease,
-    Settlement,
-    SettleOutcome,
-    Token,
-    Verdict,
-    WorkerInfo,
-)
+from gossamer.errors import GossamerError, InvalidRequest
+from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.worker import early, hooks, robots, tuning
+from gossamer.worker.entry import CLOSED, enter
+from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
 from gossamer.worker.metric import Metrics
-from gossamer.worker.page import Page, feedback_of, trace
+from gossamer.worker.page import Page, trace
+from gossamer.worker.pages import Pages
 from gossamer.worker.quiet import quiet
 from gossamer.worker.reactor import Promise, link_for
 from gossamer.worker.request import Carried, Carrier
@@ -57,12 +48,7 @@ logger = logging.getLogger(__name__)
 
 TELL = 5.0
 """Seconds between two looks at itself: what people see of this worker, its start lease, whether the group is drained."""
-DRAINED_AGAIN = 0.5
 REFUSED = 0.2
-SILENT = 15.0
-"""Seconds after which a worker that says nothing is no more, if its leases have run out too."""
-CLOSED = "closed"
-"""What a worker's description says when it has ended in good order."""
 
 
 class Scheduler(BaseScheduler):
@@ -74,17 +60,11 @@ class Scheduler(BaseScheduler):
         self.stats = crawler.stats
         self.tally = self.stats.tally if isinstance(self.stats, Fleet) else Tally(self.group)
         self.tally.group = self.group
-        self._pages: dict[int, Page] = {}
-        self._parents: dict[int, Page] = {}
         self._intakes: list[Intake] = []
-        self._drained: Drained | None = None
-        self._asking_drained = False
-        self._idle_since: float | None = None
         self._logged_duplicates = False
         self._paused = ""
         self._closing = self._opened = False
         self._carrying = 0
-        self._latency = Metrics(crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -118,12 +98,15 @@ class Scheduler(BaseScheduler):
             self.spider, self.group, join.lanes, join.number, join.settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         )
         self.courier = Courier(self.link, self, self._plan(), self.tally)
+        latency = Metrics(self.crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
+        self.pages = Pages(self.courier, join, latency)
+        self.idle = Idle(self.courier, self.has_pending_requests, self.wake, join.forever)
         self.adder = Adder(self.link, self.added, self.failed)
         self.start = Start(self, self.adder)
         self._opened = True
         tunes = tuning.names(join.settings["GOSSAMER_TUNING"])
-        hooks.attach(engine, self, lean="output" in tunes)
-        hooks.apart(engine, lambda request: id(request) in self._pages)
+        hooks.attach(engine, self.pages, lean="output" in tunes)
+        hooks.apart(engine, self.pages.__contains__)
         join.loosen(engine.downloader)
         robots.listen(engine.downloader, self._crawl_delay)
         self._connect()
@@ -150,36 +133,7 @@ class Scheduler(BaseScheduler):
         raise DontCloseSpider
 
     async def _join(self) -> None:
-        join = self.join
-        join.check_lanes()
-        await self.ask("define", self.group, join.lanes, join.policy)
-        await self.ask("set_host", "", join.host)
-        for name, policy in join.hosts.items():
-            await self.ask("set_host", name, policy)
-        self._check_owner(await self.ask("workers"), (await self.ask("counts", self.group)).now)
-        if join.new_round:
-            await self._new_round()
-
-    async def _new_round(self) -> None:
-        # The round is read first: of several workers that find it drained, all ask for the same next one.
-        counts = await self.ask("counts", self.group)
-        row = next(row for row in counts.groups if row.group == self.group)
-        if (await self.ask("drained", self.group)).drained:
-            number = await self.ask("new_round", self.group, row.round + 1)
-            logger.info("Round %d of %s begins.", number, self.group)
-
-    def _check_owner(self, workers: Sequence[WorkerInfo], now: float) -> None:
-        for worker in workers:
-            other = worker.info.get("spider", "")
-            # Who lives is heard of now and then; what a dead one holds runs out.
-            recent = now - worker.seen < max(SILENT, self.join.settings["GOSSAMER_LEASE_SECONDS"])
-            alive = recent and CLOSED not in worker.info
-            if worker.info.get("group") == self.group and other and other != self.join.spider_class and alive:
-                raise GroupOwned(
-                    f"The group {self.group} is worked on by {other} (worker {worker.incarnation} on "
-                    f"{worker.info.get('host', '?')}); this spider is {self.join.spider_class}. "
-                    "Give one of them another name, or set GOSSAMER_GROUP or GOSSAMER_CRAWL."
-                )
+        await enter(self.ask, self.join)
 
     def _plan(self) -> Plan:
         settings, join = self.join.settings, self.join
@@ -209,7 +163,7 @@ class Scheduler(BaseScheduler):
     def _connect(self) -> None:
         connect = self.crawler.signals.connect
         connect(self._on_idle, signals.spider_idle)
-        connect(self._on_response, signals.response_downloaded)
+        connect(self.pages.answered, signals.response_downloaded)
         connect(self._on_item, signals.item_scraped)
         connect(self._on_item_dropped, signals.item_dropped)
         connect(self._on_item_error, signals.item_error)
@@ -256,7 +210,7 @@ class Scheduler(BaseScheduler):
             except GossamerError as error:
                 self._unreadable(lease, error)
                 continue
-            self._pages[id(request)] = Page(lease, request)
+            self.pages.begin(lease, request)
             self._count("scheduler/dequeued")
             return request
         return None
@@ -269,7 +223,7 @@ class Scheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         if not self._opened:
             return False
-        page = self._parents.pop(id(request), None)
+        page = self.pages.claim(request)
         try:
             if page is not None and page.replaced and META not in request.meta:
                 lane = page.lease.lane
@@ -346,83 +300,11 @@ class Scheduler(BaseScheduler):
                 logger.warning("The last counters could not be told: %s", error)
         self.link.close()
 
-    # What the hooks see.
-
-    def downloaded(self, request: Request, result: Request | Response | Failure) -> None:
-        page = self._pages.get(id(request))
-        if page is None:
-            return
-        if isinstance(result, Request):
-            page.replaced = True
-            self._parents[id(result)] = page
-        if not page.told:
-            page.told = True
-            broken = isinstance(result, Request) or (
-                isinstance(result, Failure) and not isinstance(result.value, IgnoreRequest)
-            )
-            self.courier.fetched(Fetched(page.lease, Feedback(Verdict.ERROR) if broken else None))
-
-    def _crawl_delay(self, host: str, seconds: float) -> None:
-        logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
-        self.link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
-
-    def _on_response(self, response: Response, request: Request) -> None:
-        page = self._pages.get(id(request))
-        if page is not None and not page.told:
-            page.told = True
-            feedback = feedback_of(response, request.meta.get("download_latency"))
-            if feedback.latency is not None:
-                self._latency.observe(feedback.latency)
-            self.courier.fetched(Fetched(page.lease, feedback))
-
-    def scraping(self, request: Request, result: Response | Failure) -> None:
-        page = self._pages.get(id(request))
-        if page is not None:
-            page.outcome = result
-            self._parents[id(result)] = page
-
-    def handling(self, request: Request, result: Response | Failure) -> None:
-        page = self._pages.get(id(request))
-        if page is not None:
-            page.handled = isinstance(result, Response) or self.join.give_up.rescues(request)
-
-    def yields(self, request: Request, child: Request) -> None:
-        page = self._pages.get(id(request))
-        if page is not None:
-            self._parents[id(child)] = page
-
-    def yielded(self, child: Request) -> None:
-        self._parents.pop(id(child), None)
-
-    def calling(self, request: Request, task: Any) -> None:
-        page = self._pages.get(id(request))
-        if page is not None:
-            page.task = task
-
-    def given_up(self, request: Request) -> bool:
-        page = self._pages.get(id(request))
-        return page is not None and page.given_up
-
-    def raised(self, request: Request, failure: Failure) -> None:
-        page = self._pages.get(id(request))
-        if page is not None:
-            page.failed("callback", failure)
-
-    def through(self, request: Request) -> None:
-        page = self._pages.pop(id(request), None)
-        if page is None:
-            return
-        if page.outcome is not None:
-            self._parents.pop(id(page.outcome), None)
-        settings = self.join.settings
-        self.courier.settle(
-            page.settlement(settings["GOSSAMER_FAILURES"], settings["GOSSAMER_FAILURE_TRIES"], self.join.gave_up(page)),
-            page,
-        )
+    # Items.
 
     def page_of(self, response: Response | Failure | None) -> Page | None:
         """The page that a response or failure belongs to while its output is handled."""
-        return None if response is None else self._parents.get(id(response))
+        return self.pages.of(response)
 
     def _on_item(self, item: Any, response: Any) -> None:
         page = self.page_of(response)
@@ -452,7 +334,11 @@ class Scheduler(BaseScheduler):
         else:
             deferred_from_coro(self.start.item_failed(trace(failure)))
 
-    # What the courier says.
+    # What robots.txt and the courier say.
+
+    def _crawl_delay(self, host: str, seconds: float) -> None:
+        logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
+        self.link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
 
     def room(self) -> int:
         engine = self._engine
@@ -466,7 +352,7 @@ class Scheduler(BaseScheduler):
         self._note_pause()
         hints = self.courier.hints
         if hints is not None and hints.open:
-            self._drained = None
+            self.idle.forget()
         self.wake()
 
     def wake(self) -> None:
@@ -506,9 +392,7 @@ class Scheduler(BaseScheduler):
             "The lease of request %d of %s is gone (%s); what comes of it will not count.", lease.id, lease.lane, reason
         )
         if reason == OVERDUE:
-            for page in [page for page in self._pages.values() if page.lease == lease and page.task is not None]:
-                page.given_up = True
-                page.task.cancel()
+            self.pages.give_up(lease)
 
     def failed(self, error: BaseException) -> None:
         logger.error("The frontier refuses this worker: %s", error)
@@ -527,46 +411,17 @@ class Scheduler(BaseScheduler):
 
     def _on_idle(self, spider: Spider) -> None:
         if self.join.forever:
-            self._maybe_idle_out()
-            raise DontCloseSpider
-        drained, self._drained = self._drained, None
-        if drained is not None and drained.drained and self.courier.hints is not None and not self.courier.hints.open:
+            limit = self.join.settings["GOSSAMER_IDLE_SECONDS"]
+            if limit > 0 and self.idle_seconds() >= limit:
+                raise CloseSpider("idle")
+        elif self.idle.drained():
             raise CloseSpider("drained")
-        self._ask_drained()
         raise DontCloseSpider
 
-    def _maybe_idle_out(self) -> None:
-        limit = self.join.settings["GOSSAMER_IDLE_SECONDS"]
-        if limit <= 0:
-            return
-        self._ask_drained()
-        if self._idle_since is not None and self.link.now() - self._idle_since >= limit:
-            raise CloseSpider("idle")
-
-    def _ask_drained(self) -> None:
-        hints = self.courier.hints
-        if self._asking_drained or hints is None or hints.open > 0 or self.has_pending_requests():
-            if hints is not None and hints.open > 0:
-                self._idle_since = None
-            return
-        self._asking_drained = True
-        self.link.call("drained", self._drained_answered, self.group)
-
-    def _drained_answered(self, answer: Drained | None, error: BaseException | None) -> None:
-        self._drained = answer
-        if answer is not None and answer.drained:
-            self._idle_since = self._idle_since or self.link.now()
-            self._asking_drained = False
-            if not self.join.forever:
-                self.wake()
-                return
-        else:
-            self._idle_since = None
-        self.link.later(DRAINED_AGAIN, self._ask_again)
-
-    def _ask_again(self) -> None:
-        self._asking_drained = False
-        self.wake()
+    def idle_seconds(self) -> float:
+        """For how long the whole group has had nothing to do."""
+        self.idle.ask()
+        return self.idle.seconds
 
     def _note_pause(self) -> None:
         paused = self.courier.hints.paused if self.courier.hints else ""
@@ -574,7 +429,7 @@ class Scheduler(BaseScheduler):
             self._paused = paused
             if paused:
                 logger.warning("Nothing is leased to this worker now: %s.%s", paused, _REMEDY.get(paused, ""))
-        if paused == "draining" and not self._pages and not self.courier.inbox:
+        if paused == "draining" and not self.pages and not self.courier.inbox:
             self.end("draining")
 
     def _look_after(self) -> None:
