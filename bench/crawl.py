@@ -83,8 +83,8 @@ def measure(scale: Scale, rule: str, only: Sequence[str], progress: Progress, fo
         server = stack.enter_context(start_server())
         near = stack.enter_context(Distance(server.port, 0.0))
         direct = round_trip(server.port)
-        # What forwarding costs by itself is part of the distance.
-        far = stack.enter_context(Distance(server.port, max(0.0, AWAY - (near.measured() - direct))))
+        # What forwarding costs comes on top: at least so far away.
+        far = stack.enter_context(Distance(server.port, AWAY))
         distance = far.measured() - direct
         sites = {
             pages: stack.enter_context(SiteProcess(Shape(rule, pages)))
