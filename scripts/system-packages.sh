@@ -4,12 +4,15 @@
 # usage: scripts/system-packages.sh COMMAND:PACKAGE...
 #   COMMAND "-" means: the caller knows that the package is missing.
 #
-# Root on Debian and its kin gets them by apt-get; anybody else is told what to run. No service is started:
-# the tests run servers of their own, and port 6379 of this machine is not ours.
+# Root on Debian and its kin gets them by apt-get; anybody else is told what to run. No service is started and no
+# database cluster is made: the tests run servers of their own, and ports 6379, 5432 and 3306 of this machine are not ours.
 set -euo pipefail
 
-# Debian keeps some servers where only root's PATH leads.
+# Debian keeps some servers where only root's PATH leads, and PostgreSQL's in a directory for each version.
 PATH=$PATH:/usr/sbin:/sbin
+for directory in /usr/lib/postgresql/*/bin; do
+    PATH=$PATH:$directory
+done
 
 missing=()
 for entry in "$@"; do
@@ -21,7 +24,7 @@ done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(uname -s)" = Darwin ]; then
-    echo "error: missing: ${missing[*]}. Run: brew install redis openssl prometheus" >&2
+    echo "error: missing: ${missing[*]}. Run: brew install redis openssl prometheus postgresql mariadb" >&2
     exit 1
 elif ! command -v apt-get >/dev/null 2>&1; then
     echo "error: missing: ${missing[*]} (as Debian names them). Install them with this system's package manager." >&2
@@ -32,10 +35,15 @@ elif [ "$(id -u)" -ne 0 ]; then
 fi
 
 policy_is_ours=no
+cluster_is_ours=no
 log=$(mktemp)
 tidy() {
     rm -f "$log"
     [ "$policy_is_ours" = no ] || rm -f "$policy"
+    if [ "$cluster_is_ours" = yes ]; then
+        rm -f "$cluster"
+        rmdir -p --ignore-fail-on-non-empty "${cluster%/*}"
+    fi
 }
 trap tidy EXIT
 trap 'exit 130' INT
@@ -47,6 +55,14 @@ if [ ! -e "$policy" ]; then
     policy_is_ours=yes
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod 755 "$policy"
+fi
+
+# PostgreSQL's package asks here whether to make a cluster. Whoever wants one later runs pg_createcluster.
+cluster=/etc/postgresql-common/createcluster.d/no-cluster-for-tests.conf
+if [ ! -e "$cluster" ]; then
+    cluster_is_ours=yes
+    mkdir -p "${cluster%/*}"
+    echo "create_main_cluster = false" >"$cluster"
 fi
 
 echo "installing system packages: ${missing[*]}"
