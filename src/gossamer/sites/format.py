@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from gossamer.model import Order
 
@@ -35,7 +35,7 @@ SIZES = {
 def seconds(value: Any) -> Any:
     """Seconds from 0.5, "0.5s", "10m", "1h30m", "7d"."""
     if not isinstance(value, str):
-        return value
+        return number(value)
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)?\s*", text := value.strip().lower())
     if not parts or "".join(f"{number}{unit}" for number, unit in parts) != re.sub(r"\s", "", text):
         raise ValueError(f"{value!r} is no duration; write 0.5s, 10m, 1h30m or 7d")
@@ -45,16 +45,23 @@ def seconds(value: Any) -> Any:
 def size(value: Any) -> Any:
     """Bytes from 1000000, "10MB", "512KiB"."""
     if not isinstance(value, str):
-        return value
+        return whole(value)
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip().lower())
     if not found or found[2] not in SIZES:
         raise ValueError(f"{value!r} is no size; write 500000, 500kB or 10MiB")
     return int(float(found[1]) * SIZES[found[2]])
 
 
+def number(value: Any) -> Any:
+    """A number; true, which Python takes for 1, is none."""
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is no number")
+    return value
+
+
 def whole(value: Any) -> Any:
     """A whole number; 1e6, which YAML reads as a fraction, is one."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(value, float) and value.is_integer() else number(value)
 
 
 def listed(value: Any) -> Any:
@@ -62,10 +69,16 @@ def listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) or value is None else [value]
 
 
-Duration = Annotated[float, BeforeValidator(seconds), Field(ge=0, le=86400 * 366 * 10)]
-Size = Annotated[int, BeforeValidator(size), Field(ge=0)]
+# `written` tells the JSON Schema and the reference in which other ways a value may be written.
+Duration = Annotated[
+    float, BeforeValidator(seconds), Field(ge=0, le=86400 * 366 * 10, json_schema_extra={"written": "duration"})
+]
+Size = Annotated[int, BeforeValidator(size), Field(ge=0, json_schema_extra={"written": "size"})]
 Whole = Annotated[int, BeforeValidator(whole), Field(ge=0)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
+Number = Annotated[int, BeforeValidator(whole)]
+Flag = Annotated[bool, Strict()]
+LISTED = Field(json_schema_extra={"written": "listed"})
+Texts = Annotated[tuple[str, ...], BeforeValidator(listed), LISTED]
 Name = Annotated[str, Field(pattern=NAME)]
 Hook = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
@@ -106,7 +119,8 @@ SELECTORS = ("css", "xpath", "regex", "jmespath")
 
 
 class Selected(Part):
-    """Where a value, a list of records or a link is found: one selector, applied to the page or to something else."""
+    """Where a value, a list of records or a link is found: one selector, applied to the page or to something else. A plain text
+    instead of a mapping is a CSS selector."""
 
     css: str | None = None
     """A CSS selector, with `::text` and `::attr(name)` as in Scrapy."""
@@ -116,12 +130,17 @@ class Selected(Part):
     """A regular expression on the text; its first group counts, or the whole match."""
     jmespath: str | None = None
     """A JMESPath expression, for JSON; on HTML it reads the text that `css` or `xpath` found."""
-    source: str = Field("content", alias="from", pattern=r"^(content|url|parent|headers|fields|status)(\.[^\s]+)?$")
+    source: str = Field(default="content", alias="from", pattern=r"^(content|url|parent|headers|fields|status)(\.[^\s]+)?$")
     """What is looked at: content, url, headers (headers.etag), parent (what was passed on: parent.title), fields (found before: fields.id), status."""
     attr: str | None = None
     """The attribute of the elements found, instead of their text."""
-    html: bool = False
+    html: Flag = False
     """The markup of the elements found, instead of their text."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, data: Any) -> Any:
+        return {"css": data} if isinstance(data, str) else data
 
 
 class Clean(Part):
@@ -143,6 +162,12 @@ class Clean(Part):
     """A table: texts not in it stay."""
     truncate: Whole | None = None
     """At most so many characters."""
+
+    @model_validator(mode="after")
+    def _one_step(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("a step is exactly one of " + ", ".join(type(self).model_fields))
+        return self
 
 
 PLAIN_STEPS = (
@@ -184,17 +209,17 @@ class FieldRule(Selected):
     value: Any = None
     """A constant; texts may have {names} of parameters and of groups of `match`."""
     type: Kind = Kind.TEXT
-    nth: int | None = None
+    nth: Number | None = None
     """Which of several: 0 the first (default), -1 the last."""
-    all: bool = False
+    all: Flag = False
     """All of them, as a list."""
     each: Selected | None = None
     """A record for every element found; `fields` are looked for inside it."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
     """The fields of nested records; without `each`, of one."""
-    clean: Annotated[tuple[Step, ...], BeforeValidator(listed)] = ()
+    clean: Annotated[tuple[Step, ...], BeforeValidator(listed), LISTED] = ()
     """Steps in this order, before the type: strip (always first unless `strip: false`), squeeze, lower, …"""
-    strip: bool = True
+    strip: Flag = True
     """Whether white space at both ends goes."""
     default: Any = None
     """The value where nothing was found."""
@@ -204,11 +229,6 @@ class FieldRule(Selected):
     """The time zone of dates that name none, as Europe/Berlin; without it they stay without one."""
     decimal: Literal[".", ","] = "."
     """What divides whole from fraction in numbers."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _shorthand(cls, data: Any) -> Any:
-        return {"css": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -244,7 +264,7 @@ class Body(Part):
     headers: dict[str, str] = Field(default_factory=dict)
     cookies: dict[str, str] = Field(default_factory=dict)
     form: dict[str, Any] | None = None
-    json_: Any = Field(None, alias="json")
+    json_: Any = Field(default=None, alias="json")
     body: str | None = None
 
     @model_validator(mode="after")
@@ -276,19 +296,14 @@ class Follow(Selected, Body):
     """Regular expression on the URL: these are left alone."""
     when: str | None = None
     """A JMESPath expression on the fields: links are followed where it gives something that is not empty, null, 0 or false."""
-    priority: int = 0
+    priority: Number = 0
     """Before others of the layer if higher; for layers with `order: priority`."""
     carry: Annotated[tuple[str, ...] | dict[str, str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = (
-        Field((), alias="pass")
+        Field(default=(), alias="pass")
     )
     """Fields that the linked page inherits: their names, or {name there: JMESPath here}."""
-    again: bool = False
+    again: Flag = False
     """Follow although it was seen."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _shorthand(cls, data: Any) -> Any:
-        return {"css": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -323,7 +338,7 @@ class Seen(Part):
 class Valid(Part):
     """What a page must be like to be read at all; otherwise it is tried again, and at last a dead letter."""
 
-    status: Annotated[tuple[int, ...], BeforeValidator(listed)] = ()
+    status: Annotated[tuple[Number, ...], BeforeValidator(listed), LISTED] = ()
     """Statuses that are read; without it, 200 to 299."""
     min_length: Size = 0
     """Bytes."""
@@ -342,7 +357,7 @@ class Identity(Part):
     """Only these count; the others are cut off before a URL is compared."""
     drop: Texts = ()
     """These do not count; `*` at the end stands for anything (utm_*)."""
-    fragment: bool = False
+    fragment: Flag = False
     """Whether what comes after # counts."""
 
     @model_validator(mode="before")
@@ -361,7 +376,7 @@ class Revisit(Part):
     every: Duration
     min: Duration = 0.0
     max: Duration = 0.0
-    adaptive: bool = False
+    adaptive: Flag = False
 
 
 class Hooks(Part):
@@ -391,7 +406,7 @@ class Request(Body):
     """Answers larger than this are failures."""
     retries: Whole | None = None
     """How often a failed page is tried again."""
-    retry_status: Annotated[tuple[int, ...] | None, BeforeValidator(listed)] = None
+    retry_status: Annotated[tuple[Number, ...] | None, BeforeValidator(listed), LISTED] = None
     """Statuses that are failures."""
     redirects: Whole | None = None
     """How many in a row; 0: a redirect is a page like any other."""
@@ -402,9 +417,9 @@ class Request(Body):
     """Whether cookies of answers are kept for the site."""
     proxy: str | None = None
     """The name of a group of proxies, or a URL."""
-    verify: bool | str | None = None
+    verify: Flag | str | None = None
     """Whether certificates are checked; a text is a file of certificate authorities."""
-    render: bool | None = None
+    render: Flag | None = None
     """Whether a browser makes the page (needs `engine: scrapy` and scrapy-playwright)."""
 
 
@@ -418,7 +433,7 @@ class Layer(Part):
     examples: Texts = ()
     """URLs that must come to this layer: checked with the file."""
     order: Literal["fifo", "lifo", "priority"] = "fifo"
-    tier: Literal["deepest"] | Annotated[int, Field(ge=-1000, le=1000)] = "deepest"
+    tier: Literal["deepest"] | Annotated[Number, Field(ge=-1000, le=1000)] = "deepest"
     """Lower tiers go first; deepest: the further from the seeds, the sooner."""
     weight: float = Field(1.0, ge=0.001, le=1e6)
     """The share among layers of the same tier."""
@@ -436,15 +451,15 @@ class Layer(Part):
     identity: Identity | None = None
     request: Request | None = None
     valid: Valid = Valid()
-    require: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(listed)] = ()
+    require: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(listed), LISTED] = ()
     """Fields that must not be empty; of a list inside the list, any one."""
     lacking: Literal["fail", "keep", "drop"] = "fail"
     """What becomes of a page without a required field: a dead letter; stored all the same; let go. Counted in any case."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
     records: Selected | None = None
     """A page with many records: where each of them is. Without it the page is one record."""
-    follow: Annotated[tuple[Follow, ...], BeforeValidator(listed)] = ()
-    save: bool = False
+    follow: Annotated[tuple[Follow, ...], BeforeValidator(listed), LISTED] = ()
+    save: Flag = False
     """Keep the page as it came, in WARC files."""
     hooks: Hooks = Hooks()
     handler: Hook | None = None
@@ -464,7 +479,7 @@ class Seed(Body):
     """A key of the server to which producers push URLs or JSON tasks."""
     layer: Name | None = None
     """Without it the layer that matches, or else the first one."""
-    priority: int = 0
+    priority: Number = 0
     inherited: dict[str, Any] = Field(default_factory=dict, alias="pass")
     """What the page inherits."""
     since: Duration | None = None
@@ -523,7 +538,7 @@ class HostRule(Part):
 
     delay: Duration = 0.0
     concurrency: Whole = 8
-    adaptive: bool = False
+    adaptive: Flag = False
 
 
 class Politeness(Part):
@@ -533,7 +548,7 @@ class Politeness(Part):
     """Between two requests to a host."""
     concurrency: Whole = 0
     """At most so many at a time to a host."""
-    adaptive: bool = False
+    adaptive: Flag = False
     """Whether the delay follows the host's answers."""
     robots: Literal["obey", "ignore"] = "obey"
     hosts: dict[str, HostRule] = Field(default_factory=dict)
@@ -558,7 +573,7 @@ class ChildTable(Part):
     """Without it, the parent's table and the field's name with _ between."""
     key: Texts = ()
     """What tells the children of one parent apart; without it, their place."""
-    json_: bool = Field(False, alias="json")
+    json_: Flag = Field(default=False, alias="json")
     """Keep them in one column of the parent instead."""
 
 
@@ -573,12 +588,12 @@ class StoreRule(Part):
     """Field → column, where they differ."""
     add: Texts = ()
     """Further columns: url, fetched_at, round, site, layer, status, parent."""
-    history: bool = False
+    history: Flag = False
     """Keep a row for each change instead of writing over it."""
-    archive: bool = False
+    archive: Flag = False
     """Put the table aside when a new round begins, and begin an empty one."""
     children: dict[str, ChildTable] = Field(default_factory=dict)
-    existing: bool = False
+    existing: Flag = False
     """The table is somebody else's: never created or changed."""
 
 
@@ -588,13 +603,13 @@ class Site(Part):
     site: str
     """The name; with {parameters} in it, the file describes a site for each of their values."""
     title: str = ""
-    active: bool = True
+    active: Flag = True
     engine: Literal["native", "scrapy"] = "native"
     extends: str | None = None
     """Another site file whose keys hold where this one says nothing."""
     params: dict[str, Any] | list[dict[str, Any]] | str = Field(default_factory=dict)
     """Lists to be combined ({forum: [a, b]}), a list of rows, or the name of a CSV, JSON or YAML file with rows."""
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed)] = ()
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed), LISTED] = ()
     layers: dict[Name, Layer]
     schedule: Schedule | None = None
     limits: Limits = Limits()
