@@ -130,7 +130,9 @@ class Selected(Part):
     """A regular expression on the text; its first group counts, or the whole match."""
     jmespath: str | None = None
     """A JMESPath expression, for JSON; on HTML it reads the text that `css` or `xpath` found."""
-    source: str = Field(default="content", alias="from", pattern=r"^(content|url|parent|headers|fields|status)(\.[^\s]+)?$")
+    source: str = Field(
+        default="content", alias="from", pattern=r"^(content|url|parent|headers|fields|status)(\.[^\s]+)?$"
+    )
     """What is looked at: content, url, headers (headers.etag), parent (what was passed on: parent.title), fields (found before: fields.id), status."""
     attr: str | None = None
     """The attribute of the elements found, instead of their text."""
