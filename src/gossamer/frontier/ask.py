@@ -15,8 +15,10 @@ from gossamer.errors import (
     SnapshotError,
     TokenReused,
     UnknownCrawl,
+    UnknownDocument,
     UnknownGroup,
     UnknownLane,
+    VersionConflict,
 )
 
 T = TypeVar("T")
@@ -60,6 +62,8 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     ),
     "GSMNOGROUP": (UnknownGroup, "There is no group {0!r} in this crawl. Define it first."),
     "GSMNOLANE": (UnknownLane, "There is no lane {0!r} in this crawl. Define it first."),
+    "GSMNODOCUMENT": (UnknownDocument, "The crawl has no {0}, and never had one."),
+    "GSMVERSION": (VersionConflict, "{0}. Somebody was faster: read what is there now, then put yours again."),
     "GSMTOKEN": (TokenReused, "{0}. Each call needs the next number."),
     "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),
     "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),

@@ -11,7 +11,7 @@ everything survives a restart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from gossamer.frontier.exchange import Added
 from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
@@ -20,13 +20,17 @@ from gossamer.model import (
     Answer,
     Counter,
     DeadLetter,
+    Document,
+    DocumentInfo,
     Drained,
+    EndState,
     Fetched,
     GroupPolicy,
     HostPolicy,
     LanePolicy,
     Lease,
     Request,
+    RoundInfo,
     Selection,
     Settlement,
     StartState,
@@ -119,9 +123,32 @@ class Frontier(Protocol):
     def started(self, group: str, token: Token) -> bool:
         """The start has run to its end and its requests are added. False: the right had been given away."""
 
-    def new_round(self, group: str, number: int) -> int:
+    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> int:
         """Begin round `number` (one more than the present one): starts are owed again, memories of scope `round` are
-        empty. Answers the round in force; an older number changes nothing."""
+        empty, counting begins anew, and the log says when, why and by whom. Answers the round in force; an older number changes
+        nothing."""
+
+    def end_round(self, group: str, token: Token) -> tuple[EndState, int]:
+        """Ask for the right to do what comes after the group's present round, and that round's number. Granted once the
+        group is drained, to one worker for each round, until the next round begins."""
+
+    def renew_end(self, group: str, token: Token) -> bool:
+        """Keep the right; False: it was given away, or another round has begun."""
+
+    def release_end(self, group: str, token: Token) -> bool:
+        """Give the right back without having used it up, for instance because there is more to fetch in this round."""
+
+    def ended(self, group: str, token: Token, summary: Mapping[str, Any] | None = None) -> bool:
+        """All is done that comes after the round. `summary` is noted as by `round_note`; the counts are those of the round
+        unless it has others. False: the right had been given away."""
+
+    def round_note(self, group: str, number: int, fields: Mapping[str, Any]) -> bool:
+        """Note something about a round: began, ended (server time in seconds), trigger, who, pages, items, failed, dead, late,
+        note. What was noted first stays for began, ended, trigger and who; of the rest the last counts. False: there is no such
+        round yet, or it is too long ago to be kept."""
+
+    def rounds(self, group: str, limit: int = 100) -> list[RoundInfo]:
+        """The last rounds of a group, newest first; of the present one with what it has brought so far. 1,000 are kept."""
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         """Empty a lane and take it away, in bounded steps: yields how many requests each step dropped. Leased ones end
@@ -203,3 +230,27 @@ class Frontier(Protocol):
     ) -> Page:
         """A page of what the crawl holds (`what`: leased, delayed, suspect, dead, hosts, list, journal). A `snapshot`, any
         name of its own, says begin first and end last: between, what is queued anew is kept for it in the journal."""
+
+    def put_document(
+        self, kind: str, name: str, text: str, *, expected: int | None = None, who: str = "", note: str = ""
+    ) -> int:
+        """Keep a text under a name, as the next version of what is there; answers its number. `VersionConflict` when
+        `expected` (0: none yet) is not the present version. So many versions as GOSSAMER_DOCUMENT_VERSIONS says are kept; a text has
+        at most 1 MB. Every worker's `config_version` changes with it."""
+
+    def drop_document(self, kind: str, name: str, *, who: str = "", note: str = "") -> int:
+        """Say that a document is gone, as its next version; older ones stay, so that it can be put again. Answers the
+        version that says so."""
+
+    def document(self, kind: str, name: str, version: int | None = None) -> Document:
+        """A document in its present version, or in another that is kept; `UnknownDocument` if there is none. One that is
+        gone has no text."""
+
+    def documents(self, kind: str) -> list[DocumentInfo]:
+        """The present versions of all documents of a kind, by name, with those that are gone."""
+
+    def document_history(self, kind: str, name: str) -> list[DocumentInfo]:
+        """The versions of a document that are kept, newest first; `UnknownDocument` if there never was one."""
+
+    def documents_version(self) -> int:
+        """A number that grows with every change of any document; O(1). Worth asking when `config_version` has changed."""

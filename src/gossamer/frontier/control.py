@@ -1,4 +1,4 @@
-"""Control verbs: policies, pauses, blocks, starts and rounds, dead letters, tasks. Conversations without I/O.
+"""Control verbs: policies, pauses, blocks, starts, dead letters, tasks. Conversations without I/O.
 
 Where a verb concerns the whole crawl it is said to every partition; each says the same thing twice without harm, so a
 repeated call after a lost answer is safe.
@@ -122,16 +122,6 @@ class ControlVerbs:
         [reply] = yield [ask("start", self.bases[keys.home_of(group, self.partitions)], header)]
         state, number, _ = read(reply)
         return state, number
-
-    def new_round(self, group: str, number: int) -> Verb[int]:
-        home = keys.home_of(group, self.partitions)
-        # The home partition last: only when every memory has turned may the start run again.
-        order = [p for p in range(self.partitions) if p != home] + [home]
-        reply = b"0"
-        for p in order:
-            [reply] = yield [ask("new_round", self.bases[p], {"group": group, "round": number, "home": p == home})]
-        yield from self.purge()
-        return int(reply)
 
     def purge(self) -> Verb[None]:
         for base in self.bases:

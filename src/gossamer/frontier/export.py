@@ -6,6 +6,7 @@ before the memories that would refuse them, so a file that ends too early costs 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import tempfile
@@ -16,7 +17,7 @@ from zlib import compress
 
 import ormsgpack
 
-from gossamer.errors import SnapshotError
+from gossamer.errors import SnapshotError, UnknownDocument
 from gossamer.frontier import keys, line, schema
 from gossamer.frontier.reading import Counts
 from gossamer.frontier.snapshot import Page, Scanned, ScannedDead
@@ -25,6 +26,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 PAGE = 500
 LISTS = 64
 TRIES = 5
+ROUNDS = 1000
 LANE_COUNTS = ("added", "duplicates", "done", "replaced", "retried", "failed", "expired", "overflow")
 GROUP_COUNTS = ("pages", "items", "lost", "refused_items", "refused_children")
 
@@ -60,6 +62,7 @@ class Export:
             self.expected += sum(memory.known for memory in memories) + sum(group.dead for group in counts.groups)
             self._header(counts)
             self._policies(counts)
+            self._documents()
             with tempfile.TemporaryFile("w+", encoding="utf-8") as later:
                 for memory in memories:
                     for partition in partitions:
@@ -133,6 +136,14 @@ class Export:
         for name, table in sorted(counts.lane_policies.items()):
             policy, paused = line.lane_policy(table), table.get("paused", "")
             self._tell(f"lane {name}", {"type": "lane", "lane": name, "policy": policy, "paused": paused})
+
+    def _documents(self) -> None:
+        """Every kept version, the oldest first. One that is put meanwhile may be missing, as it may be the moment after."""
+        run, verbs = self.frontier.run, self.frontier.verbs.documents
+        for kind, name in run(verbs.every()):
+            for info in reversed(run(verbs.history(kind, name))):
+                with contextlib.suppress(UnknownDocument):
+                    self._write(line.document(kind, run(verbs.one(kind, name, info.version))))
 
     def _tell(self, key: str, row: Line) -> None:
         if self._told.get(key) != row:
@@ -292,6 +303,9 @@ class Export:
                 self._write({"type": "counts", "group": group.group, "counts": row})
             if group.counters:
                 self._write({"type": "counters", "group": group.group, "counters": dict(group.counters)})
+            for info in reversed(self.frontier.rounds(group.group, ROUNDS)):
+                row = info._asdict()
+                self._write({"type": "round", **row, "present": info.round == group.round})
 
     def _tasks(self) -> None:
         sources = {

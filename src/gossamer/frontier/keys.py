@@ -55,6 +55,11 @@ SUFFIXES: dict[str, str] = {
     "purge": ":sx",  # list: memories to unlink
     "rounds": ":rn",  # hash: group -> round
     "starts": ":st",  # hash: group -> start lease
+    "ends": ":re",  # hash: group -> lease of what comes after a round
+    "round_base": ":rb",  # hash: group -> what was counted when its round began
+    "round_log": ":rl:",  # sorted set per group: round by its number
+    "documents": ":dc",  # hash: kind|name -> newest version of a document, without its text
+    "document": ":dv:",  # hash per document: version -> text, h and version -> what is known of it
     "journal": ":j",  # list: what was queued while a snapshot runs
     "snapshots": ":js",  # sorted set: snapshot by when it is given up
     "restored": ":jr",  # hash: snapshot -> line up to which it was restored here

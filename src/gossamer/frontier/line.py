@@ -14,7 +14,7 @@ from typing import Any
 
 from gossamer.errors import DecodingError, EncodingError, SnapshotError
 from gossamer.frontier import codec
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
+from gossamer.model import Document, GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 
 FORMAT = 1
 
@@ -88,6 +88,12 @@ def group_policy(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def group_policy_from(fields: Mapping[str, Any]) -> GroupPolicy:
     return GroupPolicy(**{**fields, "tasks": tuple(fields.get("tasks", ()))})
+
+
+def document(kind: str, version: Document) -> dict[str, Any]:
+    """What is known of a version and its text; the rest is made of the text again."""
+    known = {name: getattr(version, name) for name in ("name", "version", "at", "who", "note", "deleted", "text")}
+    return {"type": "document", "kind": kind, **known}
 
 
 def lane_policy(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,12 @@ from zlib import decompress
 from zlib import error as ZlibError
 
 from gossamer.errors import DecodingError, EncodingError, InvalidRequest, PolicyError, SnapshotError
-from gossamer.frontier import keys, line
+from gossamer.frontier import keys, line, rounds
 from gossamer.frontier.batch import RECORD
+from gossamer.frontier.documents import checked_text, digest_of, kind_of, name_of
 from gossamer.frontier.export import GROUP_COUNTS, LANE_COUNTS, Line
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import RoundInfo
 
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1_000_000
@@ -256,6 +258,22 @@ class Restore:
         # Where workers put them.
         flat = [part for name, value in row["counters"].items() for part in (name, float(value))]
         self._put(0, ["counters", row["group"], flat])
+
+    def _restore_round(self, row: Line) -> None:
+        group, number = row["group"], int(row["round"])
+        info = RoundInfo(**{name: row[name] for name in RoundInfo._fields})
+        home = keys.home_of(group, self.frontier.partitions)
+        self._put(home, ["logged", group, number, rounds.stored(info)])
+        if row["present"]:
+            for partition in range(self.frontier.partitions):
+                counts = [getattr(info, name) if partition == home else 0 for name in rounds.COUNTS]
+                self._put(partition, ["standing", group, number, counts])
+
+    def _restore_document(self, row: Line) -> None:
+        name = f"{kind_of(row['kind'])}|{name_of(row['name'])}"
+        data = checked_text(row["kind"], row["name"], row["text"])
+        known = [round(row["at"] * 1000), str(row["who"]), str(row["note"]), digest_of(data), bool(row["deleted"])]
+        self._put(0, ["document", name, int(row["version"]), *known, self.frontier.verbs.documents.kept], data)
 
     def _restore_item(self, row: Line) -> None:
         self._put(keys.home_of(row["group"], self.frontier.partitions), ["item", row["group"]], line.payload_from(row))

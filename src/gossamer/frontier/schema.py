@@ -15,14 +15,15 @@ from importlib import resources
 from gossamer.frontier import keys
 
 SCHEMA = 1
-REVISION = 1
+REVISION = 2
 LIBRARY = f"gossamer_{SCHEMA}"
 
-SHARED = ("prelude", "lane", "host", "queue", "seen", "lists", "lease", "adding", "task")
+SHARED = ("prelude", "lane", "host", "queue", "seen", "lists", "lease", "adding", "task", "round", "shelf")
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
     "new_round", "purge", "drop", "drop_group", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",
-    "group_open", "seen_count", "workers", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock",
+    "group_open", "seen_count", "workers", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock", "end_round", "round_note",
+    "rounds", "round_counts", "put_document", "document", "documents", "documents_version",
 )  # fmt: skip
 
 

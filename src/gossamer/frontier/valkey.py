@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 from gossamer.errors import UnknownCrawl, UnknownDeadLetter
 from gossamer.frontier import keys
@@ -20,13 +20,17 @@ from gossamer.model import (
     Answer,
     Counter,
     DeadLetter,
+    Document,
+    DocumentInfo,
     Drained,
+    EndState,
     Fetched,
     GroupPolicy,
     HostPolicy,
     LanePolicy,
     Lease,
     Request,
+    RoundInfo,
     Selection,
     Settlement,
     StartState,
@@ -175,8 +179,27 @@ class ValkeyFrontier(Asker):
     def started(self, group: str, token: Token) -> bool:
         return self.run(self.verbs.control.start(group, token.incarnation, "done"))[0] == "done"
 
-    def new_round(self, group: str, number: int) -> int:
-        return self.run(self.verbs.control.new_round(group, number))
+    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> int:
+        return self.run(self.verbs.rounds.new(group, number, trigger, who))
+
+    def end_round(self, group: str, token: Token) -> tuple[EndState, int]:
+        state, number = self.run(self.verbs.rounds.take(group, token.incarnation))
+        return EndState(state), number
+
+    def renew_end(self, group: str, token: Token) -> bool:
+        return self.run(self.verbs.rounds.keep(group, token.incarnation, "renew"))
+
+    def release_end(self, group: str, token: Token) -> bool:
+        return self.run(self.verbs.rounds.keep(group, token.incarnation, "release"))
+
+    def ended(self, group: str, token: Token, summary: Mapping[str, Any] | None = None) -> bool:
+        return self.run(self.verbs.rounds.ended(group, token.incarnation, summary or {}))
+
+    def round_note(self, group: str, number: int, fields: Mapping[str, Any]) -> bool:
+        return self.run(self.verbs.rounds.note(group, number, fields))
+
+    def rounds(self, group: str, limit: int = 100) -> list[RoundInfo]:
+        return self.run(self.verbs.rounds.list(group, limit))
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         left, dropped = self.run(self.verbs.control.drop_lane(lane, None))
@@ -265,3 +288,23 @@ class ValkeyFrontier(Asker):
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
     ) -> Page:
         return self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place, snapshot))
+
+    def put_document(
+        self, kind: str, name: str, text: str, *, expected: int | None = None, who: str = "", note: str = ""
+    ) -> int:
+        return self.run(self.verbs.documents.put(kind, name, text, expected, who, note))
+
+    def drop_document(self, kind: str, name: str, *, who: str = "", note: str = "") -> int:
+        return self.run(self.verbs.documents.drop(kind, name, who, note))
+
+    def document(self, kind: str, name: str, version: int | None = None) -> Document:
+        return self.run(self.verbs.documents.one(kind, name, version))
+
+    def documents(self, kind: str) -> list[DocumentInfo]:
+        return self.run(self.verbs.documents.all(kind))
+
+    def document_history(self, kind: str, name: str) -> list[DocumentInfo]:
+        return self.run(self.verbs.documents.history(kind, name))
+
+    def documents_version(self) -> int:
+        return self.run(self.verbs.documents.version())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 from gossamer.errors import UnknownDeadLetter
 from gossamer.frontier import keys
@@ -19,13 +19,17 @@ from gossamer.model import (
     Answer,
     Counter,
     DeadLetter,
+    Document,
+    DocumentInfo,
     Drained,
+    EndState,
     Fetched,
     GroupPolicy,
     HostPolicy,
     LanePolicy,
     Lease,
     Request,
+    RoundInfo,
     Selection,
     Settlement,
     StartState,
@@ -146,8 +150,27 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def started(self, group: str, token: Token) -> bool:
         return (await self.run(self.verbs.control.start(group, token.incarnation, "done")))[0] == "done"
 
-    async def new_round(self, group: str, number: int) -> int:
-        return await self.run(self.verbs.control.new_round(group, number))
+    async def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> int:
+        return await self.run(self.verbs.rounds.new(group, number, trigger, who))
+
+    async def end_round(self, group: str, token: Token) -> tuple[EndState, int]:
+        state, number = await self.run(self.verbs.rounds.take(group, token.incarnation))
+        return EndState(state), number
+
+    async def renew_end(self, group: str, token: Token) -> bool:
+        return await self.run(self.verbs.rounds.keep(group, token.incarnation, "renew"))
+
+    async def release_end(self, group: str, token: Token) -> bool:
+        return await self.run(self.verbs.rounds.keep(group, token.incarnation, "release"))
+
+    async def ended(self, group: str, token: Token, summary: Mapping[str, Any] | None = None) -> bool:
+        return await self.run(self.verbs.rounds.ended(group, token.incarnation, summary or {}))
+
+    async def round_note(self, group: str, number: int, fields: Mapping[str, Any]) -> bool:
+        return await self.run(self.verbs.rounds.note(group, number, fields))
+
+    async def rounds(self, group: str, limit: int = 100) -> list[RoundInfo]:
+        return await self.run(self.verbs.rounds.list(group, limit))
 
     async def drop_lane(self, lane: str) -> AsyncIterator[int]:
         left, dropped = await self.run(self.verbs.control.drop_lane(lane, None))
@@ -238,3 +261,23 @@ class AsyncValkeyFrontier(AsyncAsker):
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
     ) -> Page:
         return await self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place, snapshot))
+
+    async def put_document(
+        self, kind: str, name: str, text: str, *, expected: int | None = None, who: str = "", note: str = ""
+    ) -> int:
+        return await self.run(self.verbs.documents.put(kind, name, text, expected, who, note))
+
+    async def drop_document(self, kind: str, name: str, *, who: str = "", note: str = "") -> int:
+        return await self.run(self.verbs.documents.drop(kind, name, who, note))
+
+    async def document(self, kind: str, name: str, version: int | None = None) -> Document:
+        return await self.run(self.verbs.documents.one(kind, name, version))
+
+    async def documents(self, kind: str) -> list[DocumentInfo]:
+        return await self.run(self.verbs.documents.all(kind))
+
+    async def document_history(self, kind: str, name: str) -> list[DocumentInfo]:
+        return await self.run(self.verbs.documents.history(kind, name))
+
+    async def documents_version(self) -> int:
+        return await self.run(self.verbs.documents.version())

@@ -10,8 +10,10 @@ from gossamer.frontier import keys, schema
 from gossamer.frontier.address import parse
 from gossamer.frontier.ask import Verb, ask, read
 from gossamer.frontier.control import ControlVerbs, host_table
+from gossamer.frontier.documents import DocumentVerbs
 from gossamer.frontier.exchange import WorkVerbs
 from gossamer.frontier.reading import ReadVerbs
+from gossamer.frontier.rounds import RoundVerbs
 from gossamer.frontier.snapshot import SnapshotVerbs
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings
@@ -34,6 +36,8 @@ class Verbs:
         self.control = ControlVerbs(crawl, partitions, self.work.checked, settings["GOSSAMER_LEASE_SECONDS"])
         self.read = ReadVerbs(crawl, partitions)
         self.snapshot = SnapshotVerbs(crawl, partitions)
+        self.rounds = RoundVerbs(self.control, self.read)
+        self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
 
     def opening(self, host: HostPolicy, salt: str) -> Verb[tuple[int, int]]:
         """Make the crawl where it does not exist; answers the schema and number of partitions that are there."""

@@ -12,6 +12,7 @@ from gossamer.model.answer import (
     StartState,
     WorkerInfo,
 )
+from gossamer.model.document import Document, DocumentInfo
 from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.model.request import (
     Counter,
@@ -29,6 +30,7 @@ from gossamer.model.request import (
     fingerprint,
     host_of,
 )
+from gossamer.model.round import EndState, RoundInfo
 
 __all__ = [
     "AddOutcome",
@@ -36,7 +38,10 @@ __all__ = [
     "Counter",
     "CounterOp",
     "DeadLetter",
+    "Document",
+    "DocumentInfo",
     "Drained",
+    "EndState",
     "Ending",
     "Feedback",
     "Fetched",
@@ -49,6 +54,7 @@ __all__ = [
     "Lease",
     "Order",
     "Request",
+    "RoundInfo",
     "SeenKind",
     "SeenPolicy",
     "SeenScope",

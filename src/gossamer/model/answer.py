@@ -40,8 +40,8 @@ class Hints(NamedTuple):
     `ready_in`: seconds until something may become ready; 0 means at once, None means nothing is known to come.
     `open`: queued + delayed + leased + owed starts of the groups served, on the partitions asked; 0 means drained but
     for tasks (see `Frontier.drained`). `paused`: why nothing is leased, "" if leasing is open. `config_version`
-    changes when any policy changes. `room`: how many requests a producer may still add to the fullest lane it added to
-    in this call; None means no limit.
+    changes when any policy or document changes and when a round begins. `room`: how many requests a producer may
+    still add to the fullest lane it added to in this call; None means no limit.
     """
 
     ready_in: float | None

@@ -1,10 +1,21 @@
--- new_round: begins the next round of a group: its start is owed again (if the group has one) and memories of scope
--- `round` begin empty. Asked twice for the same round, it answers as the first time.
+-- new_round: begins the next round of a group: its start is owed again (if the group has one), memories of scope `round` begin
+-- empty, and counting begins anew. Asked twice for the same round, it answers as the first time.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {group, round (the number to begin), home}
--- Returns the round in force
+-- ARGV    1: msgpack {salt, group, round (the number to begin), home, and for the home partition: trigger, who, others (counts of
+--            the round before on the other partitions)}
+-- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}
 -- Cost    O(memories of the group); emptied memories are unlinked by `purge`
+
+-- A round that nobody has ended is cut short: what it brought is noted all the same.
+local function log_turn(S, h, round, counts)
+  local row = Round.row(S, h.group, round)
+  if row and not row.closed then
+    for i = 1, 4 do counts[i] = counts[i] + h.others[i] end
+    Round.note(S, h.group, round, Round.counted(counts))
+  end
+  Round.note(S, h.group, h.round, {began = S.now, trigger = h.trigger, who = h.who})
+end
 
 local function new_round(keys, args)
   local S, problem = begin(keys[1])
@@ -12,7 +23,8 @@ local function new_round(keys, args)
   local h = unpack_msg(args[1])
   local group = Lane.group(S, h.group)
   if not group then return fail('NOGROUP', h.group) end
-  local round = tonumber(call('HGET', S.b .. K.rounds, h.group)) or 0
+  local round = Round.present(S, h.group)
+  local counts = h.round > round and Round.turn(S, h.group, h.round) or Round.before(S, h.group)
   if h.round > round then
     call('HSET', S.b .. K.rounds, h.group, h.round)
     for _, name in ipairs(call('HKEYS', S.b .. K.seen_names)) do
@@ -29,11 +41,14 @@ local function new_round(keys, args)
       if not v or v[2] == 'done' then open_change(S, h.group, 1) end
       call('HSET', S.b .. K.starts, h.group, pack({h.round, 'owed', '', 0}))
     end
+    if h.home then log_turn(S, h, round, counts) end
     round = h.round
     S.changed = true
+    -- Workers hear of it: what they know to be known may be wanted again.
+    bump_config(S, h.salt)
     finish(S)
   end
-  return format('%d', round)
+  return pack({round, counts})
 end
 
 register('new_round', new_round)

@@ -7,7 +7,8 @@
 --            lane, host, priority, attempts, strikes, reason, detail, at ms}; memory {name, policy}; seen {name,
 --            fingerprints[], began ms, generations behind}; forgotten {name, fingerprints[]}; layers {name, flat state};
 --            bits {name, layer, segment, offset}; counts {fields, lane or false}; counters {group, flat}; round {group, round,
---            start, home}; item {group}
+--            start, home}; logged {group, round, fields}; standing {group, round, counts}; item {group}; document {kind|name,
+--            version, at ms, who, note, digest, deleted, keep}
 -- Returns letters: r restored, k known already, s restored before, u names a lane or memory that is not there; without
 --            entries the line up to which was restored
 -- Cost    O(entries)
@@ -175,6 +176,33 @@ function Restores.round(S, e)
   return 'r'
 end
 
+-- A round as it was logged. What comes after it is not done twice.
+function Restores.logged(S, e)
+  local group, number, fields = e[3], e[4], e[5]
+  Round.note(S, group, number, fields)
+  if fields.closed and number == Round.present(S, group) then
+    call('HSET', S.b .. K.ends, group, pack({number, 'done', '', 0}))
+  end
+  return 'r'
+end
+
+-- How far the present round has come. Stands after all that was counted.
+function Restores.standing(S, e)
+  if e[4] ~= Round.present(S, e[3]) then return 'k' end
+  Round.rebase(S, e[3], e[4], e[5])
+  return 'r'
+end
+
+function Restores.document(S, e, text)
+  local raw = call('HGET', S.b .. K.documents, e[3])
+  local head = raw and unpack_msg(raw)
+  if head and head.version >= e[4] then return 'k' end
+  Document.put(S, e[3], {
+    version = e[4], oldest = head and head.oldest or e[4], at = e[5], who = e[6], note = e[7], digest = e[8], deleted = e[9],
+  }, head and head.version or 0, text, e[10], S.snapshot)
+  return 'r'
+end
+
 function Restores.item(S, e, data)
   call('XADD', S.b .. K.items .. e[3], '*', 'd', data)
   return 'r'
@@ -187,6 +215,7 @@ local function restore(keys, args)
   local before = tonumber(call('HGET', S.b .. K.restored, h.snapshot)) or 0
   if #h.entries == 0 and h.upto <= before then return format('%d', before) end
   local letters = {}
+  S.snapshot = h.snapshot
   for i, e in ipairs(h.entries) do
     letters[i] = e[1] <= before and 's' or Restores[e[2]](S, e, args[i + 1])
   end

@@ -24,6 +24,7 @@ local function start(keys, args)
     if mine or v[2] == 'owed' or v[4] <= S.now then
       v[2], v[3], v[4] = 'leased', h.i, S.now + h.lease
       answer = 'granted'
+      if not mine then Round.note(S, h.group, v[1], {began = S.now}) end
     else
       answer = 'busy'
     end

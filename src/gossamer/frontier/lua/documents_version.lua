@@ -1,0 +1,15 @@
+-- documents_version: a number that grows with every change of any document; read only. The config version that workers hear of
+-- with every exchange changes with it, and so tells when it is worth asking.
+--
+-- KEYS    1: the base key of partition 0
+-- ARGV    1: msgpack {}
+-- Returns the number
+-- Cost    O(1)
+
+local function documents_version(keys)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  return format('%d', tonumber(call('HGET', S.b .. K.meta, 'doc')) or 0)
+end
+
+register('documents_version', documents_version, {'no-writes'})

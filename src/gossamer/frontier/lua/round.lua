@@ -1,0 +1,80 @@
+-- Rounds of a group: the log of the last ones, which its home partition keeps, and on every partition what was counted when the
+-- present one began.
+--
+-- `round_log` is a sorted set per group: a row by its round's number. `round_base` maps group -> round, counts at its begin,
+-- counts of the round before.
+
+local Round = {}
+
+local ROUNDS_KEPT = 1000
+-- What was noted first stays.
+local ROUND_FIRST = {began = true, ended = true, closed = true, trigger = true, who = true}
+
+function Round.present(S, group)
+  return tonumber(call('HGET', S.b .. K.rounds, group)) or 0
+end
+
+-- Pages, items, failed, dead over the life of the crawl.
+local function standing(S, group)
+  local prefix, failed = 'g|' .. group .. '|', 0
+  for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. group)) do failed = failed + count_now(S, id .. '|failed') end
+  return {count_now(S, prefix .. 'pages'), count_now(S, prefix .. 'items'), failed, count_now(S, prefix .. 'dead')}
+end
+
+local function base_of(S, group)
+  local raw = call('HGET', S.b .. K.round_base, group)
+  return raw and unpack_msg(raw) or {0, {0, 0, 0, 0}, {0, 0, 0, 0}}
+end
+
+-- The counts of the present round on this partition. A lane that was dropped took its own along.
+function Round.counts(S, group)
+  local base, now = base_of(S, group)[2], standing(S, group)
+  for i = 1, 4 do now[i] = max(0, now[i] - base[i]) end
+  return now
+end
+
+-- From now on round `number` is counted. Answers the counts of the one before.
+function Round.turn(S, group, number)
+  local before = Round.counts(S, group)
+  call('HSET', S.b .. K.round_base, group, pack({number, standing(S, group), before}))
+  return before
+end
+
+-- What `Round.turn` has answered.
+function Round.before(S, group)
+  return base_of(S, group)[3]
+end
+
+-- As if so much had been counted in round `number` until now.
+function Round.rebase(S, group, number, counts)
+  local now = standing(S, group)
+  for i = 1, 4 do now[i] = now[i] - counts[i] end
+  call('HSET', S.b .. K.round_base, group, pack({number, now, base_of(S, group)[3]}))
+end
+
+function Round.counted(counts)
+  return {pages = counts[1], items = counts[2], failed = counts[3], dead = counts[4]}
+end
+
+-- The row of a round and its stored form; nil if it has none.
+function Round.row(S, group, number)
+  local raw = call('ZRANGEBYSCORE', S.b .. K.round_log .. group, number, number)[1]
+  if raw then return unpack_msg(raw), raw end
+end
+
+function Round.write(S, group, row, instead)
+  local key = S.b .. K.round_log .. group
+  if instead then call('ZREM', key, instead) end
+  call('ZADD', key, row.round, pack(row))
+  if call('ZCARD', key) > ROUNDS_KEPT then call('ZPOPMIN', key) end
+end
+
+-- Notes something about a round; what is not named stays as it was noted.
+function Round.note(S, group, number, fields)
+  local row, raw = Round.row(S, group, number)
+  row = row or {round = number}
+  for name, value in pairs(fields) do
+    if not (ROUND_FIRST[name] and row[name] and row[name] ~= '') then row[name] = value end
+  end
+  Round.write(S, group, row, raw)
+end

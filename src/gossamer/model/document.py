@@ -1,0 +1,33 @@
+"""Small texts with versions that a crawl keeps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class DocumentInfo(NamedTuple):
+    """One version of a document. `at` is server time in seconds; `deleted` says that this version is the word that the
+    document is gone; `digest` is the SHA-256 of its text, which has so many `bytes`."""
+
+    name: str
+    version: int
+    at: float
+    who: str
+    note: str
+    deleted: bool
+    digest: str
+    bytes: int
+
+
+class Document(NamedTuple):
+    """One version of a document with its text, "" where it is gone."""
+
+    name: str
+    version: int
+    at: float
+    who: str
+    note: str
+    deleted: bool
+    digest: str
+    bytes: int
+    text: str
