@@ -153,6 +153,18 @@ class UnknownDeadLetter(FrontierError):
     exit_code = 2
 
 
+class UnknownDocument(FrontierError):
+    """The crawl keeps no document of this name, or not that version of it. Its history names the versions that are kept."""
+
+    exit_code = 2
+
+
+class VersionConflict(FrontierError):
+    """A document has another version than was expected. Somebody was faster: read what is there now, then put yours again."""
+
+    exit_code = 1
+
+
 class UnknownWorker(FrontierError):
     """The crawl has no such worker, or several of that name. `gossamer worker list` names them."""
 
@@ -201,3 +213,37 @@ class FilesExist(GossamerError):
     """Files that were to be written exist already. Choose another directory, or overwrite them with --force."""
 
     exit_code = 2
+
+
+class SiteError(GossamerError):
+    """A site file cannot be used. The message says where and why; `gossamer site check` shows everything that is wrong."""
+
+    exit_code = 2
+
+
+class MissingVariable(SiteError):
+    """A site names an environment variable that is not set. Set it, or take ${NAME} out of the site file."""
+
+
+class StoreError(GossamerError):
+    """The SQL store cannot be used like this. The message names the database, the table or the column, and what to do."""
+
+    exit_code = 3
+
+
+class StoreAway(StoreError):
+    """The database cannot be reached or cannot write now. Nothing is lost: what waits is written when it is back."""
+
+
+class StoreRefused(StoreError):
+    """The database does not take a row. The message names table, column and reason; the other rows are not affected."""
+
+
+class TableMismatch(StoreError):
+    """A table in the database is not as it is described. The message names table, column, both types and the remedy."""
+
+
+class ArchiveFailed(GossamerError):
+    """Pages cannot be kept in the directory of `archive_pages`. Make room there, or name another directory."""
+
+    exit_code = 3

@@ -165,6 +165,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("GOSSAMER_PAYLOAD_MAX_BYTES", 1_048_576, _count, "Largest encoded request; a larger one is refused."),
     Setting(
+        "GOSSAMER_DOCUMENT_VERSIONS",
+        50,
+        _at_least_one,
+        "How many versions of a site file (or of another document) a crawl keeps; the oldest goes when one more is put.",
+    ),
+    Setting(
         "GOSSAMER_ITEMS_MAX",
         1_000_000,
         _count,
