@@ -1,0 +1,1 @@
+"""The native engine: asyncio and aiohttp on the courier, running site files."""

@@ -1,0 +1,94 @@
+"""URLs, methods and headers as they may go over the wire. What could smuggle in a second request is refused here, before a
+connection is looked for."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote, urljoin, urlsplit
+
+from w3lib.url import safe_url_string
+from yarl import URL
+
+from gossamer.engine.ask import BAD_REQUEST, FetchError
+
+_PLAIN = re.compile(r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?/(?!\.)[!$%&'()*+,\-.0-9:;=?@A-Z_a-z~/]*")
+"""What nearly every URL looks like: sent exactly as it is."""
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f]")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_OURS = frozenset({"content-length", "transfer-encoding"})
+LONGEST = 65536
+
+
+def address(url: str) -> tuple[URL, str]:
+    """The URL to be asked for, without fragment, and the value of the Authorization header that its user and password make."""
+    if _PLAIN.fullmatch(url) and "/." not in url and len(url) <= LONGEST:
+        try:
+            return URL(url, encoded=True), ""
+        except ValueError as error:
+            raise _refused(url, str(error)) from None
+    try:
+        return _made(url)
+    except (ValueError, UnicodeError) as error:
+        raise _refused(url, str(error)) from None
+
+
+def _made(url: str) -> tuple[URL, str]:
+    url = url.strip(" ")
+    if len(url) > LONGEST:
+        raise ValueError(f"it is longer than {LONGEST} characters")
+    if _FORBIDDEN.search(url):
+        raise ValueError("it has control characters")
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    if scheme not in ("http", "https"):
+        raise ValueError("it does not begin with http:// or https://")
+    if not parts.hostname or any(sign in parts.hostname for sign in " %\\<>\"'"):
+        raise ValueError("it names no host")
+    host = URL.build(scheme=scheme, host=parts.hostname, port=parts.port).host_port_subcomponent
+    target = url.partition("#")[0].partition("//")[2]
+    rest = target[len(parts.netloc) :]
+    rest = safe_url_string(f"http://h{rest if rest.startswith('/') else f'/{rest}'}").removeprefix("http://h")
+    path, mark, query = rest.partition("?")
+    if "/." in path:
+        path = urljoin("http://h/", path.lstrip("/") or "/").removeprefix("http://h")
+    login = ""
+    if parts.username is not None:
+        login = basic(unquote(parts.username), unquote(parts.password or ""))
+    return URL(f"{scheme}://{host}{path}{mark}{query}", encoded=True), login
+
+
+def basic(user: str, password: str) -> str:
+    """The value of an Authorization header."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def check_headers(headers: Iterable[tuple[str, str]]) -> None:
+    for name, value in headers:
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise FetchError(BAD_REQUEST, f"{name!r} cannot be the name of a header", False)
+        if not isinstance(value, str) or _FORBIDDEN.search(value.replace("\t", "")):
+            raise FetchError(
+                BAD_REQUEST, f"the header {name} has a value with control characters, or that is no text", False
+            )
+        if name.lower() in _OURS:
+            raise FetchError(BAD_REQUEST, f"the header {name} is made from the body; leave it out", False)
+
+
+def check_method(method: str) -> None:
+    if not _TOKEN.fullmatch(method) or method == "CONNECT":
+        raise FetchError(BAD_REQUEST, f"{method!r} is no method to ask for a page with", False)
+
+
+def is_own(url: URL, hosts: frozenset[str]) -> bool:
+    """Whether a URL is of one of the hosts, or below one that is a name."""
+    host = url.raw_host or ""
+    if host in hosts or f"{host}:{url.port}" in hosts:
+        return True
+    labels = host.split(".")
+    return not host[-1:].isdigit() and any(".".join(labels[n:]) in hosts for n in range(1, len(labels)))
+
+
+def _refused(url: str, why: str) -> FetchError:
+    return FetchError(BAD_REQUEST, f"{url[:200]!r} cannot be asked for: {why}", False)

@@ -1,0 +1,102 @@
+"""Addresses of hosts, remembered: one question at a time for a host, asked by threads of their own, and an old answer rather
+than none when the name servers are away."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+KEPT, KEPT_FAILURE = 300.0, 10.0
+"""Seconds that an answer, and that there is none, is believed."""
+MOST = 10_000
+THREADS = 16
+
+Lookup = Callable[[str, int], list[tuple[int, str]]]
+"""(host, family) → families and addresses; raises OSError where there are none. Runs in a thread."""
+
+
+class _Known(NamedTuple):
+    until: float
+    addresses: list[tuple[int, str]]
+    failure: OSError | None = None
+
+
+def system(host: str, family: int) -> list[tuple[int, str]]:
+    """What the system says, in its order."""
+    found = socket.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    # A link-local address carries its interface behind a %, as getaddrinfo gives it.
+    return [(int(kind), str(address[0])) for kind, _, _, _, address in found]
+
+
+class Resolver(AbstractResolver):
+    """For aiohttp's connector. `hosts` are names with an address that nobody has to be asked for."""
+
+    def __init__(
+        self,
+        kept: float = KEPT,
+        kept_failure: float = KEPT_FAILURE,
+        hosts: Mapping[str, str] | None = None,
+        lookup: Lookup = system,
+        clock: Callable[[], float] = time.monotonic,
+        most: int = MOST,
+    ) -> None:
+        self._kept, self._kept_failure, self._most = kept, kept_failure, most
+        self._hosts = dict(hosts or {})
+        self._lookup, self._clock = lookup, clock
+        self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
+        self._asking: dict[tuple[str, int], asyncio.Future[_Known]] = {}
+        self._threads = ThreadPoolExecutor(THREADS, "gossamer-dns")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        if host in self._hosts:
+            address = self._hosts[host]
+            return [_result(host, port, socket.AF_INET6 if ":" in address else socket.AF_INET, address)]
+        key = (host, int(family))
+        known = self._known.get(key)
+        if known is None or known.until <= self._clock():
+            asking = self._asking.get(key)
+            if asking is None:
+                asking = self._asking[key] = asyncio.ensure_future(self._ask(key, known))
+                asking.add_done_callback(lambda _: self._asking.pop(key, None))
+            # Who gives up waiting does not spoil it for the others.
+            known = await asyncio.shield(asking)
+        if known.failure is not None:
+            raise OSError(*known.failure.args)
+        return [_result(host, port, kind, address) for kind, address in known.addresses]
+
+    async def _ask(self, key: tuple[str, int], old: _Known | None) -> _Known:
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(self._threads, self._lookup, *key)
+            known = _Known(self._clock() + self._kept, found)
+        except (OSError, UnicodeError) as error:
+            until = self._clock() + self._kept_failure
+            if old is not None and old.addresses:
+                known = _Known(until, old.addresses)
+            else:
+                known = _Known(until, [], error if isinstance(error, OSError) else OSError(str(error)))
+        self._known[key] = known
+        self._known.move_to_end(key)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return known
+
+    async def close(self) -> None:
+        for asking in list(self._asking.values()):
+            asking.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(host: str, port: int, family: int, address: str) -> ResolveResult:
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return {"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": flags}

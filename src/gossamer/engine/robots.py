@@ -1,0 +1,166 @@
+"""robots.txt: which pages of a host we may ask for, and how slowly. One file per host and scheme, asked for once at a time,
+believed for a day."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from protego import Protego
+
+from gossamer.engine.ask import DEFAULT, Ask, FetchError, Got, Options
+from gossamer.engine.redirect import follow
+
+KEPT = 86400.0
+KEPT_WITHOUT = 600.0
+"""Seconds until a file is asked for again that a server could not give."""
+LARGEST = 500 * 1024
+"""Bytes that are read; the rest of a larger file does not count."""
+HOPS = 5
+LONGEST_DELAY = 3600.0
+MOST = 20_000
+
+
+class Word(NamedTuple):
+    """What robots.txt says about a page. `after` is how many seconds to wait where the file could not be had: until it can be,
+    everything is forbidden."""
+
+    allowed: bool
+    after: float = 0.0
+
+
+ALLOWED, FORBIDDEN = Word(True), Word(False)
+
+
+class _Rules(NamedTuple):
+    """No parser where everything is allowed, or where nothing is known."""
+
+    until: float
+    parser: Protego | None
+    unknown: bool = False
+
+
+Fetch = Callable[[Ask], Awaitable[Got]]
+Permit = Callable[[str], Awaitable[None]]
+"""Returns once the URL may be asked for, for politeness; raises FetchError where it never will be."""
+
+
+async def _at_once(url: str) -> None:
+    return None
+
+
+class Robots:
+    """`permit` is awaited before each request for a robots.txt; `delayed(host, seconds)` is told what delay a host asks for,
+    each time its file has been read."""
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        permit: Permit = _at_once,
+        delayed: Callable[[str, float], None] = lambda host, seconds: None,
+        clock: Callable[[], float] = time.monotonic,
+        kept: float = KEPT,
+        kept_without: float = KEPT_WITHOUT,
+        most: int = MOST,
+    ) -> None:
+        self._fetch, self._permit, self._delayed, self._clock = fetch, permit, delayed, clock
+        self._kept, self._kept_without, self._most = kept, kept_without, most
+        self._known: OrderedDict[str, _Rules] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[_Rules]] = {}
+
+    def known(self, url: str, agent: str) -> Word | None:
+        """What is known without asking; None where the file has to be had first."""
+        rules = self._known.get(_origin(url))
+        if rules is None or rules.until <= self._clock():
+            return None
+        return self._word(rules, url, agent)
+
+    async def ask(self, url: str, agent: str, site: str = "", options: Options = DEFAULT) -> Word:
+        """Whether `agent` may ask for `url`. `site` and `options` are those of the page: the file comes the same way."""
+        origin = _origin(url)
+        rules = self._known.get(origin)
+        if rules is None or rules.until <= self._clock():
+            asking = self._asking.get(origin)
+            if asking is None:
+                asking = self._asking[origin] = asyncio.ensure_future(self._get(origin, agent, site, options))
+                asking.add_done_callback(lambda _: self._asking.pop(origin, None))
+            # Who gives up waiting does not spoil it for the others.
+            rules = await asyncio.shield(asking)
+        return self._word(rules, url, agent)
+
+    async def close(self) -> None:
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    def _word(self, rules: _Rules, url: str, agent: str) -> Word:
+        if rules.unknown:
+            return Word(False, max(0.001, rules.until - self._clock()))
+        if rules.parser is None or rules.parser.can_fetch(url, agent):
+            return ALLOWED
+        return FORBIDDEN
+
+    async def _get(self, origin: str, agent: str, site: str, options: Options) -> _Rules:
+        options = options._replace(max_size=LARGEST, cut=True, raw=False)
+        try:
+            got = await self._arrive(Ask(f"{origin}/robots.txt", site=site, options=options))
+        except FetchError:
+            got = None
+        now = self._clock()
+        if got is None or got.status == 429 or got.status >= 500:
+            rules = _Rules(now + self._kept_without, None, True)
+        elif 200 <= got.status < 300:
+            parser = parse(got.body)
+            rules = _Rules(now + self._kept, parser)
+            seconds = crawl_delay(parser, agent)
+            if seconds > 0:
+                self._delayed(urlsplit(origin).netloc, seconds)
+        else:
+            rules = _Rules(now + self._kept, None)
+        self._known[origin] = rules
+        self._known.move_to_end(origin)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return rules
+
+    async def _arrive(self, ask: Ask) -> Got:
+        trail: list[str] = []
+        while True:
+            await self._permit(ask.url)
+            got = await self._fetch(ask)
+            try:
+                further = follow(ask, got, trail, HOPS)
+            except FetchError:
+                # A redirect that leads nowhere is as good as no file.
+                return got._replace(status=404)
+            if further is None:
+                return got
+            trail.append(ask.url)
+            ask = further
+
+
+def parse(body: bytes) -> Protego:
+    """The rules of a file; what cannot be understood is ignored, even if that is all of it."""
+    return Protego.parse(body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+
+
+def crawl_delay(parser: Protego, agent: str) -> float:
+    """Seconds, 0 for none; a site may ask for anything, so no more than an hour."""
+    try:
+        seconds = float(parser.crawl_delay(agent) or 0)
+    except (TypeError, ValueError):
+        return 0.0
+    return min(seconds, LONGEST_DELAY) if seconds > 0 else 0.0
+
+
+def _origin(url: str) -> str:
+    first = "/".join(url.split("/", 3)[:3])
+    if "@" not in first and "?" not in first and "#" not in first and first.islower():
+        return first
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"

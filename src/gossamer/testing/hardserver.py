@@ -1,0 +1,238 @@
+"""A web server that misbehaves on purpose, in a process of its own: plain and with TLS, on IPv4 and, where there is one, IPv6.
+
+`python -m gossamer.testing.hardserver DIRECTORY` writes its certificates there and prints its ports. What it does is in
+`hardpages`; `CASES` there says what each path comes to. A robots.txt depends on the host that is asked for: see `ROBOTS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gossamer.testing.hardpages import CASES, MIXED, PAGE, PAGES, Case, Hit, answer
+from gossamer.testing.process import end, free_port, spawn, wait_until
+
+__all__ = ["CASES", "MIXED", "PAGE", "Case", "HardServer"]
+
+LOG, FORGET = "/-/log", "/-/forget"
+ROBOTS: dict[str, bytes] = {
+    "some.test": answer(
+        200, b"User-agent: *\nDisallow: /private\n\nUser-agent: gossamer\nDisallow: /secret\nCrawl-delay: 2\n"
+    ),
+    "none.test": answer(404),
+    "forbidden.test": answer(403),
+    "broken.test": answer(503),
+    "busy.test": answer(429),
+    "moved.test": answer(301, b"", "Location: /elsewhere.txt"),
+    "looped.test": answer(301, b"", "Location: /robots.txt"),
+    "garbage.test": answer(200, bytes(range(256)) * 20),
+    "large.test": answer(
+        200, b"User-agent: *\nDisallow: /private\n" + b"# a comment\n" * 100_000 + b"Disallow: /late\n"
+    ),
+    "greedy.test": answer(200, b"User-agent: *\nCrawl-delay: 1000000000\n"),
+}
+_ELSEWHERE = answer(200, b"User-agent: *\nDisallow: /moved\n")
+
+
+class _Server:
+    def __init__(self) -> None:
+        self.log: list[tuple[str, str, dict[str, str], int]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = 0
+        try:
+            while True:
+                number += 1
+                hit = await self._hit(reader, number)
+                if hit is None or not await self._answer(hit, writer):
+                    break
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError):
+            pass  # The client has gone, as many do here.
+        finally:
+            writer.close()
+            with suppress(Exception):
+                await writer.wait_closed()
+
+    async def _hit(self, reader: asyncio.StreamReader, number: int) -> Hit | None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
+        except asyncio.IncompleteReadError:
+            return None
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, target, _ = first.split(" ", 2)
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        return Hit(method, target, headers, body, head, number)
+
+    async def _answer(self, hit: Hit, writer: asyncio.StreamWriter) -> bool:
+        if hit.path in (LOG, FORGET):
+            writer.write(answer(200, json.dumps(self.log).encode()))
+            if hit.path == FORGET:
+                self.log.clear()
+            return True
+        self.log.append((hit.method, hit.target, hit.headers, hit.number))
+        name = hit.headers.get("host", "").partition(":")[0]
+        if hit.path == "/robots.txt":
+            writer.write(ROBOTS.get(name, ROBOTS["none.test"]))
+            return True
+        if hit.path == "/elsewhere.txt":
+            writer.write(_ELSEWHERE)
+            return True
+        found = PAGES.get(hit.path) or next(
+            (page for path, page in PAGES.items() if path.endswith("/") and hit.path.startswith(path)), None
+        )
+        if found is None:
+            writer.write(answer(404))
+            return True
+        if hit.method == "HEAD" and hit.path == "/ok":
+            writer.write(answer(200, b"", length=len(PAGE)))
+            return True
+        return await found(hit, writer)
+
+
+def certificates(directory: Path) -> None:
+    """ca.pem, an authority that nobody knows, and server.pem for 127.0.0.1, ::1, localhost and *.test."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    openssl(
+        "req", "-x509", *key, "-days", "3650", "-subj", "/CN=Nobody's authority", "-keyout", "ca.key", "-out", "ca.pem"
+    )
+    openssl("req", *key, "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr")
+    names = "subjectAltName=DNS:localhost,DNS:*.test,IP:127.0.0.1,IP:::1\n"
+    (directory / "names").write_text(names)
+    sign = ["-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "3650"]
+    openssl("x509", *sign, "-extfile", "names", "-out", "server.crt")
+    (directory / "server.pem").write_text(
+        (directory / "server.crt").read_text() + (directory / "server.key").read_text()
+    )
+
+
+async def listen(
+    serve: Any, host: str, secure: ssl.SSLContext | None = None, attempts: int = 20
+) -> tuple[asyncio.Server, int]:
+    while True:
+        port = free_port()
+        attempts -= 1
+        try:
+            return await asyncio.start_server(serve, host, port, ssl=secure, limit=2**20, backlog=512), port
+        except OSError:
+            # Someone may have taken the port since it was found free.
+            if not attempts:
+                raise
+
+
+async def run(directory: Path) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    certificates(directory)
+    secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    secure.load_cert_chain(directory / "server.pem")
+    server = _Server()
+    ports = {}
+    listeners = []
+    for name, host, context in (("http", "127.0.0.1", None), ("https", "127.0.0.1", secure), ("ipv6", "::1", None)):
+        try:
+            listener, ports[name] = await listen(server.serve, host, context)
+            listeners.append(listener)
+        except OSError:
+            if name != "ipv6":
+                raise
+            ports[name] = 0
+    print(json.dumps(ports), flush=True)
+    await stop.wait()
+
+
+class HardServer:
+    """The process, for tests. It dies with this one."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
+        self._child: subprocess.Popen[bytes] | None = None
+        self.ports: dict[str, int] = {}
+
+    def start(self) -> Self:
+        directory = Path(self._directory.name)
+        log = directory / "server.log"
+        command = [sys.executable, "-m", "gossamer.testing.hardserver", str(directory)]
+        child = self._child = spawn(command, directory, log)
+
+        def said() -> dict[str, int]:
+            text = log.read_text()
+            if child.poll() is not None:
+                raise RuntimeError(f"the hard server ended while starting:\n{text}")
+            return dict(json.loads(text)) if text.endswith("\n") else {}
+
+        self.ports = wait_until(said, "the hard server to serve", 60)
+        return self
+
+    def close(self) -> None:
+        if self._child is not None:
+            end(self._child)
+            self._child = None
+        self._directory.cleanup()
+
+    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.ports['http']}{path}"
+
+    def secure_url(self, path: str = "/", host: str = "127.0.0.1") -> str:
+        return f"https://{host}:{self.ports['https']}{path}"
+
+    @property
+    def authority(self) -> str:
+        """The file of the authority that signed the certificate."""
+        return str(Path(self._directory.name) / "ca.pem")
+
+    @property
+    def certificate(self) -> str:
+        """The file with the server's certificate and key, for other servers."""
+        return str(Path(self._directory.name) / "server.pem")
+
+    def visits(self) -> list[tuple[str, str, dict[str, str], int]]:
+        """Method, target, headers by lower-case name and the number within its connection, in the order of arrival."""
+        return [(str(m), str(t), dict(h), int(n)) for m, t, h, n in self._ask(LOG)]
+
+    def forget(self) -> None:
+        self._ask(FORGET)
+
+    def _ask(self, path: str) -> Any:
+        connection = HTTPConnection("127.0.0.1", self.ports["http"], timeout=60)
+        try:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self if self._child is not None else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Serve pages that misbehave, on loopback.")
+    parser.add_argument("directory", type=Path, help="where the certificates are written")
+    asyncio.run(run(parser.parse_args().directory))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""The servers of these tests: one hard server for each process of pytest, one fetcher for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from gossamer.engine.ask import Options
+from gossamer.engine.dns import Resolver
+from gossamer.engine.fetch import Fetcher
+from gossamer.testing.hardserver import ROBOTS, HardServer
+
+NAMES = dict.fromkeys((*ROBOTS, "a.test", "b.a.test", "other.test", "xn--bcher-kva.test"), "127.0.0.1")
+"""Hosts that all are the hard server."""
+EASY = Options(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_000)
+
+
+@pytest.fixture(scope="session")
+def hard() -> Iterator[HardServer]:
+    with HardServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def fetcher(hard: HardServer) -> AsyncIterator[Fetcher]:
+    made = Fetcher(resolver=Resolver(hosts=NAMES))
+    yield made
+    await made.close()
