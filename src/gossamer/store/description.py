@@ -1,0 +1,48 @@
+"""What callers say of their tables and rows. Knows nothing of any database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+TYPES = ("text", "int", "float", "decimal", "bool", "date", "datetime", "json", "bytes")
+
+NO_CHILDREN: Mapping[str, Sequence[Row]] = {}
+
+
+class Column(NamedTuple):
+    """A column; `type` is one of TYPES. With `counts` False another value alone is no change for a table with history, as
+    with the time of the fetch."""
+
+    name: str
+    type: str
+    counts: bool = True
+
+
+class Table(NamedTuple):
+    """A table, as the caller wants it.
+
+    `key` names the columns that tell rows apart. A table with a `parent` holds children: it has the parent's key columns with
+    `parent_` before their names, and `place` (the child's number, from 0) if it has no key of its own; they need not be among
+    `columns`. `history`: a row for each change, with `valid_from`, instead of writing over. `archive`: the caller puts the table aside
+    when a round begins; the store itself does so only when told. `existing`: somebody else's table, checked, never created
+    or altered.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    parent: str = ""
+    history: bool = False
+    archive: bool = False
+    existing: bool = False
+
+
+class Row(NamedTuple):
+    """A row. A column that is not in `values` stays as it is in the database, and is NULL in a new row. `children`, by the
+    child table's name, is the complete set: children that are not in it are deleted. A child table that is not named
+    stays as it is."""
+
+    table: str
+    values: Mapping[str, Any]
+    children: Mapping[str, Sequence[Row]] = NO_CHILDREN

@@ -1,0 +1,261 @@
+"""The store: rows into a SQL database, so that writing them twice is as good as once."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
+from gossamer.settings import concealed
+from gossamer.store import reading, schema, writing
+from gossamer.store.address import database_of
+from gossamer.store.database import Database
+from gossamer.store.description import Row, Table
+from gossamer.store.placing import Placed, Placer, piles_of
+from gossamer.store.shape import Shape, merged, shapes_of, united
+from gossamer.store.sqlite import READING
+from gossamer.store.trouble import Trouble, first_line
+
+T = TypeVar("T")
+
+TRIES = 12
+"""How often a transaction is tried that others got in the way of; then the database counts as away."""
+
+
+class Store:
+    """A database with the tables that were prepared. One connection; to be used by one thread at a time.
+
+    Raises StoreAway when the database cannot be reached or cannot write now (the connection is made anew by the next call),
+    StoreRefused for rows that it does not take, TableMismatch for tables that are not as described. A call that has raised has
+    changed nothing, except that a lost connection may have lost the answer only: calling again is always safe.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._engine: Engine = database.engine()
+        self._connection: Connection | None = None
+        self._tables: dict[str, Table] = {}
+        self._sql = writing.Tables(database, {})
+        self._placer = Placer(database, {})
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Connect at once, so that a wrong URL, password or host is known before work begins."""
+        store = cls(database_of(url))
+        try:
+            store._connected()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @property
+    def url(self) -> str:
+        """The URL as it may be shown to people."""
+        return str(concealed(self._database.url.render_as_string(hide_password=True)))
+
+    def prepare(self, tables: Iterable[Table]) -> None:
+        """Make or check `tables`: what is missing is created, columns are added. May be called again, with other tables or
+        the same ones changed, and from any number of processes at once. Known tables stay known."""
+        wanted = merged(tables)
+        known = dict(self._tables)
+        for name, table in wanted.items():
+            same_rows = name in known and known[name]._replace(columns=()) == table._replace(columns=())
+            known[name] = united(known[name], table) if same_rows else table
+        shapes = shapes_of(known)
+        asked = [shape for shape in shapes.values() if shape.name in wanted]
+        sql = writing.Tables(self._database, shapes)
+
+        def change(connection: Connection) -> None:
+            with self._database.schema_lock(connection):
+                schema.bring_about(connection, self._database, asked)
+                sql.careful = {shape.name for shape in shapes.values() if self._database.careful(connection, shape)}
+
+        self._change_tables(change)
+        self._tables, self._sql, self._placer = known, sql, Placer(self._database, shapes)
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Write rows in one transaction: those with a known key are written over, children replaced as a set."""
+        self.commit(self.place(rows))
+
+    def place(self, rows: Iterable[Row]) -> list[Placed]:
+        """The first half of `write`: check the rows. Does not speak to the database."""
+        return self._placer.place(rows)
+
+    def commit(self, placed: Iterable[Placed]) -> None:
+        """The second half of `write`: one transaction."""
+        piles = piles_of(placed, self._sql.shapes)
+        if not piles:
+            return
+        try:
+            self._transaction(lambda connection: writing.write(connection, self._sql, piles, _now))
+        except _Changed as error:
+            # Somebody has dropped or altered a table. If it can be as it was, it is.
+            try:
+                self.prepare(self._tables.values())
+                self._transaction(lambda connection: writing.write(connection, self._sql, piles, _now))
+            except TableMismatch as mismatch:
+                raise StoreRefused(str(mismatch)) from error
+            except _Changed as again:
+                raise StoreRefused(f"The database does not know what was described any more: {again}") from error
+
+    def archive(self, tables: Iterable[Table | str], suffix: str) -> None:
+        """Rename the tables (and their children) to name_suffix and go on with empty ones. For each suffix this is done once,
+        however often and by however many it is called."""
+        if not re.fullmatch(r"\w+", suffix):
+            raise StoreError(f"{suffix!r} cannot be the end of a table's name. Use letters, digits and _.")
+        listed = list(tables)
+        unknown = merged(table for table in listed if isinstance(table, Table) and table.name not in self._tables)
+        known = {**self._tables, **unknown}
+        chosen = {table if isinstance(table, str) else table.name for table in listed}
+        for name in chosen - known.keys():
+            raise StoreError(f"There is no table {name} among those prepared: {', '.join(known) or 'none'}.")
+        shapes = shapes_of(known)
+        asked: list[Shape] = []
+        for shape in shapes.values():
+            if shape.name in chosen or (shape.parent is not None and shape.parent in asked):
+                asked.append(shape)
+
+        def change(connection: Connection) -> None:
+            with self._database.schema_lock(connection):
+                schema.put_aside(connection, self._database, asked, suffix)
+
+        self._change_tables(change)
+        if unknown:
+            self.prepare(unknown.values())
+
+    def missing(
+        self, parent: Table | str, child: Table | str, on: Mapping[str, str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The keys of parents without a child. `on` (parent's column → child's column) where the child's table does not name
+        the parent's as its parent."""
+        return reading.missing(self._ask, self._sql, self._shape(parent), self._shape(child), on)
+
+    def read(self, table: Table | str) -> Iterator[dict[str, Any]]:
+        """All rows of a table, with the columns that were described."""
+        return reading.read(self._ask, self._sql, self._shape(table))
+
+    def close(self) -> None:
+        self._disconnect()
+        self._engine.dispose()
+
+    def _shape(self, table: Table | str) -> Shape:
+        name = table if isinstance(table, str) else table.name
+        if name not in self._sql.shapes:
+            raise StoreError(f"There is no table {name} among those prepared: {', '.join(self._sql.shapes) or 'none'}.")
+        return self._sql.shapes[name]
+
+    def _ask(self, question: Callable[[Connection], Sequence[Any]]) -> Sequence[Any]:
+        try:
+            return self._transaction(question, reading=True)
+        except _Changed as error:
+            raise TableMismatch(f"{self.url}: {error}. Prepare the tables again.") from error
+
+    def _change_tables(self, change: Callable[[Connection], None]) -> None:
+        """On a connection of its own, which may take its time."""
+        engine = self._database.engine(patient=True)
+        try:
+            self._retried(lambda: _in_transaction(self._connect(engine), change))
+        except _Changed as error:
+            raise StoreError(f"{self.url}: {error}") from error
+        except StoreRefused as error:
+            raise StoreError(str(error)) from error
+        finally:
+            engine.dispose()
+
+    def _transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
+        def attempt() -> T:
+            connection = self._connected().execution_options(**{READING: reading})
+            try:
+                with connection.begin():
+                    return work(connection)
+            except BaseException:
+                if connection.invalidated or connection.closed:
+                    self._disconnect()
+                raise
+
+        return self._retried(attempt)
+
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        pause = 0.01
+        for tried in range(1, TRIES + 1):
+            try:
+                return attempt()
+            except DBAPIError as error:
+                trouble = self._database.trouble(error)
+                if trouble is not Trouble.AGAIN or tried == TRIES:
+                    self._translate(error, trouble)
+            except (OSError, SQLAlchemyError) as error:
+                self._disconnect()
+                raise StoreAway(f"{self.url}: {first_line(error)}") from error
+            # Not in step with the other one.
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 1.0)
+        raise AssertionError("unreachable")
+
+    def _translate(self, error: DBAPIError, trouble: Trouble) -> NoReturn:
+        said = first_line(error.orig)
+        if trouble is Trouble.REFUSED:
+            raise StoreRefused(f"{self.url}: {said}") from error
+        if trouble is Trouble.CHANGED:
+            raise _Changed(said) from error
+        self._disconnect()
+        raise StoreAway(f"{self.url}: {said}. {self._database.remedy(error.orig or error)}") from error
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._connect(self._engine)
+        return self._connection
+
+    def _connect(self, engine: Engine) -> Connection:
+        assert engine.dialect.dbapi is not None
+        for tried in range(1, TRIES + 1):
+            try:
+                return engine.connect()
+            except (DBAPIError, engine.dialect.dbapi.Error, OSError) as error:
+                cause = error.orig if isinstance(error, DBAPIError) else error
+                wrapped = DBAPIError("", None, cause or error)
+                if self._database.trouble(wrapped) is Trouble.AGAIN and tried < TRIES:
+                    time.sleep(random.uniform(0.05, 0.2))  # Several processes turn one new SQLite file to WAL.
+                    continue
+                remedy = self._database.remedy(cause or error)
+                raise StoreAway(f"{self.url}: no connection: {first_line(cause)}. {remedy}") from error
+        raise AssertionError("unreachable")
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.invalidate()
+            with suppress(Exception):
+                connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Changed(Exception):
+    """A table or column is not there any more."""
+
+
+def _in_transaction(connection: Connection, work: Callable[[Connection], None]) -> None:
+    with connection, connection.begin():
+        work(connection)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

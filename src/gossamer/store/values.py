@@ -1,0 +1,170 @@
+"""From Python's values to a database's and back. What a database would lose or bend is refused here, with the reason.
+
+`canonical` is alike for every database: it checks types and brings datetimes to UTC. Each database then binds the canonical value in
+its own form and reads it back.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+Take = Callable[[Any], Any]
+"""Turns a value into another; raises ValueError with the reason when it cannot be."""
+
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+
+
+def _refuse_type(wanted: str, value: Any) -> ValueError:
+    return ValueError(f"{wanted} is wanted, {type(value).__name__} was given")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _refuse_type("text", value)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the text has half of a surrogate pair at {error.start}, which no database takes") from None
+    return str(value)
+
+
+def _int(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _refuse_type("a whole number", value)
+    if not INT_MIN <= value <= INT_MAX:
+        raise ValueError("the number does not fit into 64 bits; make the column decimal or text")
+    return int(value)
+
+
+def _float(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _refuse_type("a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError("the number is too large for a float; make the column decimal or text") from None
+    if math.isnan(number):
+        raise ValueError("NaN is not a number; leave the value out")
+    return number
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = Decimal(value)
+    if not isinstance(value, Decimal):
+        raise _refuse_type("a decimal", value)
+    if not value.is_finite():
+        raise ValueError(f"{value} is not a number that a decimal column takes; leave the value out")
+    return value
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _refuse_type("true or false", value)
+    return value
+
+
+def _date(value: Any) -> date:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise _refuse_type("a date", value)
+    return value
+
+
+def _datetime(value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise _refuse_type("a datetime", value)
+    if value.tzinfo is None:
+        return value.replace(tzinfo=UTC, fold=0)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC the datetime is before the year 1 or after 9999") from None
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise _refuse_type("bytes", value)
+    return bytes(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("the value contains itself, or is nested too deeply") from None
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return _text(text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} is not a value that JSON has")
+
+
+CANONICAL: dict[str, Take] = {
+    "text": _text,
+    "int": _int,
+    "float": _float,
+    "decimal": _decimal,
+    "bool": _bool,
+    "date": _date,
+    "datetime": _datetime,
+    "json": _json,
+    "bytes": _bytes,
+}
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def finite(value: float) -> float:
+    if math.isinf(value):
+        raise ValueError("this database has no infinite numbers; leave the value out")
+    return value
+
+
+def decimal_within(whole: int, fraction: int) -> Take:
+    """Refuses decimals with more digits before or behind the point."""
+
+    def check(value: Decimal) -> Decimal:
+        exponent = value.as_tuple().exponent
+        assert isinstance(exponent, int)
+        digits = value.as_tuple().digits
+        # Zeros at the end of the fraction say nothing.
+        while exponent < -fraction and digits and digits[-1] == 0:
+            digits, exponent = digits[:-1], exponent + 1
+        if exponent < -fraction or (value and value.adjusted() >= whole):
+            raise ValueError(
+                f"the decimal has more than {whole} digits before the point or {fraction} behind it; make the column text"
+            )
+        return value
+
+    return check
+
+
+def json_numbers_within_64_bits(text: str) -> str:
+    """Refuses JSON with whole numbers that MySQL would turn into floats."""
+
+    def check(digits: str) -> int:
+        number = int(digits)
+        if not INT_MIN <= number <= INT_MAX:
+            raise ValueError("a number in the value does not fit into 64 bits; give it as text")
+        return number
+
+    json.loads(text, parse_int=check)
+    return text

@@ -1,0 +1,104 @@
+"""Whatever is wrong with a URL or behind it is told in one line that says what to do."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gossamer.errors import StoreAway, StoreError
+from gossamer.store import Column, Row, Store, Table
+from gossamer.store.address import database_of
+from gossamer.testing.databases import MariaDB, PostgreSQL
+from gossamer.testing.process import free_port
+
+THINGS = Table("things", (Column("id", "int"),), ("id",))
+
+
+def told(url: str) -> str:
+    with pytest.raises(StoreError) as caught:
+        Store.open(url).close()
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "driver"),
+    [
+        ("sqlite:///relative.db", "sqlite+pysqlite"),
+        ("sqlite:////absolute/x.db", "sqlite+pysqlite"),
+        ("postgresql://u:p@h/d", "postgresql+psycopg"),
+        ("postgres://u:p@h/d", "postgresql+psycopg"),
+        ("postgresql+psycopg://u:p@h/d", "postgresql+psycopg"),
+        ("mysql://u:p@h/d", "mysql+pymysql"),
+        ("mariadb://u:p@h/d", "mysql+pymysql"),
+    ],
+)
+def test_a_scheme_leads_to_its_driver(url: str, driver: str) -> None:
+    assert database_of(url).url.drivername == driver
+
+
+@pytest.mark.parametrize("url", ["", "records.db", "oracle://u:secret@h/d", "redis://h", "postgresql", "http://h/d"])
+def test_what_is_no_database_is_told_the_forms(url: str) -> None:
+    assert "sqlite:///records.db" in told(url)
+
+
+def test_another_driver_a_bad_port_and_a_missing_name_are_told() -> None:
+    assert "Leave it out" in told("postgresql+psycopg2://u:secret@h/d")
+    assert "%40" in told("mysql://u:secret@h:port/d")
+    assert "names no database" in told("postgresql://u:secret@h")
+    assert "names no database" in told("mysql://u:secret@h/")
+
+
+def test_sqlite_wants_a_file_in_a_directory_that_exists(tmp_path: Path) -> None:
+    assert "a file is wanted" in told("sqlite://")
+    assert "a file is wanted" in told("sqlite:///:memory:")
+    assert "Create it" in told(f"sqlite:///{tmp_path}/absent/x.db")
+    (tmp_path / "page.html").write_text("<html>" * 1000)
+    assert "Choose another file" in told(f"sqlite:///{tmp_path}/page.html")
+    assert "may be read and written" in told(f"sqlite:///{tmp_path}")
+
+
+def test_a_relative_path_is_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Store.open("sqlite:///records.db") as store:
+        store.prepare([THINGS])
+        store.write([Row("things", {"id": 1})])
+    assert (tmp_path / "records.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"), [("postgresql://u:secret@h/d", "postgres"), ("mysql://u:secret@h/d", "mysql")]
+)
+def test_a_missing_driver_names_the_extra(url: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> Any:
+        return None if name in ("psycopg", "pymysql") else real(name, package)
+
+    monkeypatch.setattr("gossamer.store.address.find_spec", without)
+    assert f'pip install "gossamer[{extra}]"' in told(url)
+
+
+def test_postgresql_says_what_is_wrong(postgresql: PostgreSQL) -> None:
+    assert "password in the URL" in told(postgresql.url(password="secretly"))
+    assert "createdb absent" in told(postgresql.url("absent"))
+    assert "PostgreSQL runs" in told(f"postgresql://u:secret@127.0.0.1:{free_port()}/d")
+
+
+def test_mariadb_says_what_is_wrong(mariadb: MariaDB) -> None:
+    assert "password in the URL" in told(mariadb.url(password="secretly"))
+    assert "Create the database absent" in told(mariadb.url("absent"))
+    assert "server runs" in told(f"mysql://u:secret@127.0.0.1:{free_port()}/d")
+
+
+def test_a_database_that_is_away_is_told_apart_from_one_that_is_wrong() -> None:
+    with pytest.raises(StoreAway):
+        Store.open(f"postgresql://u:p@127.0.0.1:{free_port()}/d")
+
+
+def test_the_password_is_never_shown(store: Store) -> None:
+    assert "secret" not in store.url
