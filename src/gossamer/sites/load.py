@@ -1,0 +1,297 @@
+"""Site files from the disk: read, completed by what they extend, unfolded by their parameters, checked."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from gossamer.sites.check import check
+from gossamer.sites.explain import problem_at, problems_of
+from gossamer.sites.format import Site
+from gossamer.sites.merge import merged, with_likes
+from gossamer.sites.params import BadParams, Parameters, fill_all, filled, names_in, parameters
+from gossamer.sites.problems import Problem, SiteErrors, did_you_mean, errors_of, in_order
+from gossamer.sites.yaml import Spot, Text, Unreadable, decoded, read
+
+SUFFIXES = (".yaml", ".yml")
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class Loaded(NamedTuple):
+    """A site, the file it came from as it is written there, and where everything in it stands."""
+
+    site: Site
+    file: str
+    text: str
+    spot: Spot
+
+
+class Survey(NamedTuple):
+    """Every site that could be read, and everything that is wrong or doubtful."""
+
+    sites: list[Loaded]
+    problems: list[Problem]
+
+
+def load(paths: Paths) -> list[Site]:
+    """The sites of files and folders, in the order given; inside a folder by name. Raises SiteErrors with all errors."""
+    return [loaded.site for loaded in _sound(survey(paths))]
+
+
+def load_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> list[Site]:
+    """The sites of a text. `name` stands in messages; files it names are looked for in `folder` (here: none)."""
+    return [loaded.site for loaded in _sound(survey_text(text, name, folder))]
+
+
+def survey(paths: Paths) -> Survey:
+    """As `load`, with warnings, and without raising."""
+    with _uninterrupted():
+        return _survey(paths)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Without the garbage collector, which would look again and again through many small values, none of which are garbage:
+    a third of the time of a thousand files."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _survey(paths: Paths) -> Survey:
+    reader = _Reader()
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found = [(file, sure) for path in given for file, sure in _files(Path(path), reader.problems)]
+    for file in dict.fromkeys(file for file, _ in found):
+        reader.read_file(file)
+    return reader.survey(besides={os.path.normpath(file) for file, sure in found if not sure})
+
+
+def survey_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> Survey:
+    """As `load_text`, with warnings, and without raising."""
+    reader = _Reader()
+    reader.read_text(text, name, None if folder is None else Path(folder))
+    return reader.survey()
+
+
+def _sound(found: Survey) -> list[Loaded]:
+    if wrong := errors_of(found.problems):
+        raise SiteErrors(wrong)
+    return found.sites
+
+
+def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
+    """The site files at a path, and whether they were named themselves. In a folder, hidden ones are left out."""
+    if not path.is_dir():
+        yield path, True
+        return
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )
+    if not found:
+        problems.append(
+            Problem(str(path), 0, 0, "", "there is no site file in this folder", "their names end in .yaml")
+        )
+    yield from ((file, False) for file in found)
+
+
+class _Reader:
+    """Reads many files; each file that several extend is read once."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._found: list[Loaded] = []
+        self._documents: dict[Path, tuple[str, list[Text]] | Unreadable] = {}
+        self._parts: set[str] = set()
+        self._siteless: dict[str, list[Problem]] = {}
+
+    def survey(self, besides: Iterable[str] = ()) -> Survey:
+        """What was found. Of files in a folder, those that only serve others (`extends`, `params`) are no sites."""
+        parts = self._parts.intersection(besides)
+        for file, problems in self._siteless.items():
+            if os.path.normpath(file) not in parts:
+                self.problems += problems
+        self.problems += _namesakes(self._found)
+        return Survey(self._found, in_order(self.problems))
+
+    def read_file(self, path: Path) -> None:
+        try:
+            text, documents = self._open(path)
+        except Unreadable as error:
+            self.problems.append(error.problem)
+            return
+        self._take(documents, text, path.parent, path)
+
+    def read_text(self, text: str, name: str, folder: Path | None) -> None:
+        try:
+            documents = list(read(text, name))
+        except Unreadable as error:
+            self.problems.append(error.problem)
+            return
+        self._take(documents, text, folder, Path(name))
+
+    def _open(self, path: Path) -> tuple[str, list[Text]]:
+        known = self._documents.get(path)
+        if known is None:
+            try:
+                text = decoded(path.read_bytes(), str(path))
+                known = text, list(read(text, str(path)))
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                known = Unreadable(Problem(str(path), 0, 0, "", f"the file cannot be read: {why}"))
+            except Unreadable as error:
+                known = error
+            self._documents[path] = known
+        if isinstance(known, Unreadable):
+            raise known
+        return known
+
+    def _take(self, documents: list[Text], text: str, folder: Path | None, path: Path) -> None:
+        file = str(path)
+        if len(documents) > 1:
+            documents = [document for document in documents if document.data is not None]
+        if not documents:
+            self.problems.append(Problem(file, 1, 1, "", "the file is empty", "a site file begins with site: name"))
+        for document in documents:
+            self.problems += document.problems
+            if not isinstance(document.data, dict):
+                spot = document.spot
+                why = Problem(file, spot.line, spot.column, "", "a site file is a mapping", "it begins with site: name")
+                self._siteless.setdefault(file, []).append(why)
+                continue
+            before = len(self.problems)
+            whole = self._extended(document, folder, (path,))
+            if whole is None:
+                continue
+            data, spot, likes = with_likes(*whole)
+            self.problems += likes
+            self._unfold(data, spot, text, folder, file)
+            if "site" not in document.data:
+                self._siteless.setdefault(file, []).extend(self.problems[before:])
+                del self.problems[before:]
+
+    def _extended(self, document: Text, folder: Path | None, above: tuple[Path, ...]) -> tuple[Any, Spot] | None:
+        """A document with what it extends; None if that cannot be had."""
+        data, spot = document.data, document.spot
+        name = data.get("extends")
+        if not isinstance(name, str):
+            return data, spot  # Not a text: the models say so.
+        where = ("extends",)
+        if folder is None:
+            self.problems.append(
+                problem_at(spot, where, "a text that is no file cannot extend a file", "write it to a file")
+            )
+            return None
+        path = Path(os.path.normpath(folder / name))
+        if path in map(_normal, above):
+            circle = " → ".join(str(one) for one in (*above[_place(above, path) :], path))
+            self.problems.append(
+                problem_at(spot, where, f"files that extend each other: {circle}", "leave out one extends")
+            )
+            return None
+        try:
+            _, documents = self._open(path)
+        except Unreadable as error:
+            if error.problem.line:
+                self.problems.append(error.problem)
+            else:
+                self.problems.append(
+                    problem_at(spot, where, f"{name}: {error.problem.message}", "the name counts from this file")
+                )
+            return None
+        self._parts.add(str(path))
+        if len(documents) != 1 or not isinstance(documents[0].data, dict):
+            self.problems.append(
+                problem_at(spot, where, f"{name} is not one mapping", "a file that others extend has one document")
+            )
+            return None
+        base = self._extended(documents[0], path.parent, (*above, path))
+        if base is None:
+            return None
+        rest = {key: value for key, value in data.items() if key != "extends"}
+        inherited = {key: value for key, value in base[0].items() if key != "extends"}
+        return merged(inherited, base[1], rest, spot)
+
+    def _unfold(self, data: dict[str, Any], spot: Spot, text: str, folder: Path | None, file: str) -> None:
+        """One site, or one for each of the parameters that stand in its name."""
+        given, where = data.get("params"), spot.find(("params",)).spot
+        try:
+            values = (
+                parameters(given, Path(where.file).parent if folder is not None else None) if given else Parameters()
+            )
+        except BadParams as error:
+            self.problems.append(problem_at(spot, ("params",), str(error), error.hint))
+            return
+        if isinstance(given, str):
+            self._parts.add(os.path.normpath(Path(where.file).parent / given))
+        name = data.get("site")
+        names = names_in(name) if isinstance(name, str) else []
+        if unknown := [one for one in names if one not in values.names]:
+            hint = did_you_mean(unknown[0], values.names) or "name it in params"
+            self.problems.append(problem_at(spot, ("site",), f"there is no parameter {unknown[0]}", hint))
+            return
+        if not names:
+            whole = {**data, "params": values.lists if values.rows is None else values.rows} if given else data
+            self._finish(whole, spot, text, file, values)
+            return
+        body = {key: value for key, value in data.items() if key != "params"}
+        made: set[str] = set()
+        for row in values.combinations(names):
+            called = filled(str(name), row)
+            if called in made:
+                self.problems.append(
+                    problem_at(
+                        spot,
+                        ("params",),
+                        f"two rows give the same site {called}",
+                        "let the name have what tells them apart",
+                    )
+                )
+                continue
+            made.add(called)
+            rest = {**row, **values.without(names)} if values.rows is None else row
+            self._finish({**fill_all(body, row), "params": rest}, spot, text, file, parameters(rest))
+
+    def _finish(self, data: dict[str, Any], spot: Spot, text: str, file: str, values: Parameters) -> None:
+        try:
+            site = Site.model_validate(data, by_alias=True, by_name=False)
+        except ValidationError as error:
+            self.problems += problems_of(error, data, spot)
+            return
+        self.problems += check(site, spot, values)
+        self._found.append(Loaded(site, file, text, spot))
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path))
+
+
+def _place(above: tuple[Path, ...], path: Path) -> int:
+    return [_normal(one) for one in above].index(path)
+
+
+def _namesakes(found: list[Loaded]) -> Iterator[Problem]:
+    first: dict[str, Loaded] = {}
+    for loaded in found:
+        other = first.setdefault(loaded.site.site, loaded)
+        if other is not loaded:
+            there = other.spot.find(("site",)).spot
+            place = f"{there.file}:{there.line}:{there.column}"
+            yield problem_at(
+                loaded.spot, ("site",), f"there is another site {loaded.site.site}, at {place}", "rename one of them"
+            )

@@ -1,0 +1,218 @@
+"""What the frontier is told of a site: its lanes, its limits, its hosts; and how deep its layers lie.
+
+The depth of a layer is the longest way to it from the layers of the seeds, over links that change the layer; a way that comes
+round again ends there. The deeper a layer, the sooner its pages are fetched, unless it names a tier itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, host_of
+from gossamer.sites.format import Layer, Seed, Seen, Site, order_of
+from gossamer.sites.match import Matcher
+from gossamer.sites.params import Parameters
+from gossamer.sites.seeds import hosts_of, unfold
+
+SITEMAP = "_sitemap"
+FEED = "_feed"
+LISTINGS = (SITEMAP, FEED)
+"""The lanes of sitemaps and feeds, which are read by rules of their own."""
+LISTING_TIER = 1
+LOOKED_AT = 5
+"""So many URLs of a seed tell which layers it leads to."""
+DEEPEST = 1000
+
+
+class Layout:
+    """How the layers of a site hang together."""
+
+    def __init__(self, site: Site, params: Parameters) -> None:
+        self.site = site
+        self.params = params
+        self.hosts = _hosts(site, params)
+        """The site's own hosts; None: any."""
+        self.matcher = Matcher(
+            ((name, layer.match) for name, layer in site.layers.items() if layer.match is not None), self.hosts
+        )
+        self.entries = self._entries()
+        """The layers that seeds lead to, in the file's order."""
+        self.edges = {name: list(_edges(site, name)) for name in site.layers}
+        """The layers that each layer's links may lead to."""
+        self.depths = _depths(self.entries, self.edges)
+        """By layer; layers that nothing leads to are at depth 0."""
+
+    def first_layer(self, url: str) -> str:
+        """The layer of a seed or a task that names none: the one that matches, or else the first."""
+        found = self.matcher.layer_of(url)
+        return found[0] if found else next(iter(self.site.layers))
+
+    def reached(self) -> set[str]:
+        """The layers that seeds and links lead to."""
+        found, todo = set(self.entries), list(self.entries)
+        while todo:
+            for other in self.edges[todo.pop()]:
+                if other not in found:
+                    found.add(other)
+                    todo.append(other)
+        return found
+
+    def _entries(self) -> list[str]:
+        found = {layer for seed in self.site.seeds for layer in self._entries_of(seed)}
+        return [name for name in self.site.layers if name in found]
+
+    def _entries_of(self, seed: Seed) -> Iterator[str]:
+        if seed.layer is not None:
+            yield seed.layer
+        elif seed.url is not None:
+            yield from (self.first_layer(one.url) for one in islice(unfold(seed.url, self.params), LOOKED_AT))
+        else:
+            yield from (name for name, layer in self.site.layers.items() if layer.match is not None)
+            if seed.tasks is not None:
+                yield next(iter(self.site.layers))
+
+
+def _hosts(site: Site, params: Parameters) -> frozenset[str] | None:
+    texts = [text for seed in site.seeds for text in (seed.url, seed.sitemap, seed.feed) if text is not None]
+    return hosts_of(iter(texts), params) or None
+
+
+def _edges(site: Site, name: str) -> Iterator[str]:
+    layer = site.layers[name]
+    if layer.handler is not None or layer.hooks.after_extract is not None:  # Who knows where a function's links lead.
+        yield from (other for other in site.layers if other != name)
+        return
+    for follow in layer.follow:
+        if follow.to is not None:
+            yield follow.to
+        else:
+            yield from (other for other, there in site.layers.items() if there.match is not None)
+
+
+def _depths(entries: list[str], edges: Mapping[str, list[str]]) -> dict[str, int]:
+    """The longest way to each layer. Links back to a layer that is on the way are left out; what remains has no circle."""
+    onward: dict[str, list[str]] = {name: [] for name in edges}
+    finished: list[str] = []
+    state = dict.fromkeys(edges, "new")
+    for entry in (*entries, *edges):
+        if state[entry] != "new":
+            continue
+        state[entry] = "open"
+        way = [(entry, iter(edges[entry]))]
+        while way:
+            name, rest = way[-1]
+            for other in rest:
+                if state.get(other) in (None, "open"):
+                    continue
+                onward[name].append(other)
+                if state[other] == "new":
+                    state[other] = "open"
+                    way.append((other, iter(edges[other])))
+                    break
+            else:
+                state[name] = "done"
+                finished.append(name)
+                way.pop()
+    depths = dict.fromkeys(entries, 0)
+    for name in reversed(finished):
+        if name in depths:
+            for other in onward[name]:
+                depths[other] = max(depths.get(other, 0), depths[name] + 1)
+    return {name: min(depths.get(name, 0), DEEPEST) for name in edges}
+
+
+def lanes(layout: Layout) -> dict[str, LanePolicy]:
+    """The policy of each layer's lane, by layer; sitemaps and feeds, where there are any, have lanes of their own."""
+    site = layout.site
+    found = {name: lane(site, layer, layout.depths[name]) for name, layer in site.layers.items()}
+    for name, used in ((SITEMAP, "sitemap"), (FEED, "feed")):
+        if any(getattr(seed, used) is not None for seed in site.seeds):
+            found[name] = LanePolicy(tier=LISTING_TIER, seen=SeenPolicy(scope=SeenScope.ROUND))
+    return found
+
+
+def lane(site: Site, layer: Layer, depth: int) -> LanePolicy:
+    return LanePolicy(
+        order=order_of(layer),
+        tier=-depth if layer.tier == "deepest" else layer.tier,
+        weight=layer.weight,
+        seen=seen(layer.seen or site.seen),
+        max_queued=layer.backlog,
+        max_leased=layer.concurrency,
+        stage=layer.stage or "",
+    )
+
+
+def seen(rule: Seen) -> SeenPolicy:
+    """Raises PolicyError where a window is missing or out of bounds."""
+    return SeenPolicy(
+        kind=SeenKind(rule.policy),
+        scope=SeenScope(rule.scope),
+        capacity=rule.capacity,
+        error=rule.error,
+        window=rule.window,
+        window_count=rule.count,
+    )
+
+
+def group(site: Site) -> GroupPolicy:
+    return GroupPolicy(
+        max_queued=site.limits.backlog,
+        max_pages=site.limits.pages,
+        delay=site.politeness.delay,
+        concurrency=site.politeness.concurrency,
+        start=any(seed.tasks is None for seed in site.seeds),
+        tasks=tuple(dict.fromkeys(seed.tasks for seed in site.seeds if seed.tasks is not None)),
+    )
+
+
+def hosts(layout: Layout) -> dict[str, HostPolicy]:
+    """Hosts that are treated in their own way: those that `politeness.hosts` names and, where the delay is to follow the
+    answers, the site's own."""
+    rules = layout.site.politeness
+    found = {}
+    if rules.adaptive:
+        plain = HostPolicy(
+            delay=rules.delay, concurrency=rules.concurrency or 8, adaptive=True, min_delay=min(rules.delay, 60.0)
+        )
+        found = dict.fromkeys(sorted(layout.hosts or ()), plain)
+    for name, rule in rules.hosts.items():
+        found[host(name)] = HostPolicy(delay=rule.delay, concurrency=rule.concurrency, adaptive=rule.adaptive)
+    return found
+
+
+def host(name: str) -> str:
+    """A host as the frontier knows it, from what people write: a name, a name with a port, or a URL. Raises ValueError."""
+    found = host_of(name if "//" in name else f"//{name}/")
+    if not found:
+        raise ValueError(f"{name!r} is no host")
+    return found
+
+
+class DepthRow(NamedTuple):
+    """One depth of a site: its layers, and how many of their pages wait and are in progress."""
+
+    depth: int
+    layers: tuple[str, ...]
+    waiting: int
+    in_progress: int
+
+
+def by_depth(depths: Mapping[str, int], counts: Mapping[str, tuple[int, int]]) -> list[DepthRow]:
+    """The table of layer_crawler: for each depth what waits and what is in progress. `counts` has both by layer; layers that
+    it lacks have neither. Layers that it has but the site does not come last, at depth -1."""
+    rows: dict[int, list[str]] = {}
+    for name in dict.fromkeys((*depths, *counts)):
+        rows.setdefault(depths.get(name, -1), []).append(name)
+    none = (0, 0)
+    return [
+        DepthRow(
+            depth,
+            tuple(names),
+            sum(counts.get(name, none)[0] for name in names),
+            sum(counts.get(name, none)[1] for name in names),
+        )
+        for depth, names in sorted(rows.items(), key=lambda row: (row[0] < 0, row[0]))
+    ]

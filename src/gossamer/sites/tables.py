@@ -1,0 +1,183 @@
+"""From a site's fields to tables, and from records to their rows.
+
+Plain values, since this room knows no store: TableSpec, ColumnSpec and RowSpec have the fields of the store's Table, Column and Row
+in the same order, so that an engine only has to put one in the place of the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gossamer.sites.format import ChildTable, FieldRule, Kind, Site, StoreRule
+from gossamer.sites.values import Record
+
+EXTRA = {
+    "url": "text",
+    "fetched_at": "datetime",
+    "round": "int",
+    "site": "text",
+    "layer": "text",
+    "status": "int",
+    "parent": "text",
+}
+"""Columns that come from the page and not from its fields."""
+PASSING = frozenset({"fetched_at", "round", "status"})
+"""Columns whose change alone is no news for a table with history."""
+_TYPES = {Kind.URL: "text"}
+
+
+class ColumnSpec(NamedTuple):
+    """`counts` is False where another value alone makes no new row of history."""
+
+    name: str
+    type: str
+    counts: bool = True
+
+
+class TableSpec(NamedTuple):
+    name: str
+    columns: tuple[ColumnSpec, ...]
+    key: tuple[str, ...]
+    parent: str = ""
+    history: bool = False
+    archive: bool = False
+    existing: bool = False
+
+
+class RowSpec(NamedTuple):
+    """A row of a table, and the rows of the tables below it: the complete set of each."""
+
+    table: str
+    values: dict[str, Any]
+    children: dict[str, list[RowSpec]]
+
+
+def table_name(site: Site, layer: str) -> str:
+    rule = site.store[layer]
+    return rule.table or f"{_plain(site.site)}_{_plain(layer)}"
+
+
+def child_name(parent: str, field: str, rule: ChildTable | None) -> str:
+    return (rule.table if rule else None) or f"{parent}_{_plain(field)}"
+
+
+def column_of(rule: StoreRule, field: str) -> str:
+    return rule.columns.get(field) or _plain(field)
+
+
+def _plain(name: str) -> str:
+    """A name without the signs that names of sites, layers and fields may have and those of tables may not."""
+    return "".join(sign if sign.isalnum() or sign == "_" else "_" for sign in name)
+
+
+def type_of(rule: FieldRule) -> str:
+    if rule.all or rule.fields or any(getattr(step, "split", None) is not None for step in rule.clean):
+        return "json"
+    return _TYPES.get(rule.type, rule.type.value)
+
+
+def extras(site: Site, layer: str) -> tuple[str, ...]:
+    """The columns that come from the page: those asked for, and those of the key that are no fields."""
+    rule, fields = site.store[layer], site.layers[layer].fields
+    return tuple(name for name in dict.fromkeys((*rule.key, *rule.add)) if name in EXTRA and name not in fields)
+
+
+def described(site: Site, layer: str) -> list[TableSpec]:
+    """The table of a layer and those of its nested records, parents first."""
+    return list(_Shape.of(site, layer).specs())
+
+
+def tables(site: Site) -> list[TableSpec]:
+    """All tables of a site, parents first."""
+    return [spec for layer in site.store for spec in described(site, layer)]
+
+
+class _Shape:
+    """One table: what becomes a column and what becomes rows of another table."""
+
+    def __init__(
+        self,
+        name: str,
+        fields: Mapping[str, FieldRule],
+        column: Callable[[str], str],
+        children: Mapping[str, ChildTable],
+    ) -> None:
+        self.name = name
+        self.columns: list[tuple[str, ColumnSpec]] = []
+        self.children: list[tuple[str, _Shape]] = []
+        self.extras: tuple[str, ...] = ()
+        self.key: tuple[str, ...] = ()
+        self.parent = ""
+        self.flags = (False, False, False)
+        """history, archive, existing"""
+        self.open = not fields
+        """Whether only records tell which columns there are."""
+        for field, rule in fields.items():
+            child = children.get(field)
+            if rule.each is not None and not (child and child.json_):
+                shape = _Shape(child_name(name, field, child), rule.fields, _plain, {})
+                shape.parent = name
+                shape.key = tuple(map(_plain, child.key)) if child else ()
+                self.children.append((field, shape))
+            else:
+                self.columns.append((field, ColumnSpec(column(field), type_of(rule))))
+
+    @classmethod
+    def of(cls, site: Site, layer: str) -> _Shape:
+        rule = site.store[layer]
+        shape = cls(
+            table_name(site, layer), site.layers[layer].fields, lambda field: column_of(rule, field), rule.children
+        )
+        shape.extras = extras(site, layer)
+        shape.key = tuple(column_of(rule, field) for field in rule.key)
+        shape.columns += [
+            (name, ColumnSpec(column_of(rule, name), EXTRA[name], name not in PASSING)) for name in shape.extras
+        ]
+        shape.flags = (rule.history, rule.archive, rule.existing)
+        return shape
+
+    def specs(self) -> Iterator[TableSpec]:
+        yield TableSpec(self.name, tuple(column for _, column in self.columns), self.key, self.parent, *self.flags)
+        _, archive, existing = self.flags
+        for _, child in self.children:
+            child.flags = (False, archive, existing)
+            yield from child.specs()
+
+    def row(self, fields: Mapping[str, Any]) -> RowSpec:
+        values = {column.name: _fitting(fields.get(field), column.type) for field, column in self.columns}
+        children = {
+            shape.name: [shape.row(inner) for inner in fields.get(field) or () if isinstance(inner, Mapping)]
+            for field, shape in self.children
+        }
+        return RowSpec(self.name, values, children)
+
+
+class Rows:
+    """Turns records of a site into rows. A record of a layer that stores nothing has none."""
+
+    def __init__(self, site: Site) -> None:
+        self._shapes = {layer: _Shape.of(site, layer) for layer in site.store if layer in site.layers}
+
+    def row(self, record: Record, facts: Mapping[str, Any]) -> RowSpec | None:
+        """`facts` has what is known of the page beside what it says, by the names of `EXTRA`."""
+        shape = self._shapes.get(record.layer)
+        if shape is None:
+            return None
+        if shape.open:  # Somebody else's table, filled by a handler: its records name the columns.
+            known = {column.name: facts.get(name) for name, column in shape.columns}
+            return RowSpec(shape.name, {**known, **record.fields}, {})
+        fields = (
+            {**{name: facts.get(name) for name in shape.extras}, **record.fields} if shape.extras else record.fields
+        )
+        return shape.row(fields)
+
+
+def _fitting(value: Any, type: str) -> Any:
+    """A constant or a default may be of another type than its column: texts take them as they are written."""
+    if type != "text" or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value).lower() if isinstance(value, bool) else str(value)
