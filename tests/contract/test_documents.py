@@ -192,6 +192,18 @@ def test_a_repeated_put_answers_as_the_first_did(valkey_server: Server, opened: 
     assert frontier.documents_version() == 2
 
 
+def test_how_many_versions_are_kept_can_be_set(valkey_server: Server, opened: Opened) -> None:
+    few = opened(valkey_server.url, GOSSAMER_DOCUMENT_VERSIONS=2)
+    more = opened(valkey_server.url, few.frontier.crawl, GOSSAMER_DOCUMENT_VERSIONS=4)
+    for number in range(1, 7):
+        put(more, str(number))
+    assert [row.version for row in few.frontier.document_history("site", "bbs")] == [6, 5, 4, 3]
+    put(few, "7")
+    assert [row.version for row in more.frontier.document_history("site", "bbs")] == [7, 6]
+    put(more, "8")
+    assert [row.version for row in more.frontier.document_history("site", "bbs")] == [8, 7, 6]
+
+
 def test_of_many_who_expect_the_same_version_one_wins(valkey_server: Server, opened: Opened) -> None:
     crawl = opened(valkey_server.url)
     put(crawl, "first")

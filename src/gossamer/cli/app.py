@@ -43,6 +43,8 @@ NOUNS: Mapping[str, str] = {
     "host": "gossamer.cli.host",
     "worker": "gossamer.cli.worker",
     "seen": "gossamer.cli.seen",
+    "site": "gossamer.cli.site",
+    "round": "gossamer.cli.round",
 }
 
 

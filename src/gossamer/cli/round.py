@@ -1,0 +1,62 @@
+"""`gossamer round`: what the passes over a site were like."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import options, output
+from gossamer.cli.moment import moment
+from gossamer.cli.progress import duration
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import RoundInfo
+
+app = options.noun("The rounds of a site or spider: passes over it.")
+
+
+@app.callback()
+def _round() -> None:
+    """The rounds of a site or spider: passes over it."""
+
+
+@app.command("list")
+def list_(
+    site: Annotated[str, typer.Argument(metavar="SITE", help="The site, or the group of a spider.")],
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 20,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """List the last rounds, newest first: when they ran, what they brought, whether they were late.
+
+    The present round is told with what it has brought so far. 1,000 rounds of each site are kept.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        rounds, now = frontier.rounds(site, limit), frontier.counts().now
+    if json:
+        output.write_json([x._asdict() for x in rounds])
+        return
+    output.write_table(
+        ("round", "state", "began", "took", "trigger", "who", "pages", "items", "failed", "dead", "late", "note"),
+        [
+            (
+                x.round,
+                x.state,
+                moment(x.began),
+                _took(x, now),
+                x.trigger,
+                x.who,
+                *(f"{n:,}" for n in (x.pages, x.items, x.failed, x.dead)),
+                "late" if x.late else "",
+                x.note,
+            )
+            for x in rounds
+        ],
+    )
+
+
+def _took(info: RoundInfo, now: float) -> str:
+    """From its begin until it was found drained, or until now."""
+    until = info.ended if info.ended is not None else now if info.state == "running" else None
+    return "" if info.began is None or until is None else duration(max(0.0, until - info.began))

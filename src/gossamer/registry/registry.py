@@ -1,0 +1,229 @@
+"""Site files in the frontier. A file is kept as it was written, comments and all; the sites in it are found by reading it.
+
+Workers hear of every change and read the files again. Here is what a worker should not have to know: that a file is checked before it
+is kept, that no two files describe the same site, and that the group of a site that is gone gives out no work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gossamer.errors import SiteError, UnknownDocument, UnknownGroup
+from gossamer.frontier.contract import Frontier
+from gossamer.model import Document, DocumentInfo
+from gossamer.registry.texts import SiteText, differences, sites_in
+from gossamer.sites.problems import Problem, SiteErrors, did_you_mean
+
+KIND = "site"
+"""What site files are called among the crawl's documents."""
+REMOVED = "removed"
+"""Why nothing is leased from the group of a site that is gone."""
+
+
+class Filed(NamedTuple):
+    """A site file of the crawl in its present version, and the sites in it. `problem` says why it cannot be read; `paused` has
+    the sites that are paused, with the reason."""
+
+    info: DocumentInfo
+    sites: tuple[str, ...]
+    problem: str
+    paused: dict[str, str]
+
+
+class Pushed(NamedTuple):
+    """What became of a file: its version now, whether that is a new one, and its sites."""
+
+    name: str
+    version: int
+    changed: bool
+    sites: tuple[str, ...]
+
+
+class Registry:
+    """The site files of one crawl. Made for one command or one question: what it has read it does not read again."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.frontier = frontier
+        self._read: dict[tuple[str, int], tuple[str, ...]] = {}
+
+    def push(self, text: str, name: str, *, who: str, note: str = "", file: str = "") -> Pushed:
+        """Keep a file under a name; `SiteErrors` has all that is wrong with it. `file` is what messages call it."""
+        return self.push_all([SiteText(name, text, file or name)], who=who, note=note)[0]
+
+    def push_all(self, texts: Sequence[SiteText], *, who: str, note: str = "") -> list[Pushed]:
+        """Keep several files. All are checked first: if anything is wrong with any of them, nothing is changed. A file that
+        is kept already, word for word, gets no new version."""
+        known = {info.name: info for info in self.frontier.documents(KIND)}
+        sites = self._checked(texts, known)
+        before = [site for text in texts if text.name in known for site in self.last_sites(known[text.name])]
+        try:
+            return [self._put(text, known.get(text.name), sites[text.name], who, note) for text in texts]
+        finally:
+            # Also for those that were put before one could not be.
+            self._follow(before)
+
+    def _put(self, text: SiteText, old: DocumentInfo | None, sites: tuple[str, ...], who: str, note: str) -> Pushed:
+        if old is not None and not old.deleted and old.digest == text.digest:
+            return Pushed(text.name, old.version, False, sites)
+        version = self.frontier.put_document(
+            KIND, text.name, text.text, expected=old.version if old is not None else 0, who=who, note=note
+        )
+        self._read[text.name, version] = sites
+        return Pushed(text.name, version, True, sites)
+
+    def _checked(self, texts: Sequence[SiteText], known: dict[str, DocumentInfo]) -> dict[str, tuple[str, ...]]:
+        """The sites of these files, by name; SiteErrors with the problems of all."""
+        problems: list[Problem] = []
+        found: dict[str, tuple[str, ...]] = {}
+        for text in texts:
+            if text.name in found:
+                problems.append(
+                    Problem(text.file, 0, 0, "", f"there is another file called {text.name}", "rename one of them")
+                )
+                continue
+            found[text.name] = ()
+            try:
+                found[text.name] = sites_in(text.text, text.file)
+            except SiteErrors as error:
+                problems += error.problems
+        others = [info for info in known.values() if not info.deleted and info.name not in found]
+        owner = {site: f"the crawl's file {info.name}" for info in others for site in self._sites(info)[0]}
+        for text in texts:
+            for site in found[text.name]:
+                taken = owner.setdefault(site, text.file)
+                if taken != text.file:
+                    said = f"there is another site {site}, in {taken}"
+                    problems.append(Problem(text.file, 0, 0, "site", said, "rename one of them, or remove that file"))
+        if problems:
+            raise SiteErrors(problems)
+        return found
+
+    def files(self, *, removed: bool = False) -> list[Filed]:
+        """All files by name; with `removed` also those that are gone."""
+        paused = {row.group: row.paused for row in self.frontier.counts().groups if row.paused}
+        filed = []
+        for info in self.frontier.documents(KIND):
+            if info.deleted and not removed:
+                continue
+            sites, problem = self._sites(info)
+            filed.append(Filed(info, sites, problem, {site: paused[site] for site in sites if site in paused}))
+        return filed
+
+    def find(self, name: str, *, removed: bool = False) -> DocumentInfo:
+        """The file called so, or the file that describes the site called so."""
+        infos = self.frontier.documents(KIND)
+        present = {info.name: info for info in infos if removed or not info.deleted}
+        if name in present:
+            return present[name]
+        owners = {site: info for info in present.values() if not info.deleted for site in self._sites(info)[0]}
+        if name in owners:
+            return owners[name]
+        if any(info.name == name for info in infos):
+            raise UnknownDocument(f"the site file {name!r} was removed. `gossamer site rollback` brings it back.")
+        hint = did_you_mean(name, [*present, *owners])
+        raise UnknownDocument(
+            f"the crawl has no site file {name!r}, nor a site of that name{f' ({hint})' if hint else ''}."
+        )
+
+    def show(self, name: str, version: int | None = None) -> Document:
+        """A file as it was written, now or in another version that is kept."""
+        info = self.find(name, removed=version is not None)
+        return self.frontier.document(KIND, info.name, version)
+
+    def history(self, name: str) -> list[DocumentInfo]:
+        """The versions of a file that are kept, newest first."""
+        return self.frontier.document_history(KIND, self.find(name, removed=True).name)
+
+    def diff(self, name: str, old: int | None = None, new: int | None = None) -> str:
+        """What the version `new` (the present one) has that `old` (the one before it) has not, as a unified diff."""
+        versions = self.history(name)
+        newer = versions[0].version if new is None else new
+        older = next((info.version for info in versions if info.version < newer), None) if old is None else old
+        file = versions[0].name
+        before = "" if older is None else self.frontier.document(KIND, file, older).text
+        after = self.frontier.document(KIND, file, newer).text
+        return differences(before, after, f"{file} version {older or 0}", f"{file} version {newer}")
+
+    def rollback(self, name: str, version: int, *, who: str, note: str = "") -> Pushed:
+        """Keep an older version again, as the newest; also of a file that was removed."""
+        info = self.find(name, removed=True)
+        old = self.frontier.document(KIND, info.name, version)
+        if old.deleted:
+            raise SiteError(f"version {version} of {info.name} says that it was removed; use `gossamer site remove`.")
+        return self.push(old.text, info.name, who=who, note=note or f"as version {version}")
+
+    def remove(self, name: str, *, who: str, note: str = "") -> tuple[str, ...]:
+        """Take a file away. Nothing more is leased from its sites' groups; what they hold stays, until `drop`, or for when the
+        file is put again. Answers the sites. What broke off is finished by calling it again."""
+        info = self.find(name, removed=True)
+        sites = self.last_sites(info)
+        self.frontier.drop_document(KIND, info.name, who=who, note=note)
+        self._follow(sites)
+        return sites
+
+    def drop(self, site: str) -> Iterator[int]:
+        """Take all that the frontier keeps of a site, in bounded steps, as `Frontier.drop_group` does."""
+        try:
+            yield from self.frontier.drop_group(site)
+        except UnknownGroup:
+            return  # It has never run.
+
+    def pause(self, name: str, reason: str) -> tuple[str, ...]:
+        """Lease nothing from a site, or from all sites of a file; also before they have ever run. Answers the sites."""
+        sites = self._named(name)
+        known = {row.group for row in self.frontier.counts().groups}
+        for site in sites:
+            if site not in known:
+                self.frontier.define(site, {})
+            self.frontier.pause(group=site, reason=reason)
+        return sites
+
+    def resume(self, name: str) -> dict[str, str]:
+        """Undo a pause. Answers the sites, with the reason of those that wait all the same."""
+        sites = self._named(name)
+        known = {row.group for row in self.frontier.counts().groups}
+        for site in sites:
+            if site in known:
+                self.frontier.resume(group=site)
+        waiting = {row.group: row.paused for row in self.frontier.counts().groups}
+        return {site: waiting.get(site, "") for site in sites}
+
+    def _named(self, name: str) -> tuple[str, ...]:
+        """The site called so, or else the sites of the file called so."""
+        sites, problem = self._sites(info := self.find(name))
+        if name in sites:
+            return (name,)
+        if problem:
+            raise SiteError(f"the file {info.name} cannot be read: {problem}")
+        return sites
+
+    def _sites(self, info: DocumentInfo) -> tuple[tuple[str, ...], str]:
+        """The sites of a file in one version, and why it cannot be read."""
+        if info.deleted:
+            return (), ""
+        key = info.name, info.version
+        if key not in self._read:
+            try:
+                self._read[key] = sites_in(self.frontier.document(KIND, *key).text, info.name)
+            except SiteErrors as error:
+                return (), str(error)
+        return self._read[key], ""
+
+    def last_sites(self, info: DocumentInfo) -> tuple[str, ...]:
+        """The sites that a file described when it was there last."""
+        if not info.deleted:
+            return self._sites(info)[0]
+        versions = self.frontier.document_history(KIND, info.name)
+        return next((self._sites(one)[0] for one in versions if not one.deleted), ())
+
+    def _follow(self, before: Sequence[str]) -> None:
+        """Stop the groups of the sites among these that are gone, and let all go on that are back."""
+        present = {site for info in self.frontier.documents(KIND) for site in self._sites(info)[0]}
+        paused = {row.group: row.paused for row in self.frontier.counts().groups}
+        for site in before:
+            if site not in present and paused.get(site) == "":
+                self.frontier.pause(group=site, reason=REMOVED)
+        for site, reason in paused.items():
+            if reason == REMOVED and site in present:
+                self.frontier.resume(group=site)

@@ -1,0 +1,56 @@
+"""`gossamer round list`: what the passes over a site were like."""
+
+from __future__ import annotations
+
+from tests.ops.command import Command
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import GroupPolicy, LanePolicy, Request, Settlement, Token
+from gossamer.testing.clock import advance
+
+
+def crawl_round(frontier: ValkeyFrontier, pages: int, *, end: bool = True, **noted: object) -> None:
+    token = Token.fresh()
+    frontier.start("news", token)
+    number = frontier.counts("news").groups[0].round
+    frontier.add([Request(1000 * number + n, f"h{n}", "news.list", b"x") for n in range(pages)])
+    frontier.started("news", token)
+    leases = frontier.exchange(token, want=100).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, items=[b"i"]) for lease in leases])
+    advance(frontier, 130)
+    if end:
+        frontier.end_round("news", token)
+        frontier.ended("news", token, noted)
+
+
+def test_rounds_are_listed_newest_first(command: Command, frontier: ValkeyFrontier) -> None:
+    frontier.define("news", {"list": LanePolicy()}, GroupPolicy(start=True))
+    assert command("round", "list", "news").rows == []
+    crawl_round(frontier, 5, late=True, note="hook\tdone")
+    frontier.new_round("news", 1, trigger="schedule", who="w1")
+    crawl_round(frontier, 3, end=False)
+    frontier.new_round("news", 2, trigger="by hand", who="ann")
+    crawl_round(frontier, 1, end=False)
+    rows = command("round", "list", "news").rows
+    assert [row[:2] for row in rows] == [["2", "running"], ["1", "cut short"], ["0", "ended"]]
+    assert [row[4:10] for row in rows] == [
+        ["by hand", "ann", "1", "1", "0", "0"],
+        ["schedule", "w1", "3", "3", "0", "0"],
+        ["", "", "5", "5", "0", "0"],
+    ]
+    assert rows[2][10:] == ["late", "hook\\tdone"]
+    assert all(row[2].endswith(" UTC") for row in rows)
+    assert [row[3].partition(" ")[2][:3] for row in rows] == ["min", "", "min"], "of the one cut short nobody knows"
+    assert [row[0] for row in command("round", "list", "news", "--limit", "1").rows] == ["2"]
+    listed = command("round", "list", "news", "--json").json
+    assert [(x["round"], x["state"], x["pages"], x["late"]) for x in listed] == [
+        (2, "running", 1, False),
+        (1, "cut short", 3, False),
+        (0, "ended", 5, True),
+    ]
+    assert listed[1]["ended"] is None
+
+
+def test_an_unknown_site_is_an_error(command: Command, frontier: ValkeyFrontier) -> None:
+    assert "no group 'nope'" in command("round", "list", "nope", code=2).err
+    assert "'--limit'" in command("round", "list", "nope", "--limit", "0", code=2).err
