@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any, Protocol
 
-from gossamer.engine.ask import BAD_ENCODING, FetchError
+from gossamer.engine.ask import BAD_ENCODING, TOO_LARGE, FetchError
 
 brotli: Any
 try:
@@ -31,6 +31,8 @@ LARGEST_WINDOW = 23
 """Of zstd, as a power of two: what RFC 9659 allows servers to demand."""
 LAYERS = 3
 """So many encodings on top of each other at most."""
+BETWEEN = 2**20
+"""Bytes that one of them may hand to the next at a time, even where less is left for the last."""
 
 
 class Step(Protocol):
@@ -98,7 +100,8 @@ class Brotli:
         while size <= limit and not self._stream.is_finished() and not self._stream.can_accept_more_data():
             parts.append(part := self._stream.process(b"", output_buffer_limit=limit + 1 - size))
             size += len(part)
-        return b"".join(parts)
+        # It keeps to the limit only by the block.
+        return b"".join(parts)[: limit + 1]
 
     def end(self) -> None:
         if self._begun and not self._stream.is_finished():
@@ -136,10 +139,15 @@ class Decoder:
         self._steps, self._named = steps, named
 
     def feed(self, data: bytes, limit: int) -> bytes:
+        between = max(limit, BETWEEN)
         try:
-            for step in self._steps:
-                data = step.feed(data, limit)
-            return data
+            for step in self._steps[:-1]:
+                data = step.feed(data, between)
+                if len(data) > between:
+                    raise FetchError(TOO_LARGE, f"what is in the first of {self._named} is too large already", False)
+            return self._steps[-1].feed(data, limit)
+        except FetchError:
+            raise
         except Exception as error:
             raise self._bad(error) from error
 

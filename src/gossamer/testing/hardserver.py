@@ -61,6 +61,10 @@ class _Server:
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError):
             pass  # The client has gone, as many do here.
+        except asyncio.CancelledError:
+            # The process ends: no time for farewells.
+            writer.transport.abort()
+            raise
         finally:
             writer.close()
             with suppress(Exception):
@@ -104,7 +108,7 @@ class _Server:
 
 
 def certificates(directory: Path) -> None:
-    """ca.pem, an authority that nobody knows, and server.pem for 127.0.0.1, ::1, localhost and *.test."""
+    """ca.pem, an authority that nobody knows, and server.pem for 127.0.0.1, ::1, localhost and a.test."""
 
     def openssl(*words: str) -> None:
         subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
@@ -114,7 +118,7 @@ def certificates(directory: Path) -> None:
         "req", "-x509", *key, "-days", "3650", "-subj", "/CN=Nobody's authority", "-keyout", "ca.key", "-out", "ca.pem"
     )
     openssl("req", *key, "-subj", "/CN=localhost", "-keyout", "server.key", "-out", "server.csr")
-    names = "subjectAltName=DNS:localhost,DNS:*.test,IP:127.0.0.1,IP:::1\n"
+    names = "subjectAltName=DNS:localhost,DNS:a.test,IP:127.0.0.1,IP:::1\n"
     (directory / "names").write_text(names)
     sign = ["-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "3650"]
     openssl("x509", *sign, "-extfile", "names", "-out", "server.crt")

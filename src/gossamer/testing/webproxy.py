@@ -38,6 +38,10 @@ class _Proxy:
             await self._serve(reader, writer)
         except (OSError, ValueError, asyncio.IncompleteReadError):
             pass  # One side has gone.
+        except asyncio.CancelledError:
+            # The process ends: no time for farewells.
+            writer.transport.abort()
+            raise
         finally:
             writer.close()
             with suppress(Exception):
