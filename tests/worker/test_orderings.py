@@ -167,7 +167,7 @@ def check_worker(worker: Worker) -> None:
     ):
         assert complaint not in log, log[log.index(complaint) - 1000 :][:3000]
     for line in log.splitlines():
-        assert not ("Warning:" in line and "/gossamer/" in line), line
+        assert not ("Warning:" in line and "/src/gossamer/" in line), line
 
 
 def check(workers: Workers, site: Site, files: Path) -> None:
