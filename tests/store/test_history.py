@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.store.tables import PRICES
 
 from gossamer.errors import StoreError
 from gossamer.store import Column, Row, Store, Table
-from tests.store.tables import PRICES
 
 
 def price(value: str | None, url: str = "u", **more: Any) -> Row:

@@ -6,11 +6,11 @@ import threading
 from typing import Any
 
 import pytest
+from tests.store.conftest import Sql
+from tests.store.tables import FORUM, GOODS, POSTS, SHOPS, bodies, goods, post, reply, shop, titles, votes
 
 from gossamer.errors import StoreRefused
 from gossamer.store import Column, Row, Store, Table
-from tests.store.conftest import Sql
-from tests.store.tables import FORUM, GOODS, POSTS, SHOPS, bodies, goods, post, reply, shop, titles, votes
 
 
 def test_a_row_that_comes_again_is_written_over(store: Store) -> None:

@@ -135,11 +135,15 @@ class Database(ABC):
         columns.append(PrimaryKeyConstraint(*shape.primary))
         if shape.parent is not None and shape.bound_to_parent:
             targets = [f"{shape.parent.name}.{name}" for name in shape.parent.identity]
-            columns.append(ForeignKeyConstraint(shape.link, targets, ondelete="CASCADE"))
+            columns.append(ForeignKeyConstraint(shape.link, targets, self.foreign_key_name(), ondelete="CASCADE"))
         table = Table(shape.name, metadata, *columns, **self.table_options)
         if LINK in shape.system:
             Index(link_index(shape.name), table.c[LINK])
         return table
+
+    def foreign_key_name(self) -> str | None:
+        """A name for a new foreign key, where the database's own choice would not do."""
+        return None
 
     def create(self, connection: Connection, shapes: Sequence[Shape]) -> None:
         """Make the tables of `shapes`, parents first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -157,6 +158,10 @@ class MySQL(Database):
     def careful(self, connection: Connection, shape: Shape) -> bool:
         # ON DUPLICATE KEY writes over the row that any unique key finds, be it another than the table's key.
         return shape.table.existing and len(self.unique_keys(connection, shape.name)) > 1
+
+    def foreign_key_name(self) -> str:
+        # Unique in the whole database, and kept when the table is renamed.
+        return f"gossamer_{uuid.uuid4().hex}"
 
     def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
         fresh = {old: fitted(f"{old}__new") for old in names}

@@ -99,6 +99,8 @@ def merged(tables: Iterable[Table]) -> dict[str, Table]:
     """Tables by name. Several descriptions of one table are united, as when many sites share it: all of their columns."""
     found: dict[str, Table] = {}
     for table in tables:
+        if len({column.name for column in table.columns}) < len(table.columns):
+            raise StoreError(f"Table {table.name} has two columns of one name. Rename one of them.")
         known = found.setdefault(table.name, table)
         if known._replace(columns=()) != table._replace(columns=()):
             raise StoreError(
@@ -143,8 +145,6 @@ def shapes_of(tables: Mapping[str, Table]) -> dict[str, Shape]:
 def _shape(table: Table, parent: Shape | None) -> Shape:
     _check_name(table.name, f"Table {table.name!r}")
     columns = {column.name: column for column in table.columns}
-    if len(columns) < len(table.columns):
-        raise StoreError(f"Table {table.name} has two columns of one name. Rename one of them.")
     added: list[Column] = []
     link: tuple[str, ...] = ()
     key = table.key

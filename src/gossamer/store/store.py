@@ -42,6 +42,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._engine: Engine = database.engine()
+        self._patient_engine: Engine = database.engine(patient=True)
         self._connection: Connection | None = None
         self._tables: dict[str, Table] = {}
         self._sql = writing.Tables(database, {})
@@ -147,6 +148,7 @@ class Store:
     def close(self) -> None:
         self._disconnect()
         self._engine.dispose()
+        self._patient_engine.dispose()
 
     def _shape(self, table: Table | str) -> Shape:
         name = table if isinstance(table, str) else table.name
@@ -162,15 +164,12 @@ class Store:
 
     def _change_tables(self, change: Callable[[Connection], None]) -> None:
         """On a connection of its own, which may take its time."""
-        engine = self._database.engine(patient=True)
         try:
-            self._retried(lambda: _in_transaction(self._connect(engine), change))
+            self._retried(lambda: _in_transaction(self._connect(self._patient_engine), change))
         except _Changed as error:
             raise StoreError(f"{self.url}: {error}") from error
         except StoreRefused as error:
             raise StoreError(str(error)) from error
-        finally:
-            engine.dispose()
 
     def _transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
         def attempt() -> T:
