@@ -13,11 +13,12 @@ from pydantic import ValidationError
 
 from gossamer.sites.check import check
 from gossamer.sites.explain import problem_at, problems_of
+from gossamer.sites.extend import Files
 from gossamer.sites.format import Site
-from gossamer.sites.merge import merged, with_likes
+from gossamer.sites.merge import with_likes
 from gossamer.sites.params import BadParams, Parameters, fill_all, filled, names_in, parameters
 from gossamer.sites.problems import Problem, SiteErrors, did_you_mean, errors_of, in_order
-from gossamer.sites.yaml import Spot, Text, Unreadable, decoded, read
+from gossamer.sites.yaml import Spot, Text, Unreadable, read
 
 SUFFIXES = (".yaml", ".yml")
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -116,13 +117,12 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._found: list[Loaded] = []
-        self._documents: dict[Path, tuple[str, list[Text]] | Unreadable] = {}
-        self._parts: set[str] = set()
+        self._files = Files(self.problems)
         self._siteless: dict[str, list[Problem]] = {}
 
     def survey(self, besides: Iterable[str] = ()) -> Survey:
         """What was found. Of files in a folder, those that only serve others (`extends`, `params`) are no sites."""
-        parts = self._parts.intersection(besides)
+        parts = self._files.parts.intersection(besides)
         for file, problems in self._siteless.items():
             if os.path.normpath(file) not in parts:
                 self.problems += problems
@@ -131,7 +131,7 @@ class _Reader:
 
     def read_file(self, path: Path) -> None:
         try:
-            text, documents = self._open(path)
+            text, documents = self._files.open(path)
         except Unreadable as error:
             self.problems.append(error.problem)
             return
@@ -144,22 +144,6 @@ class _Reader:
             self.problems.append(error.problem)
             return
         self._take(documents, text, folder, Path(name))
-
-    def _open(self, path: Path) -> tuple[str, list[Text]]:
-        known = self._documents.get(path)
-        if known is None:
-            try:
-                text = decoded(path.read_bytes(), str(path))
-                known = text, list(read(text, str(path)))
-            except OSError as error:
-                why = (error.strerror or str(error)).lower()
-                known = Unreadable(Problem(str(path), 0, 0, "", f"the file cannot be read: {why}"))
-            except Unreadable as error:
-                known = error
-            self._documents[path] = known
-        if isinstance(known, Unreadable):
-            raise known
-        return known
 
     def _take(self, documents: list[Text], text: str, folder: Path | None, path: Path) -> None:
         file = str(path)
@@ -175,7 +159,7 @@ class _Reader:
                 self._siteless.setdefault(file, []).append(why)
                 continue
             before = len(self.problems)
-            whole = self._extended(document, folder, (path,))
+            whole = self._files.extended(document, folder, (path,))
             if whole is None:
                 continue
             data, spot, likes = with_likes(*whole)
@@ -184,48 +168,6 @@ class _Reader:
             if "site" not in document.data:
                 self._siteless.setdefault(file, []).extend(self.problems[before:])
                 del self.problems[before:]
-
-    def _extended(self, document: Text, folder: Path | None, above: tuple[Path, ...]) -> tuple[Any, Spot] | None:
-        """A document with what it extends; None if that cannot be had."""
-        data, spot = document.data, document.spot
-        name = data.get("extends")
-        if not isinstance(name, str):
-            return data, spot  # Not a text: the models say so.
-        where = ("extends",)
-        if folder is None:
-            self.problems.append(
-                problem_at(spot, where, "a text that is no file cannot extend a file", "write it to a file")
-            )
-            return None
-        path = Path(os.path.normpath(folder / name))
-        if path in map(_normal, above):
-            circle = " → ".join(str(one) for one in (*above[_place(above, path) :], path))
-            self.problems.append(
-                problem_at(spot, where, f"files that extend each other: {circle}", "leave out one extends")
-            )
-            return None
-        try:
-            _, documents = self._open(path)
-        except Unreadable as error:
-            if error.problem.line:
-                self.problems.append(error.problem)
-            else:
-                self.problems.append(
-                    problem_at(spot, where, f"{name}: {error.problem.message}", "the name counts from this file")
-                )
-            return None
-        self._parts.add(str(path))
-        if len(documents) != 1 or not isinstance(documents[0].data, dict):
-            self.problems.append(
-                problem_at(spot, where, f"{name} is not one mapping", "a file that others extend has one document")
-            )
-            return None
-        base = self._extended(documents[0], path.parent, (*above, path))
-        if base is None:
-            return None
-        rest = {key: value for key, value in data.items() if key != "extends"}
-        inherited = {key: value for key, value in base[0].items() if key != "extends"}
-        return merged(inherited, base[1], rest, spot)
 
     def _unfold(self, data: dict[str, Any], spot: Spot, text: str, folder: Path | None, file: str) -> None:
         """One site, or one for each of the parameters that stand in its name."""
@@ -238,7 +180,7 @@ class _Reader:
             self.problems.append(problem_at(spot, ("params",), str(error), error.hint))
             return
         if isinstance(given, str):
-            self._parts.add(os.path.normpath(Path(where.file).parent / given))
+            self._files.parts.add(os.path.normpath(Path(where.file).parent / given))
         name = data.get("site")
         names = names_in(name) if isinstance(name, str) else []
         if unknown := [one for one in names if one not in values.names]:
@@ -275,14 +217,6 @@ class _Reader:
             return
         self.problems += check(site, spot, values)
         self._found.append(Loaded(site, file, text, spot))
-
-
-def _normal(path: Path) -> Path:
-    return Path(os.path.normpath(path))
-
-
-def _place(above: tuple[Path, ...], path: Path) -> int:
-    return [_normal(one) for one in above].index(path)
 
 
 def _namesakes(found: list[Loaded]) -> Iterator[Problem]:

@@ -1,0 +1,63 @@
+"""A site file whole in itself: as it is written, or, where it leans on other files, with what they say written into it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from gossamer.sites.explain import problem_at
+from gossamer.sites.extend import Files
+from gossamer.sites.params import BadParams, rows_of_file
+from gossamer.sites.problems import Problem, SiteErrors
+from gossamer.sites.yaml import _FLOAT, _INT, Unreadable
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Puts quotes around a text that YAML 1.1 or 1.2 would take for something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _pattern, _first in ((_INT, "-+0123456789"), (_FLOAT, "-+.0123456789")):
+    _Dumper.add_implicit_resolver("tag:gossamer,1.2:number", _pattern, list(_first))
+
+
+def written(data: Any) -> str:
+    """Data as YAML that reads back as the same data, keys in their order."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def whole(path: str | os.PathLike[str]) -> str:
+    """The text of a site file that needs no other file. One that extends none and has its rows itself stays as it is, comments
+    and all; of another, every document is written anew with what it inherits and the rows of its parameters. Raises SiteErrors."""
+    problems: list[Problem] = []
+    files, file = Files(problems), Path(path)
+    try:
+        text, documents = files.open(file)
+    except Unreadable as error:
+        raise SiteErrors([error.problem]) from None
+    documents = [document for document in documents if isinstance(document.data, dict)]
+    if not any(isinstance(document.data.get(key), str) for document in documents for key in ("extends", "params")):
+        return text
+    parts = []
+    for document in documents:
+        problems += document.problems
+        found = files.extended(document, file.parent, (file,))
+        if found is None:
+            continue
+        data, spot = found
+        if isinstance(name := data.get("params"), str):
+            where = spot.find(("params",)).spot
+            try:
+                data = {**data, "params": rows_of_file(name, Path(where.file).parent)}
+            except BadParams as error:
+                problems.append(problem_at(spot, ("params",), str(error), error.hint))
+        parts.append(written({"site": data.get("site"), **data} if "site" in data else data))
+    if problems:
+        raise SiteErrors(problems)
+    return f"# Written together from {file.name} and the files it names.\n" + "---\n".join(parts)
