@@ -1,0 +1,205 @@
+"""Types: texts of a page (or values of its JSON) turned into numbers, dates, addresses. What cannot be turned raises ValueError,
+whose message says why; it never guesses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal, InvalidOperation
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+from gossamer.sites.format import FieldRule, Kind
+
+LONGEST_NUMBER = 400
+SPACES = "\u0020\u00a0\u2007\u2009\u202f'’_"
+MINUS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-", "\uff0b": "+"})
+TRUE = frozenset({"true", "yes", "y", "on", "1", "t"})
+FALSE = frozenset({"false", "no", "n", "off", "0", "f"})
+DIGITS = re.compile(r"[+-]?\d+").fullmatch
+PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?").fullmatch
+ALIKE_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?)?").fullmatch
+MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE).search
+
+
+class Place(Protocol):
+    """Where a value was found: what relative addresses are relative to."""
+
+    def absolute(self, address: str) -> str: ...
+
+
+Turn = Callable[[Any, Place], Any]
+
+
+def turn_into(rule: FieldRule) -> Turn:
+    """How the values of a field are turned into its type."""
+    match rule.type:
+        case Kind.TEXT:
+            return lambda value, place: value if value.__class__ is str else as_text(value)
+        case Kind.INT:
+            return lambda value, place: as_int(value, rule.decimal)
+        case Kind.FLOAT:
+            return lambda value, place: as_float(value, rule.decimal)
+        case Kind.DECIMAL:
+            return lambda value, place: as_decimal(value, rule.decimal)
+        case Kind.BOOL:
+            return lambda value, place: as_bool(value)
+        case Kind.DATE | Kind.DATETIME:
+            zone = ZoneInfo(rule.tz) if rule.tz else None
+            if rule.type is Kind.DATETIME:
+                return lambda value, place: as_datetime(value, rule.format, zone)
+            return lambda value, place: as_date(value, rule.format, zone)
+        case Kind.JSON:
+            return lambda value, place: as_json(value)
+        case Kind.URL:
+            return lambda value, place: place.absolute(as_text(value))
+    return lambda value, place: as_bytes(value)
+
+
+def shown(value: Any) -> str:
+    """A value as notes show it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:76]}…{text[-1]}"
+
+
+def as_text(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case list() | dict():
+            return json.dumps(value, ensure_ascii=False, default=str)
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case datetime() | date():
+            return value.isoformat()
+    return str(value)
+
+
+def number(value: Any, decimal: str) -> str:
+    """A number as Python writes it, of one with marks between thousands and with this mark before the fraction."""
+    text = as_text(value).strip().translate(MINUS)
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"{shown(text)} is too long for a number")
+    if PLAIN(text) and not (decimal == "," and "." in text):
+        return text
+    found = (_GROUPED_COMMA if decimal == "," else _GROUPED_POINT)(text)
+    if found is None or not (found[2] or found["fraction"]):
+        raise ValueError(f"{shown(value)} is no number" + (" with decimal: ','" if decimal == "," else ""))
+    whole = re.sub(r"\D", "", found[2] or "0")
+    return f"{found[1]}{whole}" + (f".{found['fraction']}" if found["fraction"] else "")
+
+
+def _group_pattern(decimal: str, thousands: str) -> Callable[[str], re.Match[str] | None]:
+    mark = f"[{re.escape(thousands + SPACES)}]"
+    # The marks between thousands are all the same, and three digits come after the last one.
+    whole = rf"\d+|\d{{1,3}}(?P<mark>{mark})(?:\d{{2,3}}(?P=mark))*\d{{3}}"
+    return re.compile(rf"([+-]?)\s*({whole})?(?:{re.escape(decimal)}(?P<fraction>\d*))?").fullmatch
+
+
+def as_int(value: Any, decimal: str = ".") -> int:
+    if value.__class__ is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and len(value) <= LONGEST_NUMBER and DIGITS(value):
+        return int(value)
+    text = number(value, decimal)
+    if not DIGITS(text):
+        raise ValueError(f"{shown(value)} is no whole number")
+    return int(text)
+
+
+def as_float(value: Any, decimal: str = ".") -> float:
+    result = (
+        float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else float(number(value, decimal))
+    )
+    if result != result or result in (float("inf"), float("-inf")):
+        raise ValueError(f"{shown(value)} is too large for a number with a fraction")
+    return result
+
+
+def as_decimal(value: Any, decimal: str = ".") -> Decimal:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value, decimal = repr(value), "."
+    try:
+        return Decimal(number(value, decimal))
+    except InvalidOperation:
+        raise ValueError(f"{shown(value)} is no number") from None
+
+
+def as_bool(value: Any) -> bool:
+    word = as_text(value).strip().lower()
+    if word in TRUE:
+        return True
+    if word in FALSE:
+        return False
+    raise ValueError(f"{shown(value)} is neither true nor false")
+
+
+def as_json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{shown(value)} is no JSON: {str(error) or 'too deep'}") from None
+
+
+def as_bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else as_text(value).encode("utf-8", "replace")
+
+
+def as_datetime(value: Any, form: str | None = None, zone: tzinfo | None = None) -> datetime:
+    """A point in time. Without a zone of its own it is in `zone`, or has none; Unix time is in `zone` or UTC."""
+    text = as_text(value).strip()
+    try:
+        found = datetime.strptime(text, form) if form else _read(text, value)
+        if found.tzinfo is None:
+            return found if zone is None else found.replace(tzinfo=zone)
+        return found if zone is None or found.tzinfo is not UTC else found.astimezone(zone)
+    except (ValueError, TypeError, IndexError, OverflowError, OSError):
+        raise ValueError(f"{shown(value)} is no date" + (f" as {form!r}" if form else "")) from None
+
+
+def as_date(value: Any, form: str | None = None, zone: tzinfo | None = None) -> date:
+    return as_datetime(value, form, zone).date()
+
+
+def _read(text: str, value: Any) -> datetime:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _of_unix(float(value))
+    digits = len(text) if text.isascii() and text.isdigit() else 0
+    if digits == 14:
+        return datetime.strptime(text, "%Y%m%d%H%M%S")
+    if 9 <= digits <= 13 or digits == 16 or re.fullmatch(r"-?\d{9,12}\.\d+|-\d{9,13}", text):
+        return _of_unix(float(text))
+    if digits not in (0, 8) or len(text) > 100:
+        raise ValueError
+    iso = re.sub(r"\s*(?:UTC|GMT|Z)$", "+00:00", re.sub(r"\s+(?=[+-]\d\d)", "", text))
+    try:
+        return datetime.fromisoformat(iso)
+    except ValueError:
+        if found := ALIKE_ISO(text):
+            return datetime(*(int(part) for part in found.groups() if part is not None))  # type: ignore[arg-type]
+        if not MONTH(text):
+            raise
+    mail = parsedate_to_datetime(text)
+    # "-0000" says UTC without saying where the sender was.
+    return mail.replace(tzinfo=UTC) if text.endswith("-0000") else mail
+
+
+def _of_unix(seconds: float) -> datetime:
+    """Seconds, or the milliseconds and microseconds that scripts write: no such number of seconds is within a thousand years."""
+    size = abs(seconds)
+    return datetime.fromtimestamp(seconds / (1_000_000 if size >= 1e14 else 1_000 if size >= 1e11 else 1), UTC)
+
+
+_GROUPED_POINT = _group_pattern(".", ",")
+_GROUPED_COMMA = _group_pattern(",", ".")

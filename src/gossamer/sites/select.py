@@ -1,0 +1,255 @@
+"""Selectors, compiled once: what css, xpath, regex and jmespath find on a page, in an element or in a value.
+
+A finder takes the page and the thing that is looked at (None is the page's content; otherwise an element, a text or a value of
+JSON) and gives a list: elements, texts, numbers or values of JSON. What it gives is what parsel gives, without its objects.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import jmespath  # type: ignore[import-untyped]
+from cssselect import SelectorError
+from jmespath.exceptions import JMESPathError  # type: ignore[import-untyped]
+from lxml import etree  # type: ignore[import-untyped]
+from parsel import csstranslator  # also registers has-class() for XPath
+
+from gossamer.sites.content import Page, tree
+from gossamer.sites.format import Format, Selected
+from gossamer.sites.kinds import as_text
+from gossamer.sites.names import dig
+from gossamer.sites.pattern import Pattern, TooSlow
+
+Finder = Callable[[Page, Any], list[Any]]
+Looked = Callable[[Page, Any], Any]
+
+STRING = etree.XPath("string()", smart_strings=False)
+NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt.org/sets"}
+PROBE = etree.fromstring(b"<html/>")
+PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*").fullmatch
+CSS = {True: csstranslator.GenericTranslator(), False: csstranslator.HTMLTranslator()}
+FAILURES = (TooSlow, etree.XPathError, JMESPathError, RecursionError, MemoryError)
+"""What a finder may raise on a page; a rule that cannot be compiled is a ValueError, earlier."""
+
+_Element = etree._Element
+
+
+@lru_cache(maxsize=4096)
+def compiled(expression: str, nth: int | None = None) -> tuple[Any, bool]:
+    """An XPath and whether it gives nodes. With `nth`, only that one of them is looked for, if it gives nodes."""
+    namespaces = {prefix: uri for prefix, uri in NAMESPACES.items() if f"{prefix}:" in expression} or None
+    try:
+        evaluate = etree.XPath(expression, namespaces=namespaces, smart_strings=False)
+        nodes = isinstance(evaluate(PROBE), list)
+        if nodes and nth is not None:
+            place = nth + 1 if nth >= 0 else f"last() - {-nth - 1}" if nth < -1 else "last()"
+            evaluate = etree.XPath(f"({expression})[{place}]", namespaces=namespaces, smart_strings=False)
+            evaluate(PROBE)
+    except etree.XPathError as error:
+        raise ValueError(f"{expression!r} is no XPath: {error}") from None
+    return evaluate, nodes
+
+
+@lru_cache(maxsize=4096)
+def translated(css: str, xml: bool = False) -> str:
+    try:
+        return CSS[xml].css_to_xpath(css)
+    except (SelectorError, ValueError) as error:
+        raise ValueError(f"{css!r} is no CSS selector: {error}") from None
+
+
+def text_of(thing: Any) -> str:
+    """The text of what was found: of an element, of all in it."""
+    if thing.__class__ is str:
+        return thing
+    if isinstance(thing, _Element):
+        return (thing.text or "") if len(thing) == 0 else STRING(thing)
+    return as_text(thing)
+
+
+def finder(selected: Selected, format: Format, nth: int | None = None, whole: bool = False) -> Finder:
+    """What finds the values of a rule. With `nth`, no more than that one may be given, as the only one; with `whole`, a list of JSON
+    is one value."""
+    look = source(selected.source)
+    nodes = selected.css is not None or selected.xpath is not None
+    after = selected.regex is not None or selected.jmespath is not None
+    if not nodes:
+        return _of_values(selected, look, whole)
+    if selected.css is not None:
+        expression = translated(selected.css, format is Format.XML and selected.source == "content")
+    else:
+        expression = selected.xpath or ""
+    evaluate, gives_nodes = compiled(expression, None if after or selected.attr else nth)
+    # A number or a text is the only one of its kind: the first and the last.
+    find = _of_nodes(evaluate, look, gives_nodes, nth in (None, 0, -1))
+    if selected.attr is not None:
+        find = _attributes(find, selected.attr)
+    elif selected.html:
+        find = _markup(find, format is Format.XML)
+    if selected.regex is not None:
+        return _matches(find, Pattern(selected.regex))
+    if selected.jmespath is not None:
+        return _searched(find, search(selected.jmespath), whole)
+    return find
+
+
+def _of_nodes(evaluate: Any, look: Looked | None, gives_nodes: bool, wanted: bool) -> Finder:
+    def find(page: Page, thing: Any) -> list[Any]:
+        if look is not None:
+            thing = look(page, thing)
+            if thing is None:
+                return []
+        node = page.root() if thing is None else thing
+        if not isinstance(node, _Element):
+            if not isinstance(node, str):
+                return []
+            node = tree(node.encode("utf-8", "replace"))
+        found = evaluate(node)
+        if gives_nodes:
+            return found  # type: ignore[no-any-return]
+        return [("1" if found else "0") if found.__class__ is bool else found] if wanted else []
+
+    return find
+
+
+def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
+    """A rule without css and xpath: on the thing itself."""
+
+    def itself(page: Page, thing: Any) -> list[Any]:
+        if look is not None:
+            thing = look(page, thing)
+            return [] if thing is None else [thing]
+        return [page.text() if thing is None else thing]
+
+    if selected.jmespath is not None:
+        ask = search(selected.jmespath)
+        if look is None:
+
+            def of_data(page: Page, thing: Any) -> list[Any]:
+                if thing is None:
+                    return _results(ask(page.data() if page.format is Format.JSON else _data(page.text())), whole)
+                return _results(ask(_data(thing)), whole)
+
+            return of_data
+        return _searched(itself, ask, whole)
+    find: Finder = itself
+    if selected.attr is not None:
+        find = _attributes(itself, selected.attr)
+    elif selected.html:
+        find = _markup(itself, False)
+    return find if selected.regex is None else _matches(find, Pattern(selected.regex))
+
+
+def _attributes(find: Finder, name: str) -> Finder:
+    def attributes(page: Page, thing: Any) -> list[Any]:
+        found = find(page, thing)
+        return [value for one in found if isinstance(one, _Element) and (value := one.get(name)) is not None]
+
+    return attributes
+
+
+def _markup(find: Finder, xml: bool) -> Finder:
+    method = "xml" if xml else "html"
+
+    def markup(page: Page, thing: Any) -> list[Any]:
+        return [
+            etree.tostring(one, method=method, encoding="unicode", with_tail=False)
+            if isinstance(one, _Element)
+            else one
+            for one in find(page, thing)
+        ]
+
+    return markup
+
+
+def _matches(find: Finder, pattern: Pattern) -> Finder:
+    def matches(page: Page, thing: Any) -> list[Any]:
+        return [match for one in find(page, thing) for match in pattern.all(text_of(one), page)]
+
+    return matches
+
+
+def _searched(find: Finder, ask: Callable[[Any], Any], whole: bool) -> Finder:
+    def searched(page: Page, thing: Any) -> list[Any]:
+        return [result for one in find(page, thing) for result in _results(ask(_data(one)), whole)]
+
+    return searched
+
+
+def _results(result: Any, whole: bool) -> list[Any]:
+    if result is None:
+        return []
+    return [one for one in result if one is not None] if result.__class__ is list and not whole else [result]
+
+
+def _data(thing: Any) -> Any:
+    """JSON of a text that is an object or a list; other texts and values as they are."""
+    if isinstance(thing, _Element):
+        thing = text_of(thing)
+    if isinstance(thing, str) and thing.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(thing)
+        except (ValueError, RecursionError):
+            return None
+    return thing
+
+
+@lru_cache(maxsize=4096)
+def search(expression: str) -> Callable[[Any], Any]:
+    """A JMESPath. Plain paths, which most are, go without the interpreter."""
+    try:
+        parsed = jmespath.compile(expression)
+    except (JMESPathError, RecursionError) as error:
+        raise ValueError(f"{expression!r} is no JMESPath: {error}") from None
+    if not PATH(expression):
+        return parsed.search  # type: ignore[no-any-return]
+    keys = expression.split(".")
+
+    def path(data: Any) -> Any:
+        for key in keys:
+            if not isinstance(data, dict):
+                return None
+            data = data.get(key)
+        return data
+
+    return path
+
+
+def source(name: str) -> Looked | None:
+    """What `from` looks at; None for the content."""
+    kind, _, key = name.partition(".")
+    match kind:
+        case "url":
+            return (lambda page, thing: page.document.url) if not key else lambda page, thing: _of_url(page, key)
+        case "status":
+            return lambda page, thing: page.document.status
+        case "headers":
+            if not key:
+                return lambda page, thing: dict(page.document.headers)
+            return lambda page, thing: page.document.headers.get(key.lower())
+        case "parent":
+            return lambda page, thing: dig(page.document.inherited, key) if key else dict(page.document.inherited)
+        case "fields":
+            return lambda page, thing: _of_fields(page, key)
+    return None
+
+
+def _of_fields(page: Page, key: str) -> Any:
+    if not key:
+        return page.scopes[-1]
+    return next((value for scope in reversed(page.scopes) if (value := dig(scope, key)) is not None), None)
+
+
+def _of_url(page: Page, key: str) -> str | None:
+    """A named group of `match`, or else an argument of the query."""
+    if (group := page.groups().get(key)) is not None:
+        return group
+    try:
+        return dict(reversed(parse_qsl(urlsplit(page.document.url).query))).get(key)
+    except ValueError:
+        return None
