@@ -16,6 +16,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
 from gossamer.registry import REMOVED, Registry, SiteText
 from gossamer.registry.folder import read
+from gossamer.sites.load import load, load_text
 from gossamer.sites.problems import SiteErrors
 
 PLAIN = """\
@@ -32,6 +33,20 @@ params: {source: [alpha, beta, gamma, delta]}
 seeds: ['http://{source}.example/']
 layers:
   front: {fields: {title: h1}}
+"""
+BASE = """\
+seeds: ['http://{source}.example/{{x}}/[1-3]']
+seen: {policy: rolling, window: 7d}
+schedule: {every: 10m}
+layers:
+  front:
+    match: '^/a{2}/(?P<n>\\d+)'
+    require: [title, [author, uid]]
+    fields:
+      title: h1
+      uid: {value: '{source}: {zone}'}
+      author: {css: a, attr: href, clean: [strip, {replace: ['0o7', 'yes']}]}
+    follow: ['a.post', {css: a.next, to: front, pages: 5, pass: title, json: {a: '1'}}]
 """
 TWO = PLAIN + "---\n" + PLAIN.replace("bbs", "second")
 
@@ -118,31 +133,54 @@ class TestPush:
         said = command("site", "push", write("copy.yaml", PLAIN), code=2)
         assert "copy.yaml: site: there is another site bbs, in the crawl's file bbs" in said.err
         Path("d").mkdir()
-        said = command("site", "push", write("d/bbs.yaml", PLAIN), "bbs.yaml", code=2)
+        said = command("site", "push", write("d/bbs.yaml", PLAIN.replace("bbs", "other")), "bbs.yaml", code=2)
         assert "there is another file called bbs" in said.err
         said = command("site", "push", write("x.yaml", MANY), write("y.yaml", MANY), code=2)
-        assert "y.yaml: site: there is another site news-alpha, in x.yaml" in said.err
+        assert "y.yaml:1:7: site: there is another site news-alpha, at x.yaml:1:7" in said.err
         assert len(frontier.documents("site")) == 1
+
+    def test_a_file_that_needs_others_is_written_out(self, command: Command, frontier: ValkeyFrontier) -> None:
+        Path("sites").mkdir()
+        write("sites/base.yaml", BASE)
+        write("sites/rows.csv", "source,zone\nalpha,01\nbeta,off\n")
+        write("sites/news.yaml", "extends: base.yaml\nsite: news-{source}\nparams: rows.csv\n")
+        write("sites/plain.yaml", PLAIN)
+        assert command("site", "push", "sites").out == "news: version 1: news-alpha news-beta\nplain: version 1: bbs\n"
+        assert command("site", "push", "sites").out.count("unchanged") == 2
+        text = command("site", "show", "news").out
+        assert text.startswith("# Written out when it was pushed")
+        assert [site.model_dump(exclude={"params"}) for site in load_text(text, "news")] == [
+            site.model_dump(exclude={"params"}) for site in load("sites/news.yaml")
+        ]
+        assert [site.params for site in load_text(text, "news")] == [
+            {"source": ["alpha"], "zone": ["01"]},
+            {"source": ["beta"], "zone": ["off"]},
+        ]
+        assert command("site", "show", "plain").out == PLAIN
 
     @pytest.mark.parametrize(
         ("text", "said"),
         [
             ("site: x\nparams: rows.csv\nlayers: {}\n", ":2:9: params: rows.csv is another file"),
             ("site: x\nextends: base.yaml\n", ":2:10: extends: base.yaml is another file"),
-            ("site: [\n", "f.yaml:"),
         ],
     )
-    def test_what_workers_could_not_read_is_refused(self, command: Command, text: str, said: str) -> None:
-        write("rows.csv", "a\n1\n")
-        write("base.yaml", PLAIN)
-        assert said in command("site", "push", write("f.yaml", text), code=2).err
+    def test_a_text_that_needs_files_is_refused(self, registry: Registry, text: str, said: str) -> None:
+        with pytest.raises(SiteErrors, match=said):
+            registry.push(text, "x", who="x")
+
+    def test_what_cannot_be_proven_to_mean_the_same_is_refused(self, command: Command) -> None:
+        """A value that equals nothing, not even itself."""
+        write("base.yaml", PLAIN.replace("{title: h1}", "{title: {value: .nan}}"))
+        said = command("site", "push", write("f.yaml", "extends: base.yaml\nsite: x\n"), code=2).err
+        assert "f.yaml:1:10: extends: base.yaml is another file" in said
 
     def test_files_that_cannot_be_read(self, command: Command) -> None:
         assert (
             "absent.yaml: the file cannot be read: no such file" in command("site", "push", "absent.yaml", code=2).err
         )
         Path("latin.yaml").write_bytes(b"site: x\ntitle: \xe9\n")
-        assert "latin.yaml:2:1: the file is not UTF-8" in command("site", "push", "latin.yaml", code=2).err
+        assert "latin.yaml:2:8: byte 0xe9 is not UTF-8" in command("site", "push", "latin.yaml", code=2).err
         Path("empty").mkdir()
         assert "no site file in this folder" in command("site", "push", "empty", code=2).err
         write("my site.yaml", PLAIN)
@@ -348,6 +386,10 @@ class TestRegistry:
             registry.push_all(texts, who="x")
         assert {problem.file for problem in caught.value.problems} == {"f0.yaml", "f1.yaml", "f2.yaml"}
 
+    def test_two_texts_of_one_site(self, registry: Registry) -> None:
+        with pytest.raises(SiteErrors, match=r"y\.yaml: site: there is another site bbs, in x\.yaml"):
+            registry.push_all([SiteText("x", PLAIN, "x.yaml"), SiteText("y", PLAIN, "y.yaml")], who="x")
+
     def test_what_never_was(self, registry: Registry) -> None:
         for ask in (registry.show, registry.history, registry.diff, registry.find):
             with pytest.raises(UnknownDocument):
@@ -373,9 +415,10 @@ class TestRegistry:
         assert registry.show("bbs").version == 2
 
     def test_reading_files_keeps_their_bytes(self, tmp_path: Path) -> None:
-        (tmp_path / "a.yaml").write_bytes(b"site: a\r\n")
+        text = PLAIN.replace("\n", "\r\n")
+        (tmp_path / "a.yaml").write_bytes(text.encode())
         (tmp_path / "b.txt").write_bytes(b"no site file")
-        assert read([tmp_path]) == [SiteText("a", "site: a\r\n", str(tmp_path / "a.yaml"))]
+        assert read([tmp_path]) == [SiteText("a", text, str(tmp_path / "a.yaml"), ("bbs",))]
 
     def test_a_hundred_files_are_checked_and_kept(self, registry: Registry, frontier: ValkeyFrontier) -> None:
         texts = [SiteText(f"f{n}", PLAIN.replace("bbs", f"s{n}"), f"f{n}.yaml") for n in range(100)]

@@ -40,7 +40,7 @@ def push(
     """
     texts = read_files(files)
     with ValkeyFrontier.open(options.load_settings(url, crawl)) as frontier:
-        pushed = Registry(frontier).push_all(texts, who=_who(who), note=note)
+        pushed = Registry(frontier).push_all(texts, who=user(who), note=note)
     _tell(pushed, json)
 
 
@@ -135,7 +135,7 @@ def rollback(
 ) -> None:
     """Make an older version of a site file the newest; also of one that was removed."""
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        pushed = Registry(frontier).rollback(name, version, who=_who(who), note=note)
+        pushed = Registry(frontier).rollback(name, version, who=user(who), note=note)
     _tell([pushed], json)
 
 
@@ -211,7 +211,7 @@ def remove(
         registry = Registry(frontier)
         info = registry.find(name, removed=True)
         options.confirm(f"Remove the site file {info.name}{_held(frontier, registry, info) if drop else ''}?", yes)
-        sites = registry.remove(info.name, who=_who(who), note=note)
+        sites = registry.remove(info.name, who=user(who), note=note)
         dropped = 0
         with progress.live("dropping", None, sys.stderr, "requests") as show_:
             say = progress.throttled(show_)
@@ -264,11 +264,12 @@ def _state(filed: Filed) -> str:
     return of + ", ".join(reasons)
 
 
-def _who(given: str | None) -> str:
+def user(given: str | None) -> str:
+    """Who changes something: as given, or else who runs the command."""
     if given is not None:
         return given
     try:
-        user = getpass.getuser()
+        name = getpass.getuser()
     except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from gossamer.errors import FilesExist
+from gossamer.registry.alone import alone
 from gossamer.registry.registry import KIND, Registry
 from gossamer.registry.texts import SiteText
-from gossamer.sites.problems import Problem, SiteErrors
+from gossamer.sites.format import Site
+from gossamer.sites.load import SUFFIXES, survey
+from gossamer.sites.problems import SiteErrors, errors_of
 
-SUFFIXES = (".yaml", ".yml")
+__all__ = ["SUFFIXES", "dump", "read"]
 
 
 def dump(registry: Registry, folder: Path, *, force: bool = False) -> list[Path]:
@@ -33,32 +36,17 @@ def dump(registry: Registry, folder: Path, *, force: bool = False) -> list[Path]
 
 
 def read(paths: Iterable[Path]) -> list[SiteText]:
-    """The site files at these paths; of a folder those in it, by name. SiteErrors names what cannot be read."""
-    texts: list[SiteText] = []
-    problems: list[Problem] = []
-    for path in paths:
-        for file in _files(path, problems):
-            try:
-                # As it is, with its line ends: what comes back must be what was given.
-                texts.append(SiteText(file.stem, file.read_bytes().decode("utf-8"), str(file)))
-            except OSError as error:
-                why = (error.strerror or str(error)).lower()
-                problems.append(Problem(str(file), 0, 0, "", f"the file cannot be read: {why}"))
-            except UnicodeDecodeError as error:
-                line = error.object.count(b"\n", 0, error.start) + 1
-                problems.append(Problem(str(file), line, 1, "", "the file is not UTF-8", "save the file in UTF-8"))
-    if problems:
-        raise SiteErrors(problems)
-    return texts
-
-
-def _files(path: Path, problems: list[Problem]) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-        return
-    found = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
-    if not found:
-        problems.append(
-            Problem(str(path), 0, 0, "", "there is no site file in this folder", "their names end in .yaml")
-        )
-    yield from found
+    """The site files at these paths and in these folders. Each stands alone: one that others describe in part (`extends`, a file
+    of `params`) is written out. SiteErrors has all that is wrong with any of them."""
+    found = survey(paths)
+    if wrong := errors_of(found.problems):
+        raise SiteErrors(wrong)
+    texts: dict[str, str] = {}
+    sites: dict[str, list[Site]] = {}
+    for loaded in found.sites:
+        texts[loaded.file] = loaded.text
+        sites.setdefault(loaded.file, []).append(loaded.site)
+    return [
+        SiteText(Path(file).stem, alone(text, file, sites[file]), file, tuple(site.site for site in sites[file]))
+        for file, text in texts.items()
+    ]

@@ -84,7 +84,7 @@ class Registry:
                 continue
             found[text.name] = ()
             try:
-                found[text.name] = sites_in(text.text, text.file)
+                found[text.name] = text.sites or sites_in(text.text, text.file)
             except SiteErrors as error:
                 problems += error.problems
         others = [info for info in known.values() if not info.deleted and info.name not in found]
