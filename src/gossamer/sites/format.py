@@ -155,7 +155,9 @@ class Clean(Part):
     take: str | None = None
     """Regular expression: only its first group, or the match, stays; none: null."""
     prefix: str | None = None
+    """Text put before it."""
     suffix: str | None = None
+    """Text put after it."""
     split: str | None = None
     """Text to split at; the value becomes a list."""
     join: str | None = None
@@ -211,6 +213,7 @@ class FieldRule(Selected):
     value: Any = None
     """A constant; texts may have {names} of parameters and of groups of `match`."""
     type: Kind = Kind.TEXT
+    """What the text is turned into; what cannot be is null, and counted."""
     nth: Number | None = None
     """Which of several: 0 the first (default), -1 the last."""
     all: Flag = False
@@ -264,10 +267,15 @@ class Body(Part):
     method: Method | None = None
     """GET; POST where there is a form, json or body."""
     headers: dict[str, str] = Field(default_factory=dict)
+    """Further headers; ${NAME} stands for an environment variable."""
     cookies: dict[str, str] = Field(default_factory=dict)
+    """Further cookies; ${NAME} stands for an environment variable."""
     form: dict[str, Any] | None = None
+    """The fields of a form; sent in the query where the method is GET."""
     json_: Any = Field(default=None, alias="json")
+    """Sent as JSON."""
     body: str | None = None
+    """Sent as it is."""
 
     @model_validator(mode="after")
     def _one_body(self) -> Self:
@@ -321,7 +329,9 @@ class Seen(Part):
     """How pages of a layer are remembered. A plain text is the scope: forever, round or never."""
 
     scope: Literal["forever", "round", "never"] = "forever"
+    """forever: once in all rounds; round: once in each round; never: nothing is remembered."""
     policy: Literal["exact", "bloom", "rolling", "hits"] = "exact"
+    """exact: every page; bloom: in a quarter of the memory, with a few mistakes; rolling: only of late; hits: as rolling, and each sighting renews it."""
     window: Duration = 0.0
     """For rolling and hits: for how long."""
     count: Whole = 0
@@ -376,9 +386,13 @@ class Revisit(Part):
     """When a page is due again. Kept for the planner."""
 
     every: Duration
+    """How long after its last visit, at first."""
     min: Duration = 0.0
+    """Never sooner."""
     max: Duration = 0.0
+    """Never later; 0: no limit."""
     adaptive: Flag = False
+    """Whether it is sooner for pages that change, and later for those that do not."""
 
 
 class Hooks(Part):
@@ -404,6 +418,7 @@ class Request(Body):
     timeout: Duration | None = None
     """For the whole answer."""
     connect_timeout: Duration | None = None
+    """For the connection."""
     max_size: Size | None = None
     """Answers larger than this are failures."""
     retries: Whole | None = None
@@ -413,6 +428,7 @@ class Request(Body):
     redirects: Whole | None = None
     """How many in a row; 0: a redirect is a page like any other."""
     user_agent: str | None = None
+    """What the crawler calls itself."""
     auth: tuple[str, str] | None = None
     """[user, password] for HTTP authentication."""
     session: Literal["site", "none"] | None = None
@@ -431,15 +447,17 @@ class Layer(Part):
     match: str | None = None
     """Regular expression on path and query of a URL (on the whole URL if it begins with http or ^http); its named groups are values."""
     like: Name | None = None
-    """Take everything that is not said here from this layer."""
+    """Take everything that is not said here from this layer, but for `match` and `examples`."""
     examples: Texts = ()
     """URLs that must come to this layer: checked with the file."""
     order: Literal["fifo", "lifo", "priority"] = "fifo"
+    """Which page of a host is next: the one that waits longest, the newest, or the one of highest priority."""
     tier: Literal["deepest"] | Annotated[Number, Field(ge=-1000, le=1000)] = "deepest"
     """Lower tiers go first; deepest: the further from the seeds, the sooner."""
     weight: float = Field(1.0, ge=0.001, le=1e6)
     """The share among layers of the same tier."""
     seen: Seen | None = None
+    """How its pages are remembered, where it is not as for the whole site."""
     stage: Name | None = None
     """The pool of workers that serves it."""
     backlog: Whole = 0
@@ -447,23 +465,31 @@ class Layer(Part):
     concurrency: Whole = 0
     """At most so many at a time in the whole fleet; 0: no limit."""
     revisit: Revisit | None = None
+    """When its pages are due again."""
     format: Format = Format.HTML
+    """How its pages are read."""
     encoding: str | None = None
     """The character set, where pages do not say it or say it wrongly."""
     identity: Identity | None = None
+    """Which of its URLs are the same page, where it is not as for the whole site."""
     request: Request | None = None
+    """How its pages are asked for; its keys go before the site's."""
     valid: Valid = Valid()
+    """What its pages must be like."""
     require: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(listed), LISTED] = ()
     """Fields that must not be empty; of a list inside the list, any one."""
     lacking: Literal["fail", "keep", "drop"] = "fail"
     """What becomes of a page without a required field: a dead letter; stored all the same; let go. Counted in any case."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
+    """What is taken from a page, by name, in this order."""
     records: Selected | None = None
     """A page with many records: where each of them is. Without it the page is one record."""
     follow: Annotated[tuple[Follow, ...], BeforeValidator(listed), LISTED] = ()
+    """Which links of a page are followed."""
     save: Flag = False
     """Keep the page as it came, in WARC files."""
     hooks: Hooks = Hooks()
+    """Python functions for its pages, instead of the site's."""
     handler: Hook | None = None
     """An async Python function that reads the page instead of fields and follow."""
 
@@ -482,6 +508,7 @@ class Seed(Body):
     layer: Name | None = None
     """Without it the layer that matches, or else the first one."""
     priority: Number = 0
+    """Before others of the layer if higher; for layers with `order: priority`."""
     inherited: dict[str, Any] = Field(default_factory=dict, alias="pass")
     """What the page inherits."""
     since: Duration | None = None
@@ -507,7 +534,9 @@ class Schedule(Part):
     """When a round begins again."""
 
     every: Duration | None = None
+    """From the beginning of a round to that of the next."""
     cron: str | None = None
+    """Minute, hour, day, month, weekday; as */10 * * * *."""
     tz: str | None = None
     """The time zone of `cron`."""
     jitter: Duration = 0.0
@@ -539,8 +568,11 @@ class HostRule(Part):
     """How one host is treated by the whole fleet."""
 
     delay: Duration = 0.0
+    """Between two requests."""
     concurrency: Whole = 8
+    """At most so many at a time; 0: no limit."""
     adaptive: Flag = False
+    """Whether the delay follows the host's answers."""
 
 
 class Politeness(Part):
@@ -553,6 +585,7 @@ class Politeness(Part):
     adaptive: Flag = False
     """Whether the delay follows the host's answers."""
     robots: Literal["obey", "ignore"] = "obey"
+    """Whether robots.txt is obeyed."""
     hosts: dict[str, HostRule] = Field(default_factory=dict)
     """Hosts that are treated in their own way."""
 
@@ -561,11 +594,13 @@ class Proxies(Part):
     """A group of proxies, used in turn; one that fails is rested."""
 
     urls: Texts = ()
+    """As http://user:password@host:8080; ${NAME} stands for an environment variable."""
     file: str | None = None
     """A file with one URL in each line, read again when it changes."""
     fails: Whole = 3
     """So many failures in a row rest a proxy."""
     rest: Duration = 300.0
+    """How long one is rested."""
 
 
 class ChildTable(Part):
@@ -595,6 +630,7 @@ class StoreRule(Part):
     archive: Flag = False
     """Put the table aside when a new round begins, and begin an empty one."""
     children: dict[str, ChildTable] = Field(default_factory=dict)
+    """Where nested records go, by field; without it, into tables of their own."""
     existing: Flag = False
     """The table is somebody else's: never created or changed."""
 
@@ -605,23 +641,35 @@ class Site(Part):
     site: str
     """The name; with {parameters} in it, the file describes a site for each of their values."""
     title: str = ""
+    """What people call it."""
     active: Flag = True
+    """Whether it is crawled at all."""
     engine: Literal["native", "scrapy"] = "native"
+    """native fetches and reads pages itself; scrapy runs the same file in Scrapy, with its middlewares."""
     extends: str | None = None
-    """Another site file whose keys hold where this one says nothing."""
+    """Another site file, counted from this one, whose keys hold where this one says nothing. Mappings are joined key by key; an empty key takes an inherited one away."""
     params: dict[str, Any] | list[dict[str, Any]] | str = Field(default_factory=dict)
     """Lists to be combined ({forum: [a, b]}), a list of rows, or the name of a CSV, JSON or YAML file with rows."""
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed), LISTED] = ()
+    """Where a round begins."""
     layers: dict[Name, Layer]
+    """The kinds of pages, by name. Where it matters which comes first, the order of the file counts."""
     schedule: Schedule | None = None
+    """When a round begins again; without it, when somebody says so."""
     limits: Limits = Limits()
+    """Bounds of the whole site."""
     politeness: Politeness = Politeness()
+    """How hosts are treated."""
     seen: Seen = Seen()
     """How pages are remembered, where a layer says nothing."""
     identity: Identity = Identity()
+    """Which URLs are the same page, where a layer says nothing."""
     request: Request = Request()
+    """How pages are asked for, where it is not as usual."""
     hooks: Hooks = Hooks()
+    """Python functions for the whole site; a layer may have its own."""
     proxies: dict[Name, Proxies] = Field(default_factory=dict)
+    """Groups of proxies, by name; `request.proxy` chooses one."""
     database: str | None = None
     """Where records go: sqlite:///file, postgresql://…, mysql://…; ${NAME} stands for an environment variable. Without it, GOSSAMER_STORE_URL."""
     store: dict[Name, StoreRule] = Field(default_factory=dict)
