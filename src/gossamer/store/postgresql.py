@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, NullPool, Table, Text, cast, create_engine, event, text
@@ -39,16 +41,26 @@ _AGAIN = ("40", "55P03", "57014")
 _CHANGED = ("42P01", "42703", "42804", "3F", "26000")
 
 
+# A text, or a number with an exponent.
+_LARGE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?e\+\d+')
+
+
 def _no_nul(value: str) -> str:
     if "\0" in value:
         raise ValueError("PostgreSQL takes no NUL character in text; remove it, or make the column bytes")
     return value
 
 
-def _no_nul_json(value: str) -> str:
+def _json(value: str) -> str:
     if "\\u0000" in value and "\0" in _all_text(json.loads(value)):
         raise ValueError("PostgreSQL takes no NUL character in JSON; remove it, or make the column bytes")
-    return value
+    # PostgreSQL gives 1e+20 back as a whole number, which is not the same; 100000000000000000000.0 it leaves alone.
+    return _LARGE.sub(_without_exponent, value) if "e+" in value else value
+
+
+def _without_exponent(found: re.Match[str]) -> str:
+    token = found[0]
+    return token if token.startswith('"') else f"{Decimal(token):f}.0"
 
 
 def _all_text(value: Any) -> str:
@@ -82,7 +94,7 @@ class PostgreSQL(Database):
     wider: ClassVar[Mapping[str, frozenset[str]]] = {"int": _WHOLE, "text": _WHOLE, "decimal": _WHOLE}
     bind: ClassVar[Mapping[str, Take]] = {
         "text": _no_nul,
-        "json": _no_nul_json,
+        "json": _json,
         "decimal": decimal_within(131_072, 16_383),
     }
     back: ClassVar[Mapping[str, Take]] = {

@@ -142,13 +142,14 @@ def decimal_within(whole: int, fraction: int) -> Take:
     """Refuses decimals with more digits before or behind the point."""
 
     def check(value: Decimal) -> Decimal:
-        exponent = value.as_tuple().exponent
+        if not value:
+            return Decimal(0)
+        _, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)
-        digits = value.as_tuple().digits
         # Zeros at the end of the fraction say nothing.
-        while exponent < -fraction and digits and digits[-1] == 0:
+        while exponent < -fraction and digits[-1] == 0:
             digits, exponent = digits[:-1], exponent + 1
-        if exponent < -fraction or (value and value.adjusted() >= whole):
+        if exponent < -fraction or value.adjusted() >= whole:
             raise ValueError(
                 f"the decimal has more than {whole} digits before the point or {fraction} behind it; make the column text"
             )
