@@ -52,5 +52,5 @@ def test_rounds_are_listed_newest_first(command: Command, frontier: ValkeyFronti
 
 
 def test_an_unknown_site_is_an_error(command: Command, frontier: ValkeyFrontier) -> None:
-    assert "no group 'nope'" in command("round", "list", "nope", code=2).err
+    assert "no site or spider 'nope' has run in this crawl" in command("round", "list", "nope", code=2).err
     assert "'--limit'" in command("round", "list", "nope", "--limit", "0", code=2).err

@@ -9,6 +9,7 @@ import typer
 from gossamer.cli import options, output
 from gossamer.cli.moment import moment
 from gossamer.cli.progress import duration
+from gossamer.errors import UnknownGroup
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
 
@@ -33,7 +34,12 @@ def list_(
     The present round is told with what it has brought so far. 1,000 rounds of each site are kept.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        rounds, now = frontier.rounds(site, limit), frontier.counts().now
+        try:
+            rounds, now = frontier.rounds(site, limit), frontier.counts().now
+        except UnknownGroup:
+            raise UnknownGroup(
+                f"no site or spider {site!r} has run in this crawl; `gossamer group list` names those that have."
+            ) from None
     if json:
         output.write_json([x._asdict() for x in rounds])
         return

@@ -17,11 +17,12 @@ from zlib import compress
 
 import ormsgpack
 
-from gossamer.errors import SnapshotError, UnknownDocument
+from gossamer.errors import SnapshotError, UnknownDocument, UnknownGroup
 from gossamer.frontier import keys, line, schema
 from gossamer.frontier.reading import Counts
 from gossamer.frontier.snapshot import Page, Scanned, ScannedDead
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import GroupCounts
 
 PAGE = 500
 LISTS = 64
@@ -303,9 +304,13 @@ class Export:
                 self._write({"type": "counts", "group": group.group, "counts": row})
             if group.counters:
                 self._write({"type": "counters", "group": group.group, "counters": dict(group.counters)})
+            self._rounds(group)
+
+    def _rounds(self, group: GroupCounts) -> None:
+        """The log, oldest first. Stands after the counts: the present round is told from there."""
+        with contextlib.suppress(UnknownGroup):  # Dropped meanwhile.
             for info in reversed(self.frontier.rounds(group.group, ROUNDS)):
-                row = info._asdict()
-                self._write({"type": "round", **row, "present": info.round == group.round})
+                self._write({"type": "round", **info._asdict(), "present": info.round == group.round})
 
     def _tasks(self) -> None:
         sources = {
