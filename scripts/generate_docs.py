@@ -21,6 +21,7 @@ from gossamer.cli import app, exits
 from gossamer.exporter import usermetric
 from gossamer.exporter.metrics import METRICS
 from gossamer.settings import SETTINGS
+from gossamer.sites import match, schema
 from gossamer.worker.tuning import TUNES
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +41,7 @@ def pages() -> dict[str, str]:
         "functions.md": functions_page(LUA),
         "metrics.md": metrics_page(),
         "tuning.md": tuning_page(),
+        "site-files.md": site_files_page(),
     }
 
 
@@ -92,6 +94,44 @@ def tuning_page() -> str:
     )
     rows = [(f"`{t.name}`", ", ".join(f"`{name}`" for name in t.settings) or "-", t.help) for t in TUNES]
     return page("Tuning", intro, table(("name", "settings", "what it does"), rows))
+
+
+def site_files_page() -> str:
+    """Every mapping of a site file with all of its keys."""
+    intro = (
+        "What may stand in a site file. A key that is not here is an error, as is a key that stands twice; `gossamer site check` "
+        "tells all mistakes of all files at once, each with its line and column.\n\n"
+        "The YAML is that of version 1.2: only `true` and `false` are truth values, `1e6` is a number, dates are texts. "
+        "A *duration* is a number of seconds or a text as `0.5s`, `10m`, `1h30m`, `7d`, `2w`; a *size* is a number of bytes or a text "
+        "as `500kB`, `10MiB`. Where a list may stand, one thing may stand for a list of it.\n\n"
+        "`{name}` in a text is a parameter; `{{` and `}}` stand for braces; anything else in braces is left as it is. `${NAME}` is "
+        "an environment variable of the worker, in `database`, `proxies`, `auth`, `proxy`, headers and cookies.\n\n"
+        "A file may hold several documents, divided by `---`: each is a site. "
+        "Which layer a URL belongs to: " + _sentences(match.__doc__)
+    )
+    sections = []
+    mappings = schema.reference()
+    linked = re.compile(rf"\b({'|'.join(mapping.name for mapping in mappings)})\b")
+    for mapping in mappings:
+        where = f"Stands at {', '.join(f'`{place}`' for place in mapping.where)}." if mapping.where else ""
+        rows = [
+            (f"`{key.name}`", linked.sub(_anchor, key.type), f"`{key.default}`" if key.default else "", key.meaning)
+            for key in mapping.keys
+        ]
+        parts = (f"## {mapping.name}", mapping.meaning, where, table(("key", "type", "default", "meaning"), rows))
+        sections.append("\n\n".join(part for part in parts if part))
+    return page("Site files", intro, *sections)
+
+
+def _anchor(found: re.Match[str]) -> str:
+    return f"[{found[1]}](#{found[1].lower()})"
+
+
+def _sentences(text: str | None) -> str:
+    """A module's description without its first line, as one paragraph."""
+    _, _, rest = inspect.cleandoc(text or "").partition("\n\n")
+    rest = " ".join(rest.split())
+    return rest[:1].lower() + rest[1:]
 
 
 def command_line_page() -> str:

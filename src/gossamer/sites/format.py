@@ -308,9 +308,9 @@ class Follow(Selected, Body):
     """A JMESPath expression on the fields: links are followed where it gives something that is not empty, null, 0 or false."""
     priority: Number = 0
     """Before others of the layer if higher; for layers with `order: priority`."""
-    carry: Annotated[tuple[str, ...] | dict[str, str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = (
-        Field(default=(), alias="pass")
-    )
+    carry: Annotated[
+        tuple[str, ...] | dict[str, str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v), LISTED
+    ] = Field(default=(), alias="pass")
     """Fields that the linked page inherits: their names, or {name there: JMESPath here}."""
     again: Flag = False
     """Follow although it was seen."""
