@@ -102,7 +102,7 @@ class Store:
         except _Changed as error:
             # Somebody has dropped or altered a table. If it can be as it was, it is.
             try:
-                self.prepare(self._tables.values())
+                self.prepare(self._with_ancestors(pile.shape for pile in piles))
                 self._transaction(lambda connection: writing.write(connection, self._sql, piles, _now))
             except TableMismatch as mismatch:
                 raise StoreRefused(str(mismatch)) from error
@@ -149,6 +149,15 @@ class Store:
         self._disconnect()
         self._engine.dispose()
         self._patient_engine.dispose()
+
+    def _with_ancestors(self, shapes: Iterable[Shape]) -> list[Table]:
+        names: dict[str, None] = {}
+        for shape in shapes:
+            ancestor: Shape | None = shape
+            while ancestor is not None:
+                names[ancestor.name] = None
+                ancestor = ancestor.parent
+        return [self._tables[name] for name in names]
 
     def _shape(self, table: Table | str) -> Shape:
         name = table if isinstance(table, str) else table.name

@@ -1,0 +1,148 @@
+"""Databases that are killed while four processes write: all that was acknowledged is there, and nothing is there twice."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+from tests.store.tables import FORUM, PRICES, bodies, post, reply, titles
+
+from gossamer.store import Row, Store, Writer
+from gossamer.testing.databases import DatabaseServer, MariaDB, PostgreSQL
+from gossamer.testing.process import wait_until
+
+WORKERS = 4
+PAGES = 250
+"""Pages of each worker; each has a row, two children and a price, and every tenth is shared by all workers."""
+
+
+def url_of(worker: int, page: int) -> str:
+    return f"http://x/shared/{page}" if page % 10 == 0 else f"http://x/{worker}/{page}"
+
+
+async def load(url: str, worker: int) -> None:
+    """Write pages, sixteen at a time, each of them twice, as when a lease was lost; print each that was acknowledged."""
+    writer = Writer(Store.open(url))
+    await writer.prepare([*FORUM, PRICES])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    gate = asyncio.Semaphore(16)
+
+    async def page(number: int) -> None:
+        async with gate:
+            where = url_of(worker, number)
+            rows = [post(where, where, [reply("0"), reply("1")]), Row("prices", {"url": where, "price": number})]
+            await writer.write(rows)
+            print(f"done {number}", flush=True)
+            await writer.write(rows)
+
+    await asyncio.gather(*(page(number) for number in range(PAGES)))
+    await writer.close()
+    print("end", flush=True)
+
+
+@contextmanager
+def workers_on(url: str, directory: Path) -> Iterator[list[tuple[subprocess.Popen[str], Path]]]:
+    root = Path(__file__).parents[2]
+    started: list[tuple[subprocess.Popen[str], Path]] = []
+    files: list[IO[str]] = []
+    try:
+        for number in range(WORKERS):
+            said = directory / f"worker{number}.txt"
+            files.append(said.open("w"))
+            script = f"import asyncio; from tests.store.test_kill import load; asyncio.run(load({url!r}, {number}))"
+            child = subprocess.Popen(
+                [sys.executable, "-c", script],
+                stdin=subprocess.PIPE,
+                stdout=files[-1],
+                stderr=subprocess.STDOUT,
+                text=True,
+                cwd=root,
+            )
+            started.append((child, said))
+        yield started
+    finally:
+        for child, _ in started:
+            child.kill()
+            child.wait()
+            assert child.stdin is not None
+            child.stdin.close()
+        for file in files:
+            file.close()
+
+
+def acknowledged(said: Path) -> set[int]:
+    return {int(line.split()[1]) for line in said.read_text().splitlines() if line.startswith("done ")}
+
+
+@pytest.mark.parametrize("server_type", [PostgreSQL, MariaDB])
+def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(server_type: type[DatabaseServer], tmp_path: Path) -> None:
+    with server_type() as server, workers_on(server.url(), tmp_path) as workers:
+
+        def all_done() -> int:
+            for child, said in workers:
+                assert child.poll() is None or "end" in said.read_text(), said.read_text()
+            return sum(len(acknowledged(said)) for _, said in workers)
+
+        wait_until(
+            lambda: all_done() >= 0 and all("ready" in said.read_text() for _, said in workers), "all workers", 60
+        )
+        for child, _ in workers:
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
+        whole = WORKERS * PAGES
+        for part in (whole // 5, whole // 2):
+            wait_until(lambda part=part: all_done() >= part, f"{part} pages", 60)  # type: ignore[misc]
+            server.kill()
+            known = [acknowledged(said) for _, said in workers]
+            assert sum(map(len, known)) < whole, "the kill came too late to prove anything"
+            server.restart()
+            with Store.open(server.url()) as store:
+                store.prepare([*FORUM, PRICES])
+                there = set(titles(store))
+                for number, pages in enumerate(known):
+                    assert {url_of(number, page) for page in pages} <= there, "acknowledged, and gone after the kill"
+        for child, said in workers:
+            assert child.wait(60) == 0, said.read_text()
+            assert said.read_text().splitlines()[-1] == "end"
+        expected = {url_of(number, page) for number in range(WORKERS) for page in range(PAGES)}
+        with Store.open(server.url()) as store:
+            store.prepare([*FORUM, PRICES])
+            assert titles(store) == {where: where for where in expected}
+            assert bodies(store) == {(where, place): str(place) for where in expected for place in (0, 1)}
+            assert sorted(row["url"] for row in store.read("prices")) == sorted(expected), (
+                "a price was noted twice or not at all"
+            )
+
+
+def test_several_processes_write_one_sqlite_file_and_one_is_killed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    with workers_on(url, tmp_path) as workers:
+        wait_until(lambda: all("ready" in said.read_text() for _, said in workers), "all workers", 60)
+        for child, _ in workers:
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
+        victim, told = workers[0]
+        wait_until(lambda: len(acknowledged(told)) >= PAGES // 5, "some pages of the first", 60)
+        victim.kill()
+        victim.wait()
+        assert len(acknowledged(told)) < PAGES, "the kill came too late to prove anything"
+        for child, said in workers[1:]:
+            assert child.wait(60) == 0, said.read_text()
+        expected = {url_of(number, page) for number in range(1, WORKERS) for page in range(PAGES)}
+        kept = {url_of(0, page) for page in acknowledged(told)}
+        with Store.open(url) as store:
+            store.prepare([*FORUM, PRICES])
+            there = titles(store)
+            assert expected | kept <= set(there)
+            assert set(there) <= expected | {url_of(0, page) for page in range(PAGES)}
+            assert bodies(store) == {(where, place): str(place) for where in there for place in (0, 1)}
+            assert sorted(row["url"] for row in store.read("prices")) == sorted(there)
