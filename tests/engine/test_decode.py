@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gossamer.engine.ask import FetchError
 from gossamer.engine.decode import ACCEPTED, decoder
-from gossamer.testing.hardpages import encoded
+from gossamer.testing.hardwire import encoded
 
 MUCH = 10**9
 

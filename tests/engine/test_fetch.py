@@ -214,6 +214,34 @@ async def test_a_connection_that_was_closed_meanwhile_is_replaced_unseen(hard: H
         await fetcher.close()
 
 
+async def test_over_a_kept_connection_the_same_goes_over_the_wire(
+    hard: HardServer, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the short way: aiohttp's own is not taken."""
+    options = Options(
+        user_agent="me/1", headers=(("X-LAYER", "layer"),), auth=("a", "b"), hosts=OWN, verify=hard.authority
+    )
+    await fetcher.fetch(Ask(hard.url("/set?c=a%3D1%3B%20Path%3D/"), site="one"))
+    asks = [
+        Ask(hard.url("/echo?a=%7Eb"), site="two"),
+        Ask(hard.url("/echo"), site="one", cookies={"x": "y"}),
+        Ask(hard.url("/echo"), headers={"X-Mine": "1", "host": "b.a.test"}, options=options),
+        Ask(hard.secure_url("/echo"), options=options),
+    ]
+    for ask in asks:
+        single = Fetcher(keep_alive=0)
+        single.jars = fetcher.jars
+        try:
+            expected = (await head(single, ask._replace(options=ask.options._replace(raw=True)))) + [""]
+        finally:
+            await single.close()
+        await fetcher.fetch(ask._replace(url=ask.url.replace("/echo", "/ok")))
+        with monkeypatch.context() as patched:
+            patched.setattr(fetcher._session, "_request", None)
+            got = await head(fetcher, ask)
+        assert [*got, ""] == [line for line in expected if line != "Connection: close"]
+
+
 async def test_a_fresh_connection_that_breaks_is_not_tried_again_unseen(hard: HardServer, fetcher: Fetcher) -> None:
     hard.forget()
     for path in ("/reset", "/silent-close"):

@@ -33,13 +33,19 @@ async def outcome(fetcher: Fetcher, ask: Ask) -> Got | FetchError:
         return error
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["fresh", "kept"])
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("case", CASES, ids=[case.path for case in CASES])
-async def test_each_fault_has_its_reason(hard: HardServer, fetcher: Fetcher, case: Case, secure: bool) -> None:
+async def test_each_fault_has_its_reason(
+    hard: HardServer, fetcher: Fetcher, case: Case, secure: bool, kept: bool
+) -> None:
+    """Over a connection of its own, and over one that served a page before."""
     url = hard.secure_url(case.path) if secure else hard.url(case.path)
     options = EASY._replace(verify=hard.authority)
     if not case.quick:
         options = options._replace(timeout=1.5, read_timeout=1.0)
+    if kept:
+        assert (await fetcher.fetch(Ask(url.replace(case.path, "/ok"), options=options))).body == PAGE
     came = await outcome(fetcher, Ask(url, options=options))
     if isinstance(case.expect, int):
         assert isinstance(came, Got), came

@@ -68,6 +68,18 @@ async def test_pages_are_read_back_as_they_came(hard: HardServer, fetcher: Fetch
     )
 
 
+async def test_passwords_are_not_archived(hard: HardServer, fetcher: Fetcher, tmp_path: Path) -> None:
+    options = RAW._replace(auth=("me", "hidden"), hosts=frozenset({"127.0.0.1"}))
+    with WarcWriter(tmp_path) as writer:
+        writer.write(await fetcher.fetch(Ask(hard.url("/ok"), options=options)))
+        writer.write(await fetcher.fetch(Ask(hard.url("/ok", "me:hidden@127.0.0.1"), options=RAW)))
+    (file,) = tmp_path.iterdir()
+    text = gzip.decompress(file.read_bytes())
+    assert text.count(f"WARC-Target-URI: {hard.url('/ok')}\r\n".encode()) == 4
+    assert b"hidden" not in text
+    assert b"Authorization" not in text
+
+
 def test_each_record_is_a_member_of_its_own_and_files_are_rotated(tmp_path: Path) -> None:
     with WarcWriter(tmp_path, largest=20_000) as writer:
         for number in range(30):

@@ -13,7 +13,7 @@ from yarl import URL
 
 from gossamer.engine.ask import BAD_REQUEST, FetchError
 
-_PLAIN = re.compile(r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?/(?!\.)[!$%&'()*+,\-.0-9:;=?@A-Z_a-z~/]*")
+_PLAIN = re.compile(r"(https?://[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?)(/(?!\.)[!$%&'()*+,\-.0-9:;=?@A-Z_a-z~/]*)")
 """What nearly every URL looks like: sent exactly as it is."""
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -21,15 +21,27 @@ _OURS = frozenset({"content-length", "transfer-encoding"})
 LONGEST = 65536
 
 
+def parts(url: str) -> tuple[str, str] | None:
+    """Origin and target of a URL that can be sent exactly as it is; None for one that has to be looked at more closely."""
+    found = _PLAIN.fullmatch(url)
+    if found is None or "/." in url or len(url) > LONGEST:
+        return None
+    return found[1], found[2]
+
+
 def address(url: str) -> tuple[URL, str]:
     """The URL to be asked for, without fragment, and the value of the Authorization header that its user and password make."""
-    if _PLAIN.fullmatch(url) and "/." not in url and len(url) <= LONGEST:
-        try:
-            return URL(url, encoded=True), ""
-        except ValueError as error:
-            raise _refused(url, str(error)) from None
+    made: URL | None = None
+    login = ""
+    if parts(url) is not None:
+        made = URL(url, encoded=True)
     try:
-        return _made(url)
+        if made is None:
+            made, login = _made(url)
+        # It is looked at only when it is needed, which would be too late.
+        if made.port == 0:
+            raise ValueError("there is no port 0")
+        return made, login
     except (ValueError, UnicodeError) as error:
         raise _refused(url, str(error)) from None
 
@@ -40,22 +52,22 @@ def _made(url: str) -> tuple[URL, str]:
         raise ValueError(f"it is longer than {LONGEST} characters")
     if _FORBIDDEN.search(url):
         raise ValueError("it has control characters")
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
+    split = urlsplit(url)
+    scheme = split.scheme.lower()
     if scheme not in ("http", "https"):
         raise ValueError("it does not begin with http:// or https://")
-    if not parts.hostname or any(sign in parts.hostname for sign in " %\\<>\"'"):
+    if not split.hostname or any(sign in split.hostname for sign in " %\\<>\"'"):
         raise ValueError("it names no host")
-    host = URL.build(scheme=scheme, host=parts.hostname, port=parts.port).host_port_subcomponent
+    host = URL.build(scheme=scheme, host=split.hostname, port=split.port).host_port_subcomponent
     target = url.partition("#")[0].partition("//")[2]
-    rest = target[len(parts.netloc) :]
+    rest = target[len(split.netloc) :]
     rest = safe_url_string(f"http://h{rest if rest.startswith('/') else f'/{rest}'}").removeprefix("http://h")
     path, mark, query = rest.partition("?")
     if "/." in path:
         path = urljoin("http://h/", path.lstrip("/") or "/").removeprefix("http://h")
     login = ""
-    if parts.username is not None:
-        login = basic(unquote(parts.username), unquote(parts.password or ""))
+    if split.username is not None:
+        login = basic(unquote(split.username), unquote(split.password or ""))
     return URL(f"{scheme}://{host}{path}{mark}{query}", encoded=True), login
 
 

@@ -9,9 +9,14 @@ from multidict import CIMultiDictProxy
 
 from gossamer.engine import decode
 from gossamer.engine.ask import TOO_LARGE, FetchError, Options
+from gossamer.engine.connector import Reply
+
+_SECRET = frozenset({"authorization", "proxy-authorization"})
 
 
-async def read(response: aiohttp.ClientResponse, headers: Mapping[str, str], options: Options) -> tuple[bytes, bytes]:
+async def read(
+    response: aiohttp.ClientResponse | Reply, headers: Mapping[str, str], options: Options
+) -> tuple[bytes, bytes]:
     """The body decoded, and as it came where that is wanted. Neither grows beyond the limit, nor does what lies between."""
     most, content = options.max_size, response.content
     announced = headers.get("content-length", "")
@@ -72,7 +77,8 @@ def received(response: aiohttp.ClientResponse, body: bytes) -> bytes:
 
 
 def sent(response: aiohttp.ClientResponse, body: bytes) -> bytes:
+    """But for passwords, which have no place in an archive."""
     info = response.request_info
     lines = [f"{info.method} {info.url.raw_path_qs} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in info.headers.items()]
+    lines += [f"{name}: {value}" for name, value in info.headers.items() if name.lower() not in _SECRET]
     return "\r\n".join([*lines, "", ""]).encode() + body

@@ -1,5 +1,6 @@
 """aiohttp's connections, with what it does not tell or do: whether a request got a fresh connection, an end to idle ones when
-there are too many of them, and a quick end to broken ones. The only module that touches its inside."""
+there are too many of them, a quick end to broken ones, and a short way for plain requests over a connection that was kept. The
+only module that touches its inside."""
 
 from __future__ import annotations
 
@@ -8,9 +9,40 @@ from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from multidict import CIMultiDictProxy
+from yarl import URL
 
 IDLE_HOSTS = 256
 """Of so many hosts at most connections are kept that nobody uses; a crawl may visit thousands of hosts in a minute."""
+
+
+def key(url: URL, secure: Any) -> ConnectionKey:
+    """Under which connections to the host of `url` are kept that go through no proxy."""
+    return ConnectionKey(url.raw_host or "", url.port, url.scheme == "https", secure, None, None, None)
+
+
+class Reply:
+    """The head of an answer, and its body as it arrives: so much of aiohttp's response as is needed."""
+
+    __slots__ = ("_connection", "content", "headers", "raw_headers", "reason", "status", "version")
+    method = "GET"
+
+    def __init__(self, connection: Connection, message: Any, content: aiohttp.StreamReader) -> None:
+        self._connection, self.content = connection, content
+        self.status: int = message.code
+        self.reason: str = message.reason
+        self.version: aiohttp.HttpVersion = message.version
+        self.headers: CIMultiDictProxy[str] = message.headers
+        self.raw_headers: tuple[tuple[bytes, bytes], ...] = message.raw_headers
+
+    def release(self) -> None:
+        """The body has come to its end."""
+        self._connection.release()
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class Connector(aiohttp.TCPConnector):
@@ -18,8 +50,32 @@ class Connector(aiohttp.TCPConnector):
 
     def __init__(self, *args: Any, idle_hosts: int = IDLE_HOSTS, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.limits: dict[str, Any] = {}
         self.fresh: set[asyncio.Task[Any] | None] = set()
         self._idle_hosts = idle_hosts
+
+    async def again(self, kept: ConnectionKey, head: bytes, read_timeout: float | None) -> Reply | None:
+        """The answer to a GET whose head these bytes are, over a connection that was kept; None where there is none. All
+        that aiohttp does for a request in general, left out where nothing is needed."""
+        connection = await self._get(kept, [])
+        if connection is None:
+            return None
+        try:
+            protocol = connection.protocol
+            assert protocol is not None
+            assert protocol.transport is not None
+            protocol.set_response_params(
+                read_until_eof=True, auto_decompress=False, read_timeout=read_timeout, **self.limits
+            )
+            protocol.transport.write(head)
+            protocol.start_timeout()
+            while True:
+                message, content = await protocol.read()
+                if message.code >= 200 or message.code == 101:
+                    return Reply(connection, message, content)
+        except BaseException:
+            connection.close()
+            raise
 
     async def _create_connection(self, *args: Any, **options: Any) -> ResponseHandler:
         self.fresh.add(asyncio.current_task())
@@ -36,7 +92,9 @@ class Connector(aiohttp.TCPConnector):
 
 
 def session(connector: Connector, **options: Any) -> aiohttp.ClientSession:
-    """One that never asks twice by itself: after a failure on a fresh connection it would, unseen by any politeness."""
+    """One that never asks twice by itself: after a failure on a fresh connection it would, unseen by any politeness.
+    `options` are limits of answers."""
+    connector.limits = options
     made = aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, **options
     )

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from gossamer.engine.ask import (
     BAD_LENGTH,
@@ -68,6 +69,10 @@ def failure(error: BaseException, options: Options, proxy: str = "") -> FetchErr
             return FetchError(
                 PROTOCOL, f"the answer is not HTTP as it should be ({_short(error.message)})", not _is_size(error)
             )
+        case HttpProcessingError():
+            return FetchError(
+                PROTOCOL, f"the answer is not HTTP as it should be ({_short(error.message)})", not _is_size(error)
+            )
         case aiohttp.InvalidURL() | ValueError() | TypeError():
             return FetchError(BAD_REQUEST, f"the request cannot be sent ({_short(error)})", False)
         case aiohttp.ClientError():
@@ -86,5 +91,5 @@ def _short(error: object) -> str:
     return (text[:200] or type(error).__name__).rstrip(".")
 
 
-def _is_size(error: aiohttp.ClientResponseError) -> bool:
+def _is_size(error: aiohttp.ClientResponseError | HttpProcessingError) -> bool:
     return "more than" in error.message or "Too many" in error.message

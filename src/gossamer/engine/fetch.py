@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import ssl
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from gossamer.engine import decode, tls
-from gossamer.engine.address import address, basic, check_headers, check_method, is_own
+from gossamer.engine import tls
+from gossamer.engine.address import address, check_headers, check_method, is_own, parts
 from gossamer.engine.answer import cut, lowered, read, received, sent
 from gossamer.engine.ask import (
-    BAD_REQUEST,
     CONNECT,
     PROTOCOL,
     PROXY,
@@ -30,28 +29,20 @@ from gossamer.engine.ask import (
     Got,
     Options,
 )
-from gossamer.engine.connector import IDLE_HOSTS, Connector, session
+from gossamer.engine.connector import IDLE_HOSTS, Connector, Reply, session
 from gossamer.engine.cookies import Jar
 from gossamer.engine.dns import Resolver
 from gossamer.engine.failure import failure, is_stale
+from gossamer.engine.prepared import Place, Prepared, head, prepare
 from gossamer.engine.proxies import Proxies, Proxy
 
-ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 KEEP_ALIVE = 15.0
 MAX_HEADER = 65536
 MOST_HEADERS = 256
 _AGAIN = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _PLAIN_METHODS = frozenset({"GET", "POST", "HEAD"})
 _BLAMED = frozenset({PROXY, TIMEOUT, RESET, CONNECT, PROTOCOL})
-_PREPARED = 4096
-
-
-class _Prepared(NamedTuple):
-    """What all requests with the same options share."""
-
-    headers: CIMultiDict[str]
-    timeout: aiohttp.ClientTimeout
-    login: str
+_MOST_PREPARED = 4096
 
 
 class Fetcher:
@@ -83,7 +74,7 @@ class Fetcher:
         self._session = session(
             self._connector, max_line_size=max_header, max_field_size=max_header, max_headers=MOST_HEADERS
         )
-        self._prepared: dict[Options, _Prepared] = {}
+        self._prepared: dict[Options, Prepared] = {}
 
     def jar(self, site: str) -> Jar:
         """The cookies of a site; an empty one if there were none."""
@@ -102,7 +93,14 @@ class Fetcher:
         """One hop. Whoever is cancelled leaves nothing behind."""
         options = ask.options
         prepared = self._prepared.get(options) or self._prepare(options)
-        if ask.method not in _PLAIN_METHODS:
+        plain = None
+        if ask.method == "GET" and not (ask.body or options.proxy or options.raw):
+            plain = parts(ask.url)
+            if plain is not None and plain[0] in prepared.places:
+                got = await self._ask_again(ask, prepared, prepared.places[plain[0]], plain[1])
+                if got is not None:
+                    return got
+        elif ask.method not in _PLAIN_METHODS:
             check_method(ask.method)
         url, login = address(ask.url)
         headers = prepared.headers
@@ -111,10 +109,37 @@ class Fetcher:
         secure = tls.context(options.verify) if url.scheme == "https" else True
         if options.proxy:
             return await self._through_a_proxy(ask, prepared, url, headers, secure)
+        if plain is not None:
+            prepared.remember(plain[0], url, secure)
         return await self._ask(ask, prepared, url, headers, secure, None)
 
+    async def _ask_again(self, ask: Ask, prepared: Prepared, place: Place, target: str) -> Got | None:
+        """Over a connection that was kept; None where there is none, or where the server had closed it."""
+        options = ask.options
+        rest = place.rest
+        if ask.headers or ask.cookies or prepared.login or (options.session and ask.site in self.jars):
+            rest = head(place.url, self._headers(ask, prepared, place.url, ""))
+        data = b"GET %b HTTP/1.1\r\n%b" % (target.encode(), rest)
+        started, reply = perf_counter(), None
+        try:
+            async with asyncio.timeout(options.timeout or None):
+                reply = await self._connector.again(place.key, data, options.read_timeout or None)
+                if reply is None:
+                    return None
+                got = await self._read(ask, reply, started, "")
+            reply.release()
+            return got
+        except BaseException as error:
+            if reply is not None:
+                reply.close()
+            elif is_stale(error):
+                return None
+            if isinstance(error, FetchError) or not isinstance(error, Exception):
+                raise
+            raise failure(error, options) from error
+
     async def _through_a_proxy(
-        self, ask: Ask, prepared: _Prepared, url: URL, headers: CIMultiDict[str], secure: ssl.SSLContext | bool
+        self, ask: Ask, prepared: Prepared, url: URL, headers: CIMultiDict[str], secure: ssl.SSLContext | bool
     ) -> Got:
         proxy = self.proxies.choose(ask.site, ask.options.proxy)
         if proxy.authorization and url.scheme == "http":
@@ -139,7 +164,7 @@ class Fetcher:
     async def _ask(
         self,
         ask: Ask,
-        prepared: _Prepared,
+        prepared: Prepared,
         url: URL,
         headers: CIMultiDict[str],
         secure: ssl.SSLContext | bool,
@@ -182,7 +207,7 @@ class Fetcher:
                 raise
             raise failure(error, ask.options, proxy.url if proxy else "") from error
 
-    async def _read(self, ask: Ask, response: aiohttp.ClientResponse, started: float, proxy: str) -> Got:
+    async def _read(self, ask: Ask, response: aiohttp.ClientResponse | Reply, started: float, proxy: str) -> Got:
         options, status = ask.options, response.status
         headers = lowered(response.headers)
         if status < 200:
@@ -200,7 +225,7 @@ class Fetcher:
             if options.session:
                 self.jar(ask.site).take(ask.url, cookies)
         seconds = perf_counter() - started
-        if options.raw:
+        if options.raw and isinstance(response, aiohttp.ClientResponse):
             return Got(
                 ask.url,
                 status,
@@ -214,7 +239,7 @@ class Fetcher:
             )
         return Got(ask.url, status, headers, body, seconds, None, proxy, cookies)
 
-    def _headers(self, ask: Ask, prepared: _Prepared, url: URL, login: str) -> CIMultiDict[str]:
+    def _headers(self, ask: Ask, prepared: Prepared, url: URL, login: str) -> CIMultiDict[str]:
         headers = prepared.headers.copy()
         if not login and prepared.login and is_own(url, ask.options.hosts):
             login = prepared.login
@@ -235,22 +260,8 @@ class Fetcher:
             headers["Cookie"] = cookie
         return headers
 
-    def _prepare(self, options: Options) -> _Prepared:
-        check_headers([("User-Agent", options.user_agent), *options.headers])
-        if options.auth and not options.hosts:
-            raise FetchError(
-                BAD_REQUEST, "a user and a password, but no hosts that may see them (Options.hosts)", False
-            )
-        headers = CIMultiDict({"User-Agent": options.user_agent, "Accept": ACCEPT, "Accept-Encoding": decode.ACCEPTED})
-        for name, value in options.headers:
-            headers.popall(name, None)
-            headers[name] = value
-        timeout = aiohttp.ClientTimeout(
-            total=options.timeout or None,
-            sock_connect=options.connect_timeout or None,
-            sock_read=options.read_timeout or None,
-        )
-        if len(self._prepared) >= _PREPARED:
+    def _prepare(self, options: Options) -> Prepared:
+        if len(self._prepared) >= _MOST_PREPARED:
             self._prepared.clear()
-        made = self._prepared[options] = _Prepared(headers, timeout, basic(*options.auth) if options.auth else "")
+        made = self._prepared[options] = prepare(options)
         return made

@@ -7,6 +7,7 @@ import base64
 import gzip
 import hashlib
 import os
+import re
 import socket
 import threading
 import time
@@ -23,6 +24,7 @@ from gossamer.errors import ArchiveFailed
 LARGEST = 10**9
 """Bytes after which another file is begun."""
 _LEVEL = 6
+_LOGIN = re.compile(r"//[^/?#]*@")
 
 
 class WarcWriter:
@@ -53,12 +55,13 @@ class WarcWriter:
             raise ValueError("only a page that was asked for with Options.raw can be archived")
         at = self._clock() if at is None else at
         answer_id, request_id = _record_id(), _record_id()
+        url = _LOGIN.sub("//", got.url, count=1)
         records = _record(
-            "response", answer_id, at, got.raw, got.url, "application/http;msgtype=response", _payload(got.raw)
+            "response", answer_id, at, got.raw, url, "application/http;msgtype=response", _payload(got.raw)
         )
         if got.sent is not None:
             about = {"WARC-Concurrent-To": answer_id}
-            records += _record("request", request_id, at, got.sent, got.url, "application/http;msgtype=request", about)
+            records += _record("request", request_id, at, got.sent, url, "application/http;msgtype=request", about)
         with self._lock:
             try:
                 if self._file >= 0 and self._size + len(records) > self._largest:

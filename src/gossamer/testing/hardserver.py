@@ -20,7 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gossamer.testing.hardpages import CASES, MIXED, PAGE, PAGES, Case, Hit, answer
+from gossamer.testing.hardpages import MIXED
+from gossamer.testing.hardwire import CASES, PAGE, PAGES, Case, Hit, answer
 from gossamer.testing.process import end, free_port, spawn, wait_until
 
 __all__ = ["CASES", "MIXED", "PAGE", "Case", "HardServer"]

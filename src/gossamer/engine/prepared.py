@@ -1,0 +1,66 @@
+"""What requests have in common, worked out once: for all with the same options, and for all of these to one origin."""
+
+from __future__ import annotations
+
+import ssl
+from typing import NamedTuple
+
+import aiohttp
+from aiohttp.client_reqrep import ConnectionKey
+from multidict import CIMultiDict
+from yarl import URL
+
+from gossamer.engine import decode
+from gossamer.engine.address import basic, check_headers
+from gossamer.engine.ask import BAD_REQUEST, FetchError, Options
+from gossamer.engine.connector import key
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+MOST_PLACES = 4096
+
+
+class Place(NamedTuple):
+    """What all plain requests to one origin share: `rest` is their head after the first line."""
+
+    url: URL
+    key: ConnectionKey
+    rest: bytes
+
+
+class Prepared(NamedTuple):
+    """What all requests with the same options share."""
+
+    headers: CIMultiDict[str]
+    timeout: aiohttp.ClientTimeout
+    login: str
+    places: dict[str, Place]
+    """By origin."""
+
+    def remember(self, origin: str, url: URL, secure: ssl.SSLContext | bool) -> None:
+        """That there may be connections to the origin of `url` from now on."""
+        if len(self.places) >= MOST_PLACES:
+            self.places.clear()
+        self.places[origin] = Place(url, key(url, secure), head(url, self.headers))
+
+
+def prepare(options: Options) -> Prepared:
+    check_headers([("User-Agent", options.user_agent), *options.headers])
+    if options.auth and not options.hosts:
+        raise FetchError(BAD_REQUEST, "a user and a password, but no hosts that may see them (Options.hosts)", False)
+    headers = CIMultiDict({"User-Agent": options.user_agent, "Accept": ACCEPT, "Accept-Encoding": decode.ACCEPTED})
+    for name, value in options.headers:
+        headers.popall(name, None)
+        headers[name] = value
+    timeout = aiohttp.ClientTimeout(
+        total=options.timeout or None,
+        sock_connect=options.connect_timeout or None,
+        sock_read=options.read_timeout or None,
+    )
+    return Prepared(headers, timeout, basic(*options.auth) if options.auth else "", {})
+
+
+def head(url: URL, headers: CIMultiDict[str]) -> bytes:
+    """Everything after the first line of a request, with the empty line at its end."""
+    named = [f"{name}: {value}" for name, value in headers.items() if name.lower() != "host"]
+    host = next((f"{name}: {value}" for name, value in headers.items() if name.lower() == "host"), "")
+    return "\r\n".join([host or f"Host: {url.host_port_subcomponent}", *named, "", ""]).encode()
