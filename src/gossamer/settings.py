@@ -266,6 +266,18 @@ SETTINGS: tuple[Setting, ...] = (
         "How many fingerprints known as seen a seen filter of plain Scrapy keeps to itself, to save calls. 0: none.",
     ),
     Setting(
+        "GOSSAMER_ENGINE_CONCURRENCY",
+        64,
+        _at_least_one,
+        "How many pages a worker of the native engine downloads at a time.",
+    ),
+    Setting(
+        "GOSSAMER_STORE_URL",
+        "",
+        _text_or_empty,
+        "The database for records of sites that name none: `sqlite:///file`, `postgresql://…`, `mysql://…`. Empty: the file items.db in GOSSAMER_DATA_DIR.",
+    ),
+    Setting(
         "GOSSAMER_GROUP",
         "",
         _text_or_empty,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -12,31 +11,40 @@ import typer
 
 from gossamer import status
 from gossamer.cli import exits, options, output, spider
+from gossamer.cli.crawl_sites import Asked, are_sites, crawl_sites
+from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores
+from gossamer.cli.fleetlog import logs as log_files
 from gossamer.cli.watch import Watched, watch
 from gossamer.errors import UnknownGroup
 from gossamer.fleet import Account, Fleet, look
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import load as load_settings
 
 if TYPE_CHECKING:
     from gossamer.worker.run import Found
 
 app = options.noun()
 
-MOST_WORKERS = 8
-"""So many workers are started by default at most; each is a process with Scrapy in it."""
-LOG_MAX_BYTES = 10_000_000
-ONE_FILE = "-"
-
 
 @app.command()
 def crawl(
-    name: spider.Spider,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SPIDER|FILE...",
+            help="A spider's name in the Scrapy project here, a file with one (spider.py), or site files and folders of them.",
+        ),
+    ],
     workers: Annotated[
         int, typer.Option("-w", "--workers", metavar="N", min=0, max=256, help="How many; 0: one per core, 8 at most.")
     ] = 0,
     argument: spider.Arguments = None,
     given: spider.Given = None,
     resume: Annotated[bool, typer.Option("--resume", help="Only finish what is left; begin no new round.")] = False,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Sites: begin rounds when they are due, until Ctrl-C.")
+    ] = False,
+    layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
     project: spider.Project = None,
     log: Annotated[
         str,
@@ -57,6 +65,14 @@ def crawl(
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
     spider.enter(project)
+    if are_sites(names):
+        if arguments:
+            raise typer.BadParameter("-a is for spiders; what differs from site to site are its `params`")
+        asked = Asked([Path(name) for name in names], workers, resume, repeat, layer, log, json)
+        crawl_sites(asked, load_settings(chosen), chosen)
+    if repeat or layer:
+        raise typer.BadParameter("--repeat and --layer are for site files")
+    [name] = names
     # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
     from gossamer.worker.run import look_up
 
@@ -68,7 +84,7 @@ def crawl(
             output.write_notice(f"nothing is left of {found.group}; without --resume a new round begins")
             return
         _warn_of_feeds(found, number)
-        logs = _logs(log, found, number)
+        logs = log_files(log, found.ours, found.group, number)
         commands = [
             command(name, arguments, {**chosen, **_imposed(found, place, bool(log))}) for place in range(number)
         ]
@@ -113,11 +129,6 @@ def command(name: str, arguments: dict[str, str], settings: dict[str, Any]) -> l
     return words
 
 
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _imposed(found: Found, place: int, shared: bool) -> dict[str, Any]:
     """What the workers of a fleet must agree on, and defaults that suit many workers better than one."""
     # The round is begun here, once: a worker that is replaced at the very end must not begin another.
@@ -137,18 +148,6 @@ def _warn_of_feeds(found: Found, number: int) -> None:
             f"FEEDS: each of the {number} workers writes to {', '.join(feeds)} by itself. "
             "To have the items in one place, leave FEEDS out and use `gossamer items export`."
         )
-
-
-def _logs(log: str, found: Found, number: int) -> list[Path | None]:
-    if log:
-        return [None if log == ONE_FILE else Path(log)] * number
-    place = Path(found.ours["GOSSAMER_DATA_DIR"]).expanduser() / "log"
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = [place / f"{found.group}-{worker + 1}.log" for worker in range(number)]
-    for file in files:
-        if file.exists() and file.stat().st_size > LOG_MAX_BYTES:
-            file.replace(file.with_suffix(".log.old"))
-    return list(files)
 
 
 def _words(

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gossamer import status
 from gossamer.cli import output, progress
 from gossamer.errors import FrontierError
-from gossamer.fleet import Account, Fleet, look, obeying
+from gossamer.fleet import Account, Fleet, look_at, obeying
 from gossamer.frontier.valkey import ValkeyFrontier
 
 
 class Watched(NamedTuple):
-    """A group that a fleet works on; `then` is its account before the fleet began."""
+    """What a fleet works on: `groups`, or else the one that `title` names; `then` is their account before the fleet began."""
 
     frontier: ValkeyFrontier
-    group: str
+    title: str
     then: Account
+    groups: Sequence[str] = ()
 
 
 def watch(
@@ -36,7 +37,7 @@ def watch(
     Answers the seconds from the first request until the end."""
     said, began = False, time.monotonic()
     first: float | None = None
-    with progress.live(f"crawling {watched.group}", total, sys.stderr, draw=draw) as show, obeying(fleet):
+    with progress.live(f"crawling {watched.title}", total, sys.stderr, draw=draw) as show, obeying(fleet):
         fleet.start()
         while fleet.running:
             fleet.wait(show.interval)
@@ -44,7 +45,7 @@ def watch(
                 said = True
                 output.write_notice("stopping: pages in progress are finished; once more kills the workers")
             try:
-                now = look(watched.frontier, watched.group).since(watched.then)
+                now = look_at(watched.frontier, watched.groups or [watched.title]).since(watched.then)
                 blocked = len(status.blocked_hosts(watched.frontier))
             except FrontierError as error:
                 # The workers wait for it too, and nothing is lost; the figures stay as they were.

@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import sys
 from typing import Annotated
 
 import typer
 
 from gossamer.cli import exits, options, spider
+from gossamer.settings import load
 
 app = options.noun()
 
 
 @app.command()
 def work(
-    name: spider.Spider,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SPIDER]",
+            help="A spider's name in the Scrapy project here, or a file with one: spider.py. Without it, the crawl's sites.",
+        ),
+    ] = None,
     lanes: Annotated[str, typer.Option("--lanes", metavar="A,B", help="Serve only these lanes of the spider.")] = "",
-    stage: Annotated[str, typer.Option("--stage", metavar="NAME", help="Serve only lanes of this stage.")] = "",
+    sites: Annotated[str, typer.Option("--site", "--sites", metavar="A,B", help="Serve only these sites.")] = "",
+    stage: Annotated[
+        str, typer.Option("--stage", metavar="NAME", help="Serve only lanes (or layers) of this stage.")
+    ] = "",
+    all_stages: Annotated[bool, typer.Option("--all-stages", help="Sites: serve layers of every stage.")] = False,
+    layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
     argument: spider.Arguments = None,
     given: spider.Given = None,
     forever: Annotated[bool, typer.Option("--forever", help="Go on when nothing is left, for what may come.")] = False,
+    drained: Annotated[
+        bool, typer.Option("--drained", help="Sites: end when nothing is left, and begin no round.")
+    ] = False,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Sites: begin rounds when they are due (the default).")
+    ] = False,
     project: spider.Project = None,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Run one worker until its group is drained.
+    """Run one worker.
 
-    An ordinary Scrapy run that takes part in the crawl: the add-on is on, whether or not the project's settings
-    have it. Start as many as you like, on as many machines; `gossamer crawl` starts several on this one. Logs go to
-    standard error. Ctrl-C or SIGTERM ends it in good order, the second one at once: then its pages go to others.
+    With a spider: an ordinary Scrapy run that takes part in the crawl, until its group is drained; the add-on is on,
+    whether or not the project's settings have it. Without: a worker of the native engine that serves the crawl's sites,
+    those that it has now and those that are pushed later, and begins their rounds when they are due. Start as many as you
+    like, on as many machines; `gossamer crawl` starts several on this one. Logs go to standard error. Ctrl-C or SIGTERM
+    ends it in good order, the second one at once: then its pages go to others.
     """
+    if name is None:
+        if lanes or argument:
+            raise typer.BadParameter("--lanes and -a are for spiders; name one, or leave them out")
+        spider.enter(project)
+        only = tuple(one.strip() for one in sites.split(",") if one.strip())
+        _serve(spider.settings(given, url, crawl), only, None if all_stages else stage, layer, drained, repeat)
+        return
+    if sites or all_stages or layer or drained or repeat:
+        raise typer.BadParameter(
+            "--site, --all-stages, --layer, --drained and --repeat are for sites; leave the spider out"
+        )
     chosen = spider.settings(
         given,
         url,
@@ -44,5 +77,19 @@ def work(
     from gossamer.worker.run import run
 
     ended = run(name, arguments, chosen)
+    if ended.signal == signal.SIGINT:
+        raise typer.Exit(exits.INTERRUPTED)
+
+
+def _serve(
+    given: dict[str, str], sites: tuple[str, ...], stage: str | None, layer: str, drained: bool, repeat: bool
+) -> None:
+    from gossamer.engine.work import Job, run
+
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s [%(name)s] %(levelname)s: %(message)s"
+    )
+    job = Job(sites, stage, layer, forever=not drained, repeat=repeat or not drained)
+    ended = run(load(given), job)
     if ended.signal == signal.SIGINT:
         raise typer.Exit(exits.INTERRUPTED)

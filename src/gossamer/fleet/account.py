@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gossamer.frontier import keys
@@ -41,24 +42,34 @@ class Account(NamedTuple):
 
 def look(frontier: ValkeyFrontier, group: str) -> Account:
     """The account of a group; one that does not exist has an empty one."""
+    return look_at(frontier, [group])
+
+
+def look_at(frontier: ValkeyFrontier, groups: Sequence[str]) -> Account:
+    """The account of several groups together; `round` is the highest, `paused` is said where all of them are."""
+    return account(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, _hosts(frontier))
+
+
+def _hosts(frontier: ValkeyFrontier) -> int:
     hosts = 0
     for partition in range(frontier.partitions):
         key = keys.base(frontier.crawl, partition) + keys.SUFFIXES["hosts"]
         hosts += int(frontier.connection.execute("HLEN", key, key=key))
-    return account(frontier.counts(group), group, hosts)
+    return hosts
 
 
-def account(counts: Counts, group: str, hosts: int = 0) -> Account:
-    row = next((row for row in counts.groups if row.group == group), None)
-    if row is None:
+def account(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Account:
+    wanted = frozenset(groups)
+    rows = [row for row in counts.groups if row.group in wanted]
+    if not rows:
         return Account()
-    lanes = [lane for lane in counts.lanes if lane.lane.rpartition(".")[0] == group]
+    lanes = [lane for lane in counts.lanes if lane.lane.rpartition(".")[0] in wanted]
 
     def total(*names: str) -> int:
         return sum(getattr(lane, name) for lane in lanes for name in names)
 
     return Account(
-        round=row.round,
+        round=max(row.round for row in rows),
         queued=total("queued"),
         waiting=total("delayed"),
         leased=total("leased"),
@@ -67,8 +78,8 @@ def account(counts: Counts, group: str, hosts: int = 0) -> Account:
         failed=total("failed"),
         replaced=total("replaced"),
         expired=total("expired"),
-        dead=row.dead,
-        items=row.items,
-        paused=row.paused or counts.paused,
+        dead=sum(row.dead for row in rows),
+        items=sum(row.items for row in rows),
+        paused=counts.paused or (rows[0].paused if all(row.paused for row in rows) else ""),
         exists=True,
     )

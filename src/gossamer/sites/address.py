@@ -16,7 +16,9 @@ _QUERY = r"(?:\?[A-Za-z0-9\-._~!$()*+,:@=/?&]+)?"
 _HOST = (
     r"(?:[a-z0-9][a-z0-9-]*(?:\.[a-z0-9-]*[a-z][a-z0-9-]*)+|localhost|(?:[1-9][0-9]?[0-9]?)(?:\.(?:0|[1-9][0-9]?)){3})"
 )
-_WHOLE = re.compile(rf"https?://{_HOST}(?::[1-9][0-9]{{1,3}})?(?=/)(?:/{_SEGMENT})*/?{_QUERY}").fullmatch
+_WHOLE = re.compile(
+    rf"https?://{_HOST}(?::(?:[1-9][0-9]{{1,3}}|[1-5][0-9]{{4}}|6[0-4][0-9]{{3}}))?(?=/)(?:/{_SEGMENT})*/?{_QUERY}"
+).fullmatch
 _ROOTED = re.compile(rf"(?:/{_SEGMENT})+/?{_QUERY}").fullmatch
 _BESIDE = re.compile(rf"[A-Za-z0-9_~][A-Za-z0-9\-._~!$&'()*+,@=]*(?:/{_SEGMENT})*/?{_QUERY}").fullmatch
 _ASKING = re.compile(_QUERY).fullmatch

@@ -1,0 +1,192 @@
+"""`gossamer crawl FILE.yaml`: site files, crawled by a fleet of the native engine on this machine."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from gossamer import status
+from gossamer.cli import exits, output
+from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores, logs
+from gossamer.cli.site import user as user
+from gossamer.cli.watch import Watched, watch
+from gossamer.fleet import Account, Fleet, look_at
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.registry import Registry
+from gossamer.registry.folder import SUFFIXES
+from gossamer.registry.folder import read as read_files
+from gossamer.settings import Settings
+from gossamer.sites.format import Site
+from gossamer.sites.load import load
+
+SHOWN = 20
+"""So many sites are shown one by one; of more only those with something to say."""
+
+
+class Asked(NamedTuple):
+    """What was asked for on the command line."""
+
+    paths: list[Path]
+    workers: int
+    resume: bool
+    repeat: bool
+    layer: str
+    log: str
+    json: bool
+
+
+def are_sites(names: Sequence[str]) -> bool:
+    """Whether these name site files (or folders of them) and not a spider."""
+    found = [_is_site(name) for name in names]
+    if any(found) and not all(found):
+        odd = names[found.index(False)]
+        raise typer.BadParameter(f"{odd} is no site file; files end in .yaml, and a spider is crawled alone")
+    if not any(found) and len(names) > 1:
+        raise typer.BadParameter(f"{names[1]} is one too many: a spider is crawled alone")
+    return all(found)
+
+
+def _is_site(name: str) -> bool:
+    path = Path(name)
+    return path.suffix in SUFFIXES or (path.is_dir() and any(one.suffix in SUFFIXES for one in path.iterdir()))
+
+
+def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None:
+    """Push what has changed, begin rounds where none is open, and crawl until all of them are drained."""
+    sites = [site for site in load(asked.paths) if site.active]
+    if not sites:
+        raise typer.BadParameter("none of these sites is active")
+    _check_layer(sites, asked.layer)
+    names = [site.site for site in sites]
+    number = asked.workers or min(MOST_WORKERS, cores())
+    with ValkeyFrontier.open(status.hasty(settings)) as frontier:
+        Registry(frontier).push_all(read_files(asked.paths), who=user(None))
+        groups = _begin(frontier, names, asked.resume)
+        if not groups:
+            output.write_notice("nothing is left of these sites; without --resume a new round begins")
+            return
+        then = {name: look_at(frontier, [name]) for name in groups}
+        files = logs(asked.log, settings, _title(groups), number)
+        commands = [_command(groups, asked, given) for _ in range(number)]
+        where = f"; logs in {files[0].parent}" if files[0] is not None and not asked.log else ""
+        output.write_notice(f"starting {number} workers for {_title(groups)}{where}")
+        with Fleet(commands, files, output.write_notice) as fleet:
+            before = look_at(frontier, groups)
+            seconds = watch(fleet, Watched(frontier, _title(groups), before, groups), draw=asked.log != ONE_FILE)
+        report = _Report(fleet, frontier, groups, then, seconds)
+    report.write(asked.json)
+    raise typer.Exit(report.code(asked, given))
+
+
+def _begin(frontier: ValkeyFrontier, names: list[str], resume: bool) -> list[str]:
+    """The sites that there is something to do for; where the last round is over a new one begins."""
+    rounds = {row.group: row.round for row in frontier.counts().groups}
+    todo = []
+    for name in names:
+        if name in rounds and frontier.drained(name).drained:
+            if resume:
+                continue
+            number = frontier.new_round(name, rounds[name] + 1, trigger="crawl", who=user(None))
+            if len(names) <= SHOWN:
+                output.write_notice(f"round {number} of {name} begins")
+        todo.append(name)
+    return todo
+
+
+def _check_layer(sites: list[Site], layer: str) -> None:
+    for site in sites:
+        if layer and layer not in site.layers:
+            raise typer.BadParameter(f"the site {site.site} has no layer {layer}; it has {', '.join(site.layers)}")
+
+
+def _command(names: list[str], asked: Asked, given: dict[str, str]) -> list[str]:
+    words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages"]
+    words += ["--repeat"] if asked.repeat else ["--drained"]
+    if asked.layer:
+        words += ["--layer", asked.layer]
+    for name, value in given.items():
+        words += ["-s", f"{name}={value}"]
+    return words
+
+
+def _title(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} sites"
+
+
+class _Report:
+    """What came of it, site by site."""
+
+    def __init__(
+        self, fleet: Fleet, frontier: ValkeyFrontier, names: list[str], then: dict[str, Account], seconds: float
+    ) -> None:
+        self.fleet, self.names, self.seconds = fleet, names, seconds
+        self.now = {name: look_at(frontier, [name]) for name in names}
+        self.did = {name: self.now[name].since(then[name]) for name in names}
+        self.drained = {name: self.now[name].exists and frontier.drained(name).drained for name in names}
+
+    def write(self, json: bool) -> None:
+        pages = sum(one.pages for one in self.did.values())
+        rate = pages / max(self.seconds, 0.001)
+        if json:
+            output.write_json(
+                {
+                    "seconds": round(self.seconds, 2),
+                    "pages_per_second": round(rate, 1),
+                    "pages": pages,
+                    "sites": [
+                        {
+                            "site": name,
+                            "round": did.round,
+                            "drained": self.drained[name],
+                            "pages": did.pages,
+                            "failed": did.failed,
+                            "replaced": did.replaced,
+                            "items": did.items,
+                            "dead": did.dead,
+                            "left": did.open,
+                        }
+                        for name, did in self.did.items()
+                    ],
+                }
+            )
+            return
+        shown = [name for name in self.names if len(self.names) <= SHOWN or self.did[name].dead or self.did[name].open]
+        output.write_table(
+            ("site", "round", "pages", "failed", "redirects", "items", "dead letters", "left"),
+            [
+                (
+                    name,
+                    f"{did.round}",
+                    *(f"{n:,}" for n in (did.pages, did.failed, did.replaced, did.items, did.dead, did.open)),
+                )
+                for name in shown[:SHOWN]
+                for did in [self.did[name]]
+            ],
+        )
+        if len(shown) > SHOWN:
+            output.write_line(f"and {len(shown) - SHOWN} more")
+        output.write_line(f"{_title(self.names)}: {pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s")
+
+    def code(self, asked: Asked, given: dict[str, str]) -> int:
+        words = ["gossamer", "crawl", *map(str, asked.paths), "--resume"]
+        for name, value in given.items():
+            words += ["-s", f"{name}={value}"]
+        again = shlex.join(words)
+        if self.fleet.stopping:
+            output.write_notice(f"stopped; go on with: {again}")
+            return exits.OK if asked.repeat else exits.INTERRUPTED
+        if self.fleet.failed:
+            where = ", ".join(dict.fromkeys(str(worker.log) for worker in self.fleet.failed if worker.log is not None))
+            output.write_notice(
+                f"{len(self.fleet.failed)} of {len(self.fleet.workers)} workers failed"
+                + (f"; see {where}" if where else "")
+            )
+        left = [name for name, drained in self.drained.items() if not drained]
+        if left:
+            output.write_notice(f"{_title(left)} not drained; go on with: {again}")
+        return exits.FAILED if left or self.fleet.failed else exits.OK

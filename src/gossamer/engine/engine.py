@@ -1,0 +1,132 @@
+"""The native engine: as many pages at a time as it may, each a task of its own, between the courier and the sites.
+
+It knows when to take a lease and when a page is through. What is done with one is a visit's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from gossamer.courier import OVERDUE, Courier, Link, Plan, Tally
+from gossamer.courier.held import Identity, identity
+from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
+
+logger = logging.getLogger(__name__)
+
+
+class Visiting(Protocol):
+    """What becomes of one lease. `landed` is called once, when the answer is there or will not come."""
+
+    async def visit(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement: ...
+
+
+class Engine:
+    """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored."""
+
+    def __init__(self, link: Link, visits: Visiting, plan: Plan, tally: Tally, concurrency: int) -> None:
+        self.courier = Courier(link, self, plan, tally)
+        self._visits, self._concurrency = visits, concurrency
+        self._downloads = 0
+        self._tasks: dict[Identity, asyncio.Task[None]] = {}
+        self._stopping = False
+        self.failure: BaseException | None = None
+        self.ended = asyncio.Event()
+        """Set when the frontier refuses this worker, or an operator asks it to end."""
+        self.looked = asyncio.Event()
+        """Set whenever the frontier has answered that nothing is open: time to ask whether the sites are drained."""
+
+    def begin(self) -> None:
+        self.courier.begin()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks or self.courier.inbox or self.courier.waiting)
+
+    async def stop(self) -> None:
+        """Take nothing more, end what was begun, say everything and give back the rest."""
+        self._stopping = True
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+        done = asyncio.Event()
+        self.courier.finish(done.set)
+        await done.wait()
+
+    async def abandon(self) -> None:
+        """The hard way: what is under way is dropped; its leases run out and others do it again."""
+        self._stopping = True
+        for task in self._tasks.values():
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    # What the courier asks and says.
+
+    def room(self) -> int:
+        if self._stopping or len(self._tasks) >= 2 * self._concurrency:
+            return 0
+        return self._concurrency - self._downloads
+
+    def arrived(self) -> None:
+        hints = self.courier.hints
+        if hints is not None:
+            if hints.open == 0:
+                self.looked.set()
+            if hints.paused == "draining" and not self.busy:
+                self.ended.set()
+        self._fill()
+
+    def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
+        if outcome is SettleOutcome.LOST:
+            logger.warning("The lease of a page was lost before it was settled; another worker does it.")
+
+    def added(self, ticket: Any, outcome: AddOutcome, reason: str) -> None:
+        if outcome in (AddOutcome.INVALID, AddOutcome.UNKNOWN_LANE, AddOutcome.CLOSED):
+            logger.error("A request was refused by the frontier: %s", reason or outcome.name.lower())
+
+    def lost(self, lease: Lease, reason: str) -> None:
+        logger.warning("The lease of request %d of %s is gone (%s).", lease.id, lease.lane, reason)
+        if reason == OVERDUE and (task := self._tasks.get(identity(lease))) is not None:
+            task.cancel()
+
+    def failed(self, error: BaseException) -> None:
+        self.failure = error
+        self.ended.set()
+
+    # Pages.
+
+    def _fill(self) -> None:
+        while self._downloads < self._concurrency and not self._stopping and len(self._tasks) < 2 * self._concurrency:
+            lease = self.courier.take()
+            if lease is None:
+                return
+            self._downloads += 1
+            self._tasks[identity(lease)] = asyncio.get_running_loop().create_task(self._work(lease))
+
+    async def _work(self, lease: Lease) -> None:
+        landed = False
+
+        def land(feedback: Feedback | None) -> None:
+            nonlocal landed
+            if not landed:
+                landed = True
+                self._downloads -= 1
+                self.courier.fetched(Fetched(lease, feedback))
+                self._fill()
+
+        try:
+            settlement = await self._visits.visit(lease, land)
+        except asyncio.CancelledError:
+            return
+        except Exception:
+            logger.exception("A visit broke; its page is tried again.")
+            settlement = Settlement(lease, Ending.RETRY, delay=60.0)
+        finally:
+            if not landed:
+                landed = True
+                self._downloads -= 1
+            self._tasks.pop(identity(lease), None)
+        self.courier.settle(settlement, None)
+        self._fill()

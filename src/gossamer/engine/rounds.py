@@ -1,0 +1,216 @@
+"""The rounds of the sites that a worker serves: seeds when one begins, what comes after it, and when the next one is due.
+
+Any number of workers do this side by side; leases of the frontier say who does what, and another takes over who dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gossamer.courier import Adder
+from gossamer.engine import hooks
+from gossamer.engine.book import Book, ServedSite
+from gossamer.engine.errand import pack
+from gossamer.engine.shelf import Shelf
+from gossamer.errors import FrontierUnavailable, GossamerError
+from gossamer.model import EndState, GroupCounts, SeenScope, StartState, Token
+from gossamer.sites.schedule import is_late, next_due
+
+logger = logging.getLogger(__name__)
+
+LOOK = 2.0
+"""Seconds between two looks at all sites, unless something happens."""
+BACKLOG = 2000
+"""So many seeds wait at most to be added."""
+AGAIN = 1.0
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+class Rounds:
+    """`below(count)` waits until the adder has no more than so many. `only` is the one layer that is crawled, "" for all."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        book: Book,
+        shelf: Shelf,
+        adder: Adder,
+        below: Callable[[int], Awaitable[None]],
+        *,
+        lease_seconds: float,
+        repeat: bool,
+        payload_max: int,
+        only: str = "",
+    ) -> None:
+        self._ask, self._book, self._shelf, self._adder, self._below = ask, book, shelf, adder, below
+        self._renewal, self._repeat, self._payload_max, self._only = lease_seconds / 3, repeat, payload_max, only
+        # Leases of starts and ends go by incarnation; one of its own keeps them apart from those of pages.
+        self._token = Token.fresh()
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._over: dict[str, int] = {}
+        self._due: dict[str, float] = {}
+        self.called = asyncio.Event()
+        """Set to make it look at once."""
+
+    @property
+    def over(self) -> bool:
+        """Whether every site's present round is over, with what comes after it."""
+        return bool(self._book.sites) and all(name in self._over for name in self._book.sites)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        try:
+            while True:
+                self.called.clear()
+                await self._look()
+                try:
+                    await asyncio.wait_for(self.called.wait(), LOOK)
+                except TimeoutError:
+                    continue
+        finally:
+            for task in self._under_way.values():
+                task.cancel()
+            if self._under_way:
+                await asyncio.wait(self._under_way.values())
+
+    async def _look(self) -> None:
+        try:
+            rows = {row.group: row for row in (await self._ask("counts")).groups}
+            for site in list(self._book):
+                row = rows.get(site.name)
+                if row is not None and site.name not in self._under_way:
+                    await self._look_at(site, row)
+        except FrontierUnavailable:
+            return  # the courier says so, and waits
+
+    async def _look_at(self, site: ServedSite, row: GroupCounts) -> None:
+        self._shelf.rounds[site.name] = row.round
+        if self._over.get(site.name) != row.round:
+            self._over.pop(site.name, None)
+            self._due.pop(site.name, None)
+        if row.start in ("owed", "leased"):
+            state, number = await self._ask("start", site.name, self._token)
+            if state is StartState.GRANTED:
+                self._begin(site, self._start(site, number))
+        elif row.open == 0 and site.name not in self._over:
+            state, number = await self._ask("end_round", site.name, self._token)
+            if state is EndState.GRANTED:
+                self._begin(site, self._end(site, number))
+            elif state is EndState.DONE:
+                self._over[site.name] = number
+        elif site.name in self._over and self._repeat:
+            await self._next(site, row.round)
+
+    def _begin(self, site: ServedSite, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._under_way[site.name] = task
+
+        def over(_: asyncio.Task[None]) -> None:
+            self._under_way.pop(site.name, None)
+            self.called.set()
+
+        task.add_done_callback(over)
+
+    # The beginning.
+
+    async def _start(self, site: ServedSite, number: int) -> None:
+        renewing = asyncio.ensure_future(self._keep("renew_start", site.name, asyncio.current_task()))
+        try:
+            await self._shelf.archive(site, f"r{number}")
+            logger.info("Round %d of %s begins: %s seeds.", number, site.name, f"{site.compiled.seed_count():,}")
+            await self._seed(site, number)
+            if not await self._patiently("started", site.name, self._token):
+                logger.warning("The start of %s was given away to another worker.", site.name)
+        except asyncio.CancelledError:
+            await self._give_back("release_start", site.name)
+            raise
+        except Exception as error:
+            # What was added counts; that the rest is missing must not be missed.
+            detail = "".join(traceback.format_exception(error))
+            logger.error("The start of %s failed: %s", site.name, error)
+            key = f"start {site.name} {number}"
+            await self._patiently("bury", site.name, b"", reason="start_failed", key=key, detail=detail)
+            await self._patiently("started", site.name, self._token)
+        finally:
+            renewing.cancel()
+
+    async def _seed(self, site: ServedSite, number: int) -> None:
+        lanes = site.lanes()
+        for place, link in enumerate(site.compiled.seeds()):
+            if self._only and link.layer != self._only:
+                continue
+            if lanes[link.layer].seen.scope is not SeenScope.ROUND:
+                # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key.
+                link = link._replace(dont_filter=True)
+            request = pack(link, f"{site.name}.{link.layer}", limit=self._payload_max)
+            self._adder.put(request, f"s{site.name}:{number}:{place}", None)
+            if place % 100 == 99:
+                await self._below(BACKLOG)
+        await self._below(0)
+
+    # The end.
+
+    async def _end(self, site: ServedSite, number: int) -> None:
+        renewing = asyncio.ensure_future(self._keep("renew_end", site.name, asyncio.current_task()))
+        note: dict[str, Any] = {}
+        try:
+            info = next(iter(await self._patiently("rounds", site.name, 1)), None)
+            if info is not None and info.began is not None and info.ended is not None:
+                note["late"] = is_late(site.compiled.site.schedule, info.began, info.ended)
+            if site.after_round is not None:
+                try:
+                    await hooks.call(site.after_round, site.name, number)
+                except Exception as error:
+                    note["note"] = f"after_round failed: {type(error).__name__}: {error}"[:500]
+                    logger.exception("The hook after_round of %s failed.", site.name)
+            if await self._patiently("ended", site.name, self._token, note):
+                self._over[site.name] = number
+                logger.info("Round %d of %s is over.", number, site.name)
+        except asyncio.CancelledError:
+            await self._give_back("release_end", site.name)
+            raise
+        finally:
+            renewing.cancel()
+
+    async def _next(self, site: ServedSite, number: int) -> None:
+        schedule = site.compiled.site.schedule
+        if schedule is None:
+            return
+        due = self._due.get(site.name)
+        if due is None:
+            info = next(iter(await self._ask("rounds", site.name, 1)), None)
+            began = info.began if info is not None and info.began is not None else time.time()
+            due = self._due[site.name] = next_due(schedule, began, site.name, number)
+        if time.time() >= due:
+            await self._ask("new_round", site.name, number + 1, trigger="schedule")
+            self.called.set()
+
+    # Leases.
+
+    async def _keep(self, verb: str, group: str, task: asyncio.Task[Any] | None) -> None:
+        while True:
+            await asyncio.sleep(self._renewal)
+            try:
+                if not await self._ask(verb, group, self._token) and task is not None:
+                    task.cancel()
+            except FrontierUnavailable:
+                continue
+
+    async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        while True:
+            try:
+                return await self._ask(verb, *args, **kwargs)
+            except FrontierUnavailable:
+                await asyncio.sleep(AGAIN)
+
+    async def _give_back(self, verb: str, group: str) -> None:
+        try:
+            await self._ask(verb, group, self._token)
+        except GossamerError:
+            logger.warning("A lease of %s could not be given back; it runs out instead.", group)

@@ -1,0 +1,122 @@
+"""Where the records of a worker's sites go: a writer for each database, and for each site its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gossamer.engine.book import ServedLayer, ServedSite
+from gossamer.engine.errand import Errand
+from gossamer.settings import Settings
+from gossamer.sites.values import Document, Record
+from gossamer.store import Column, Row, Store, Table, Writer
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 120.0
+"""Seconds that a page waits for its records to be stored. Then it is given back, to be fetched again when the database is
+there: a worker that waits for all its pages could not even say that it waits."""
+
+
+class Shelf:
+    """Stores are opened when the first site that needs one is served, and closed with the worker."""
+
+    def __init__(self, settings: Settings, patience: float = PATIENCE) -> None:
+        self._settings, self._patience = settings, patience
+        self._writers: dict[str, Writer] = {}
+        self._stores: dict[str, Store] = {}
+        self._of: dict[str, str] = {}
+        self.rounds: dict[str, int] = {}
+        """The round of each site, for records that say it."""
+
+    def address(self, site: ServedSite) -> str:
+        """The site's own database, that of the settings, or a file beside the embedded server's data."""
+        return site.compiled.database or self._settings["GOSSAMER_STORE_URL"] or self._usual()
+
+    def _usual(self) -> str:
+        place = Path(self._settings["GOSSAMER_DATA_DIR"]).expanduser().absolute()
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return f"sqlite:///{place / 'items.db'}"
+
+    async def prepare(self, site: ServedSite) -> None:
+        """Open the site's database and make or check its tables; StoreError says what is wrong."""
+        tables = tables_of(site)
+        if not tables:
+            return
+        url = self.address(site)
+        store = self._stores.get(url)
+        if store is None:
+            store = self._stores[url] = await asyncio.to_thread(Store.open, url)
+        await asyncio.to_thread(store.prepare, tables)
+        if url not in self._writers:
+            self._writers[url] = Writer(store)
+        self._of[site.name] = url
+
+    async def archive(self, site: ServedSite, suffix: str) -> None:
+        """Put the tables aside that begin anew with each round."""
+        tables = [table for table in tables_of(site) if table.archive]
+        if tables:
+            store = self._stores[self._of[site.name]]
+            await asyncio.to_thread(store.archive, tables, suffix)
+
+    async def put(self, layer: ServedLayer, errand: Errand, document: Document, records: list[Record]) -> bool:
+        """Return when they are committed; False if the database was away for too long. StoreRefused for what it will not
+        take."""
+        rows = [
+            row
+            for record in records
+            for row in rows_of(layer, record, document, errand, self.rounds.get(layer.site.name, 0))
+        ]
+        writing = asyncio.ensure_future(self._writers[self._of[layer.site.name]].write(rows))
+        done, _ = await asyncio.wait([writing], timeout=self._patience)
+        if not done:
+            # Should it be written after all, the next visit writes the same again.
+            writing.add_done_callback(lambda task: task.cancelled() or task.exception())
+            return False
+        await writing
+        return True
+
+    def away(self) -> dict[str, str]:
+        """The sites whose database cannot be reached, with the reason."""
+        return {name: self._writers[url].away for name, url in self._of.items() if self._writers[url].away}
+
+    async def close(self) -> None:
+        for writer in self._writers.values():
+            await writer.close()
+        for store in self._stores.values():
+            await asyncio.to_thread(store.close)
+
+
+def tables_of(site: ServedSite) -> list[Table]:
+    return [
+        Table(
+            one.name,
+            tuple(Column(column.name, column.type, column.counts) for column in one.columns),
+            one.key,
+            one.parent,
+            one.history,
+            one.archive,
+            one.existing,
+        )
+        for one in site.compiled.tables()
+    ]
+
+
+def rows_of(layer: ServedLayer, record: Record, document: Document, errand: Errand, number: int) -> list[Row]:
+    extra: dict[str, Any] = {
+        "url": document.url,
+        "fetched_at": datetime.now(UTC),
+        "round": number,
+        "site": layer.site.name,
+        "layer": layer.name,
+        "status": document.status,
+        "parent": errand.trail[-1] if errand.trail else None,
+    }
+    return [_row(one) for one in layer.site.compiled.rows(record, extra)]
+
+
+def _row(one: Any) -> Row:
+    return Row(one.table, one.values, {name: [_row(child) for child in rows] for name, rows in one.children.items()})

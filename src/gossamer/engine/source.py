@@ -1,0 +1,73 @@
+"""The site files of a crawl, as workers see them: read again when one has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from gossamer.errors import SiteError
+from gossamer.sites.compiled import CompiledSite, compile_site
+from gossamer.sites.load import load_text
+
+logger = logging.getLogger(__name__)
+
+KIND = "site"
+"""What site files are called among the crawl's documents."""
+
+
+class Found(NamedTuple):
+    """The names of all sites to be served, those that are new or another than at the last look, and what is wrong with files
+    that could not be used."""
+
+    names: frozenset[str]
+    changed: list[CompiledSite]
+    problems: list[SiteError]
+
+
+class Source:
+    """`names` are the sites wanted, none: all of them."""
+
+    def __init__(self, ask: Callable[..., Awaitable[Any]], names: Sequence[str]) -> None:
+        self._ask, self._wanted = ask, frozenset(names)
+        self._version = -1
+        self._files: dict[str, int] = {}
+        self._sites: dict[str, list[str]] = {}
+
+    async def changed(self) -> Found | None:
+        """None if nothing has changed. A file that cannot be read is left as it was before, and said so."""
+        version = await self._ask("documents_version")
+        if version == self._version:
+            return None
+        infos = await self._ask("documents", KIND)
+        changed: list[CompiledSite] = []
+        problems: list[SiteError] = []
+        files = {}
+        for info in infos:
+            if info.deleted:
+                continue
+            files[info.name] = info.version
+            if self._files.get(info.name) != info.version:
+                try:
+                    changed += await self._read(info.name)
+                except SiteError as error:
+                    logger.error(
+                        "The site file %s cannot be used; its sites are served as before: %s", info.name, error
+                    )
+                    problems.append(error)
+        self._files = files
+        self._sites = {file: sites for file, sites in self._sites.items() if file in files}
+        self._version = version
+        return Found(frozenset(name for sites in self._sites.values() for name in sites), changed, problems)
+
+    async def _read(self, file: str) -> list[CompiledSite]:
+        document = await self._ask("document", KIND, file)
+        sites = await asyncio.to_thread(load_text, document.text, file)
+        found = [
+            compile_site(site)
+            for site in sites
+            if site.active and site.engine == "native" and (not self._wanted or site.site in self._wanted)
+        ]
+        self._sites[file] = [one.name for one in found]
+        return found

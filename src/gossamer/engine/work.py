@@ -1,0 +1,353 @@
+"""One worker of the native engine in this process: the sites of a crawl, from the moment it joins until they are drained or it is
+asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gossamer import __version__
+from gossamer.courier import Adder, AsyncLink, Intake, Plan
+from gossamer.engine.archive import Archive
+from gossamer.engine.book import Book, ServedSite
+from gossamer.engine.engine import Engine
+from gossamer.engine.fetch import Fetcher
+from gossamer.engine.robots import Robots
+from gossamer.engine.rounds import Rounds
+from gossamer.engine.shelf import Shelf
+from gossamer.engine.source import Source
+from gossamer.engine.tallies import Tallies
+from gossamer.engine.tasks import request_of
+from gossamer.engine.visit import Visits
+from gossamer.errors import GossamerError, SiteError
+from gossamer.model import Selection, Token, host_of
+from gossamer.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+LOOK = 0.5
+TELL = 5.0
+PERMIT_AGAIN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker is to do. `sites` are the names it serves, none: all of the crawl. `stage` narrows them to the layers of one
+    pool: "" those that name none, None all. `layer` is the only one that is crawled, "" for all. `forever`: go on when nothing is
+    left. `repeat`: begin rounds when they are due."""
+
+    sites: tuple[str, ...] = ()
+    stage: str | None = ""
+    layer: str = ""
+    forever: bool = False
+    repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why a worker ended, and the signal that asked for it, 0 if none did."""
+
+    reason: str
+    signal: int = 0
+
+
+def run(settings: Settings, job: Job) -> Ended:
+    """Work until there is nothing left to do, or until told to stop. A GossamerError says why it could not."""
+    with suppress(ImportError):
+        import uvloop
+
+        return uvloop.run(_main(settings, job))
+    return asyncio.run(_main(settings, job))
+
+
+async def _main(settings: Settings, job: Job) -> Ended:
+    return await Worker(settings, job).run()
+
+
+class Worker:
+    """Puts the parts together. Everything happens on one event loop."""
+
+    def __init__(self, settings: Settings, job: Job) -> None:
+        self._settings, self._job = settings, job
+        self._link = AsyncLink(settings)
+        self._book = Book()
+        self._tallies = Tallies()
+        self._shelf = Shelf(settings)
+        self._intakes: dict[tuple[str, str], Intake] = {}
+        self._signal = 0
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> Ended:
+        await self._open()
+        watching = self._obey()
+        try:
+            return await self._run()
+        finally:
+            for number in watching:
+                asyncio.get_running_loop().remove_signal_handler(number)
+            self._link.close()
+            await self._link.closed()
+
+    def stop(self) -> None:
+        """End in good order: pages under way are ended, the rest is left to others. Said twice: at once."""
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+
+    async def _open(self) -> None:
+        opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._link.open(lambda answer, error: opened.set_exception(error) if error else opened.set_result(answer))
+        await opened
+
+    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
+        """A verb of the frontier."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Any, error: BaseException | None) -> None:
+            if not answered.done():
+                answered.set_exception(error) if error is not None else answered.set_result(answer)
+
+        self._link.call(verb, done, *args, **kwargs)
+        return await answered
+
+    async def _run(self) -> Ended:
+        settings, job = self._settings, self._job
+        self._source = Source(self.ask, job.sites)
+        concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
+        payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
+        self._fetcher = Fetcher(concurrency=concurrency + 8)
+        archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
+        robots = Robots(self._fetcher.fetch, self._permit, self._crawl_delay)
+        visits = Visits(
+            self._book,
+            self._fetcher,
+            robots,
+            self._tallies,
+            self._shelf,
+            archive,
+            payload_max,
+            self._is_known,
+            job.layer,
+        )
+        plan = Plan(
+            "",
+            Selection(),
+            most=2 * concurrency,
+            ahead=max(4, concurrency // 2),
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
+            renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
+            close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
+            info=self._info(),
+        )
+        self._engine = Engine(self._link, visits, plan, self._tallies, concurrency)
+        self._adder = Adder(self._link, self._engine.added, self._engine.failed)
+        self._rounds = Rounds(
+            self.ask, self._book, self._shelf, self._adder, self._below,
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
+        )  # fmt: skip
+        try:
+            await self._serve()
+            if not self._book and not job.forever:
+                raise SiteError(_nothing(job.sites))
+            self._engine.begin()
+            rounds = asyncio.ensure_future(self._rounds.run())
+            try:
+                reason = await self._watch()
+            finally:
+                rounds.cancel()
+                await asyncio.wait([rounds])
+            await self._leave()
+        finally:
+            await self._shelf.close()
+            archive.close()
+            await self._fetcher.close()
+        if self._engine.failure is not None:
+            raise self._engine.failure
+        return Ended(reason, self._signal)
+
+    # What is served.
+
+    async def _serve(self) -> None:
+        """Look at the crawl's site files, and serve what is new or another than before."""
+        found = await self._source.changed()
+        if found is None:
+            return
+        for name in [name for name in self._book.sites if name not in found.names]:
+            logger.info("The site %s is served no more.", name)
+            self._book.drop(name)
+            self._fetcher.forget(name)
+        for compiled in found.changed:
+            try:
+                site = ServedSite(compiled)
+                await self._shelf.prepare(site)
+                await self._define(site)
+            except GossamerError as error:
+                if self._job.sites or not self._book:
+                    raise
+                # One site of many: the others go on, and this one as it was before.
+                logger.error("The site %s is not served: %s", compiled.name, error)
+                continue
+            self._book.put(site)
+            self._take_tasks(site)
+        if found.problems and not self._book:
+            raise found.problems[0]
+        self._select()
+
+    async def _define(self, site: ServedSite) -> None:
+        compiled = site.compiled
+        await self.ask("define", site.name, site.lanes(), compiled.group())
+        for name, policy in compiled.hosts().items():
+            await self.ask("set_host", name, policy)
+        self._fetcher.proxies.forget(site.name)
+        for name, group in compiled.site.proxies.items():
+            self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+
+    def _select(self) -> None:
+        away = self._shelf.away()
+        groups = tuple(name for name in self._book.sites if name not in away)
+        lanes: tuple[str, ...] = ()
+        if self._job.layer:
+            lanes, groups = tuple(f"{name}.{self._job.layer}" for name in groups), ()
+        selection = Selection(groups=groups, lanes=lanes, stage=self._job.stage)
+        if not groups and not lanes:
+            # Nothing at all: a stage of a name that nobody may have.
+            selection = Selection(stage="-nothing-")
+        self._engine.courier.plan = replace(self._engine.courier.plan, selection=selection)
+
+    def _take_tasks(self, site: ServedSite) -> None:
+        limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
+        for key in site.compiled.group().tasks:
+            if (site.name, key) in self._intakes:
+                continue
+
+            def requests(data: bytes, name: str = site.name) -> Sequence[Any]:
+                return [request_of(self._book.sites[name], data, limit)]
+
+            intake = Intake(
+                self._link,
+                key,
+                site.name,
+                requests,
+                batch=self._settings["GOSSAMER_TASKS_BATCH"],
+                lease_seconds=self._settings["GOSSAMER_LEASE_SECONDS"],
+                taken=partial(self._tallies.of(site.name).add, "gossamer/tasks"),
+                bad=partial(self._count_bad, site.name),
+                failed=self._engine.failed,
+            )
+            self._intakes[site.name, key] = intake
+            intake.begin()
+
+    def _count_bad(self, site: str, _: str) -> None:
+        self._tallies.of(site).add("gossamer/tasks_bad")
+
+    def _is_known(self, lane: str, fingerprint: int) -> bool:
+        return self._engine.courier.known.has(lane, fingerprint)
+
+    # While it runs.
+
+    async def _watch(self) -> str:
+        """Until there is a reason to end."""
+        told = asyncio.get_running_loop().time()
+        version = ""
+        while True:
+            for event in (self._stop, self._engine.ended):
+                if event.is_set():
+                    return (
+                        "shutdown" if event is self._stop else "draining" if self._engine.failure is None else "failed"
+                    )
+            if self._rounds.over and not self._job.forever and not self._job.repeat and not self._engine.busy:
+                return "drained"
+            hints = self._engine.courier.hints
+            if hints is not None and hints.config_version != version:
+                version = hints.config_version
+                await self._served_again()
+            if self._engine.looked.is_set():
+                self._engine.looked.clear()
+                self._rounds.called.set()
+            self._select()
+            now = asyncio.get_running_loop().time()
+            if now - told >= TELL:
+                told = now
+                self._engine.courier.tell(self._info())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), LOOK)
+
+    async def _served_again(self) -> None:
+        try:
+            await self._serve()
+        except GossamerError as error:
+            logger.error("The site files of the crawl could not be read again: %s", error)
+        self._rounds.called.set()
+
+    async def _leave(self) -> None:
+        for intake in self._intakes.values():
+            stopped = asyncio.Event()
+            intake.stop(stopped.set)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), self._settings["GOSSAMER_CLOSE_SECONDS"])
+        stopping = asyncio.ensure_future(self._engine.stop())
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        self._engine.courier.tell({**self._info(), "closed": "1"})
+        await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not stopping.done():
+            stopping.cancel()
+            await self._engine.abandon()
+
+    def _obey(self) -> list[int]:
+        """Ctrl-C and SIGTERM end it in good order, the second one at once."""
+
+        def obey(number: int) -> None:
+            self._signal = self._signal or number
+            self.stop()
+
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        for number in numbers:
+            asyncio.get_running_loop().add_signal_handler(number, obey, number)
+        return [int(number) for number in numbers]
+
+    def _info(self) -> dict[str, str]:
+        return {
+            "group": next(iter(self._book.sites)) if len(self._book) == 1 else "",
+            "engine": "native",
+            "sites": str(len(self._book)),
+            "host": socket.gethostname(),
+            "pid": str(os.getpid()),
+            "version": __version__,
+        }
+
+    async def _below(self, count: int) -> None:
+        if len(self._adder) > count:
+            reached = asyncio.Event()
+            self._adder.below(count, reached.set)
+            await reached.wait()
+
+    async def _permit(self, url: str) -> None:
+        """A slot of a host for its robots.txt."""
+        token = Token.fresh()
+        while True:
+            lease, wait = await self.ask("permit", token, host_of(url))
+            if lease is not None:
+                # It ends when it runs out; a host's robots.txt is asked for once a day.
+                return
+            token = token.next()
+            await asyncio.sleep(min(wait if wait is not None else PERMIT_AGAIN, 5.0))
+
+    def _crawl_delay(self, host: str, seconds: float) -> None:
+        logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
+        self._link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
+
+
+def _nothing(sites: Sequence[str]) -> str:
+    if sites:
+        return f"This crawl has no site {', '.join(sites)}. Push its file with `gossamer site push`; `gossamer site list` shows what there is."
+    return "This crawl has no sites. Push their files with `gossamer site push FILE`, or crawl one with `gossamer crawl FILE`."

@@ -1,0 +1,130 @@
+"""Sitemaps and feeds: pages that only name other pages. Pure."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+from lxml import etree  # type: ignore[import-untyped]
+
+MOST_BYTES = 64 * 2**20
+"""A sitemap has at most 50 MB when it is unpacked."""
+MOST_URLS = 100_000
+
+
+class Named(NamedTuple):
+    """A URL, and when its page changed last, where that is said."""
+
+    url: str
+    changed: datetime | None
+
+
+class Listing(NamedTuple):
+    """`pages` are what it is about, `further` are sitemaps of which it is an index."""
+
+    pages: list[Named]
+    further: list[Named]
+
+
+def read_sitemap(body: bytes, base: str) -> Listing | None:
+    """What a sitemap names, in XML (also an index of others) or as plain text, packed or not; None if it is none."""
+    body = _unpacked(body)
+    root = _tree(body)
+    if root is None:
+        lines = [line.strip() for line in body.decode("utf-8-sig", "replace").splitlines()]
+        pages = [Named(line, None) for line in lines[:MOST_URLS] if line.startswith(("http://", "https://"))]
+        return Listing(pages, []) if pages else None
+    kind = _name(root)
+    if kind not in ("urlset", "sitemapindex"):
+        return None
+    found = [
+        Named(urljoin(base, loc), _time(_text(entry, "lastmod")))
+        for entry in root
+        if _name(entry) in ("url", "sitemap") and (loc := _text(entry, "loc"))
+    ][:MOST_URLS]
+    return Listing([], found) if kind == "sitemapindex" else Listing(found, [])
+
+
+def read_feed(body: bytes, base: str) -> Listing | None:
+    """The entries of an RSS (also 1.0) or Atom feed; None if it is none."""
+    root = _tree(_unpacked(body))
+    if root is None or _name(root) not in ("rss", "rdf", "feed"):
+        return None
+    found = []
+    for entry in root.iter():
+        if _name(entry) in ("item", "entry") and (link := _link(entry)):
+            when = (
+                _text(entry, "updated") or _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date")
+            )
+            found.append(Named(urljoin(base, link), _time(when)))
+            if len(found) == MOST_URLS:
+                break
+    return Listing(found, [])
+
+
+def _link(entry: Any) -> str:
+    best = ""
+    for child in entry:
+        if _name(child) != "link":
+            continue
+        href = (child.get("href") or child.text or "").strip()
+        relation = child.get("rel", "alternate")
+        if href and (relation == "alternate" or not best):
+            best = href
+            if relation == "alternate":
+                break
+    if not best:
+        # An RSS entry's guid is its address unless it says otherwise.
+        for child in entry:
+            if _name(child) == "guid" and child.get("isPermaLink", "true") == "true":
+                best = (child.text or "").strip()
+    return best
+
+
+def _tree(body: bytes) -> Any:
+    # No entities and no network: a sitemap comes from anybody.
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True, huge_tree=False)
+    try:
+        return etree.fromstring(body.strip(), parser) if body.strip().startswith(b"<") else None
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+
+
+def _unpacked(body: bytes) -> bytes:
+    if body[:2] != b"\x1f\x8b":
+        return body[:MOST_BYTES]
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
+            return packed.read(MOST_BYTES)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def _name(element: Any) -> str:
+    tag = element.tag
+    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
+
+
+def _text(entry: Any, name: str) -> str:
+    for child in entry:
+        if _name(child) == name:
+            return (child.text or "").strip()
+    return ""
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            found = parsedate_to_datetime(text)
+        except (ValueError, TypeError, IndexError):
+            return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
