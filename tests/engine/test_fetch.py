@@ -91,13 +91,16 @@ async def test_one_hop_only(hard: HardServer, fetcher: Fetcher) -> None:
         ("/echo?q=a b", "GET /echo?q=a%20b HTTP/1.1"),
         ("/echo?q=\u00e4&r=%e4", "GET /echo?q=%C3%A4&r=%e4 HTTP/1.1"),
         ("/a/../echo", "GET /echo HTTP/1.1"),
+        ("/echo/.?q=/../", "GET /echo/?q=/../ HTTP/1.1"),
+        ("/a/./b//c/../../../../echo/d/..", "GET /echo/ HTTP/1.1"),
         ("/echo?u=http://h/../x", "GET /echo?u=http://h/../x HTTP/1.1"),
         ("/echo?x=|{}", "GET /echo?x=|{} HTTP/1.1"),
     ],
 )
 async def test_urls_as_they_are_asked_for(hard: HardServer, fetcher: Fetcher, url: str, line: str) -> None:
-    lines = await head(fetcher, Ask(hard.url(url)))
-    assert lines[0].replace("%7C", "|").replace("%7B", "{").replace("%7D", "}") == line
+    await fetcher.fetch(Ask(hard.url(url)))
+    _, target, _, _ = hard.visits()[-1]
+    assert f"GET {target} HTTP/1.1".replace("%7C", "|").replace("%7B", "{").replace("%7D", "}") == line
 
 
 async def test_a_url_without_a_path_and_hosts_of_other_scripts(hard: HardServer, fetcher: Fetcher) -> None:
@@ -126,6 +129,8 @@ async def test_ipv6(hard: HardServer, fetcher: Fetcher) -> None:
         Ask("http://127.0.0.1/a\r\nX: y"),
         Ask("http://127.0.0.1/a\nb"),
         Ask("http://127.0.0.1/\x00"),
+        Ask("http://127.0.0.1/\ud800"),
+        Ask("http://127.0.0.1/", headers={"X": "\ud800"}),
         Ask("http://127.0.0.1\r\nX: y/"),
         Ask("ftp://127.0.0.1/"),
         Ask("http:///nothing"),
@@ -195,6 +200,13 @@ async def test_cookies_are_kept_for_a_site_and_for_no_other(hard: HardServer, fe
     assert "Cookie: x=y" in await head(fetcher, Ask(hard.url("/echo"), cookies={"x": "y"}, site="one", options=without))
     await fetcher.fetch(Ask(hard.url("/set?c=z%3D1"), site="three", options=without))
     assert "three" not in fetcher.jars
+
+
+async def test_cookies_that_are_no_text_do_no_harm(hard: HardServer, fetcher: Fetcher) -> None:
+    got = await fetcher.fetch(Ask(hard.url("/set?c=a%3Dcaf%E9%3B%20Path%3D/"), site="one"))
+    assert got.cookies
+    lines = (await fetcher.fetch(Ask(hard.url("/echo"), site="one"))).body.split(b"\r\n")
+    assert any(line.startswith(b"Cookie: a=caf") for line in lines)
 
 
 async def test_a_connection_that_was_closed_meanwhile_is_replaced_unseen(hard: HardServer) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from w3lib.url import safe_url_string
 from yarl import URL
@@ -15,7 +15,7 @@ from gossamer.engine.ask import BAD_REQUEST, FetchError
 
 _PLAIN = re.compile(r"(https?://[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?)(/(?!\.)[!$%&'()*+,\-.0-9:;=?@A-Z_a-z~/]*)")
 """What nearly every URL looks like: sent exactly as it is."""
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _OURS = frozenset({"content-length", "transfer-encoding"})
 LONGEST = 65536
@@ -51,7 +51,7 @@ def _made(url: str) -> tuple[URL, str]:
     if len(url) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST} characters")
     if _FORBIDDEN.search(url):
-        raise ValueError("it has control characters")
+        raise ValueError("it has control characters, or halves of characters")
     split = urlsplit(url)
     scheme = split.scheme.lower()
     if scheme not in ("http", "https"):
@@ -64,11 +64,25 @@ def _made(url: str) -> tuple[URL, str]:
     rest = safe_url_string(f"http://h{rest if rest.startswith('/') else f'/{rest}'}").removeprefix("http://h")
     path, mark, query = rest.partition("?")
     if "/." in path:
-        path = urljoin("http://h/", path.lstrip("/") or "/").removeprefix("http://h")
+        path = _without_dots(path)
     login = ""
     if split.username is not None:
         login = basic(unquote(split.username), unquote(split.password or ""))
     return URL(f"{scheme}://{host}{path}{mark}{query}", encoded=True), login
+
+
+def _without_dots(path: str) -> str:
+    """As browsers do; empty parts are parts like others."""
+    kept: list[str] = []
+    first, *names = path.split("/")
+    for name in names:
+        if name == "..":
+            del kept[-1:]
+        elif name != ".":
+            kept.append(name)
+    if names and names[-1] in (".", ".."):
+        kept.append("")
+    return f"{first}/{'/'.join(kept)}"
 
 
 def basic(user: str, password: str) -> str:

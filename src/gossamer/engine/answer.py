@@ -62,8 +62,16 @@ def lowered(headers: CIMultiDictProxy[str]) -> dict[str, str]:
     if not "".join(lowered.values()).isascii():
         # aiohttp leaves bytes that are no UTF-8 as half characters, which nobody could store.
         for name, value in lowered.items():
-            lowered[name] = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            lowered[name] = _whole(value)
     return lowered
+
+
+def cookie_lines(headers: CIMultiDictProxy[str]) -> tuple[str, ...]:
+    return tuple(_whole(line) for line in headers.getall("set-cookie"))
+
+
+def _whole(value: str) -> str:
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def received(response: aiohttp.ClientResponse, body: bytes) -> bytes:

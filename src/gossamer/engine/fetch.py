@@ -17,7 +17,7 @@ from yarl import URL
 
 from gossamer.engine import tls
 from gossamer.engine.address import address, check_headers, check_method, is_own, parts
-from gossamer.engine.answer import cut, lowered, read, received, sent
+from gossamer.engine.answer import cookie_lines, cut, lowered, read, received, sent
 from gossamer.engine.ask import (
     CONNECT,
     PROTOCOL,
@@ -221,7 +221,7 @@ class Fetcher:
             body, wire = await read(response, headers, options)
         cookies: tuple[str, ...] = ()
         if "set-cookie" in headers:
-            cookies = tuple(response.headers.getall("set-cookie"))
+            cookies = cookie_lines(response.headers)
             if options.session:
                 self.jar(ask.site).take(ask.url, cookies)
         seconds = perf_counter() - started

@@ -14,6 +14,7 @@ from protego import Protego
 
 from gossamer.engine.ask import DEFAULT, Ask, FetchError, Got, Options
 from gossamer.engine.redirect import follow
+from gossamer.model import host_of
 
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
@@ -119,7 +120,7 @@ class Robots:
             rules = _Rules(now + self._kept, parser)
             seconds = crawl_delay(parser, agent)
             if seconds > 0:
-                self._delayed(urlsplit(origin).netloc, seconds)
+                self._delayed(host_of(origin), seconds)
         else:
             rules = _Rules(now + self._kept, None)
         self._known[origin] = rules

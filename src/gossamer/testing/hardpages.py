@@ -115,7 +115,7 @@ async def to(hit: Hit, writer: Writer) -> bool:
 
 @page("/set", Case("/set?c=a%3D1", 200))
 async def set_cookies(hit: Hit, writer: Writer) -> bool:
-    lines = parse_qs(hit.target.partition("?")[2]).get("c", [])
+    lines = parse_qs(hit.target.partition("?")[2], encoding="latin-1").get("c", [])
     writer.write(answer(200, PAGE, *(f"Set-Cookie: {line}" for line in lines)))
     return True
 
