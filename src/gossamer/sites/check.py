@@ -7,10 +7,11 @@ unfolded here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gossamer.errors import PolicyError
+from gossamer.model import fingerprint
 from gossamer.model.policy import group_name
 from gossamer.sites import compilable, plan
 from gossamer.sites.checkpage import check_layer, check_method
@@ -18,10 +19,11 @@ from gossamer.sites.checkstore import check_store
 from gossamer.sites.compilable import Complaint
 from gossamer.sites.environment import wrong_references
 from gossamer.sites.explain import problem_at
-from gossamer.sites.format import Hooks, Layer, Request, Seed, Site
+from gossamer.sites.format import Layer, Request, Seed, Site
 from gossamer.sites.match import pattern_of
 from gossamer.sites.params import Parameters
 from gossamer.sites.problems import ERROR, WARNING, Path, Problem, did_you_mean
+from gossamer.sites.read import RuleProblems, compile_layer
 from gossamer.sites.seeds import count, pieces, unfold, unknown_names
 from gossamer.sites.yaml import Spot
 
@@ -251,11 +253,38 @@ def _check_ways(checker: Checker) -> None:
     ):
         if request is not None and request.auth is not None and not layout.hosts:
             checker.add((*path, "auth"), "the seeds name no host that may see the password", "write a seed with a URL")
+    _check_rules(checker, layout)
     reached = layout.reached()
     for name, layer in site.layers.items():
         if site.seeds and name not in reached:
             hint = "write a follow with to" if layer.match is None else "no link or seed leads to it"
             checker.warn(("layers", name), f"nothing leads to layer {name}", hint)
+
+
+def _check_rules(checker: Checker, layout: plan.Layout) -> None:
+    """What those who read pages by these rules have to say that was not seen before."""
+    context = _Context(layout)
+    for name, layer in checker.site.layers.items():
+        if layer.handler is None:
+            try:
+                compile_layer(name, layer, context)
+            except RuleProblems as error:
+                for path, message in error.problems:
+                    checker.add(("layers", name, *path), message)
+
+
+class _Context:
+    """As much of a site as the rules of its layers need to be compiled."""
+
+    def __init__(self, layout: plan.Layout) -> None:
+        self.params: Mapping[str, Any] = layout.params.single()
+        self.limits_depth = layout.site.limits.depth
+        self.layer_of = layout.matcher.layer_of
+        self.groups = layout.matcher.groups
+        self.has_layer = layout.site.layers.__contains__
+
+    def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
+        return fingerprint(url, method, body)
 
 
 def normal(pattern: str) -> str:
@@ -267,50 +296,3 @@ def normal(pattern: str) -> str:
 def _takes_all(pattern: str) -> bool:
     compiled = pattern_of(pattern)
     return all((found := compiled.search(probe)) is not None and found[0] == probe for probe in PROBES)
-
-
-def hooks_of(site: Site) -> dict[str, list[str]]:
-    """Every Python function that a site names, with the paths where it is named: what `site check --hooks` imports."""
-    found: dict[str, list[str]] = {}
-
-    def take(hooks: Hooks, where: str) -> None:
-        for name in type(hooks).model_fields:
-            if (entry := getattr(hooks, name)) is not None:
-                found.setdefault(entry, []).append(f"{where}.{name}")
-
-    take(site.hooks, "hooks")
-    for name, layer in site.layers.items():
-        take(layer.hooks, f"layers.{name}.hooks")
-        if layer.handler is not None:
-            found.setdefault(layer.handler, []).append(f"layers.{name}.handler")
-    return found
-
-
-def check_hooks(site: Site, spot: Spot) -> list[Problem]:
-    """Import every function that a site names. This runs their modules."""
-    import importlib
-
-    problems = []
-    for entry, places in hooks_of(site).items():
-        module, _, name = entry.partition(":")
-        try:
-            found: Any = getattr(importlib.import_module(module), name, None)
-        except Exception as error:
-            message, hint = (
-                f"{module} cannot be imported: {type(error).__name__}: {error}",
-                "is it installed, or in the working directory?",
-            )
-        else:
-            if callable(found):
-                continue
-            message = f"{module} has no function {name}"
-            hint = did_you_mean(
-                name,
-                [
-                    word
-                    for word, thing in vars(importlib.import_module(module)).items()
-                    if callable(thing) and word[0] != "_"
-                ],
-            )
-        problems += [problem_at(spot, tuple(place.split(".")), message, hint) for place in places]
-    return problems

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from gossamer.sites.check import Checker
 
 MARKUP = (Format.HTML, Format.XML)
+_LOOKS = (
+    ("css", compilable.css),
+    ("xpath", compilable.xpath),
+    ("regex", compilable.regex),
+    ("jmespath", compilable.query),
+)
 
 
 def check_layer(checker: Checker, name: str, layer: Layer) -> None:
@@ -47,10 +53,9 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
 
 
 def _check_selected(checker: Checker, rule: Selected, path: Path, format: Format) -> None:
-    checker.must(compilable.css, rule.css, (*path, "css"))
-    checker.must(compilable.xpath, rule.xpath, (*path, "xpath"))
-    checker.must(compilable.regex, rule.regex, (*path, "regex"))
-    checker.must(compilable.query, rule.jmespath, (*path, "jmespath"))
+    for key, looks in _LOOKS:
+        if (text := getattr(rule, key)) is not None:
+            checker.must(looks, text, (*path, key))
     if rule.source == "content" and format not in MARKUP:
         for key in ("css", "xpath"):
             if getattr(rule, key) is not None:

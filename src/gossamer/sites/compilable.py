@@ -12,18 +12,12 @@ from functools import lru_cache
 
 import jmespath  # type: ignore[import-untyped]
 from cronsim import CronSim, CronSimError
-from cssselect import SelectorError
 from jmespath.exceptions import ArityError, JMESPathError, ParseError, UnknownFunctionError  # type: ignore[import-untyped]
-from lxml import etree  # type: ignore[import-untyped]
-from parsel import Selector
-from parsel.csstranslator import HTMLTranslator
 
 from gossamer.sites.match import pattern_of
+from gossamer.sites.select import compiled, translated
 
 Complaint = tuple[str, str] | None
-
-_PAGE = Selector(text="<html><body><p>a</p></body></html>")
-_translate = HTMLTranslator().css_to_xpath
 
 
 @lru_cache(65_536)
@@ -31,10 +25,10 @@ def css(text: str) -> Complaint:
     if not text.strip():
         return "the CSS selector is empty", ""
     try:
-        _translate(text)
-    except SelectorError as error:
+        translated(text)
+    except ValueError as error:
         hint = "write ::text or ::attr(name) only at the end" if "::" in text else ""
-        return f"this is no CSS selector: {_small(error)}", hint or (
+        return f"this is no CSS selector: {_small(error.__context__ or error)}", hint or (
             "this looks like XPath" if text.startswith("/") else ""
         )
     except RecursionError:
@@ -45,9 +39,9 @@ def css(text: str) -> Complaint:
 @lru_cache(65_536)
 def xpath(text: str) -> Complaint:
     try:
-        _PAGE.xpath(text)
-    except (ValueError, etree.XPathError) as error:
-        said = _small(str(error).partition(" in ")[0].removeprefix("XPath error: "))
+        compiled(text)
+    except ValueError as error:
+        said = _small(str(error.__context__ or error).partition(" in ")[0].removeprefix("XPath error: "))
         looks = re.match(r"[.#]?[\w-]+([.#][\w-]+|\s*>\s*\w)", text)
         return f"this is no XPath expression: {said}", "this looks like CSS" if looks else ""
     return None

@@ -22,6 +22,13 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
         return True
 
 
+def _text(dumper: Any, text: str) -> Any:
+    # Line ends of other alphabets are only themselves between double quotes.
+    odd = any(sign in text for sign in "\x85\u2028\u2029\r")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if odd else None)
+
+
+_Dumper.add_representer(str, _text)
 for _pattern, _first in ((_INT, "-+0123456789"), (_FLOAT, "-+.0123456789")):
     _Dumper.add_implicit_resolver("tag:gossamer,1.2:number", _pattern, list(_first))
 

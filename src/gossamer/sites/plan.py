@@ -21,7 +21,7 @@ FEED = "_feed"
 LISTINGS = (SITEMAP, FEED)
 """The lanes of sitemaps and feeds, which are read by rules of their own."""
 LISTING_TIER = 1
-LOOKED_AT = 5
+LOOKED_AT = 3
 """So many URLs of a seed tell which layers it leads to."""
 DEEPEST = 1000
 

@@ -70,6 +70,9 @@ def count(text: str, params: Parameters) -> int:
 
 def unfold(text: str, params: Parameters) -> Iterator[Unfolded]:
     """The URLs that a text stands for: the last range turns fastest, parameters slowest."""
+    if "{" not in text and "}" not in text and "[" not in text:
+        yield Unfolded(text, params.single())
+        return
     parts = pieces(text)
     ranges = [part for part in parts if isinstance(part, Range)]
     for values in params.combinations(names_in(text)):

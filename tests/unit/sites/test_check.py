@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.sites.check import check_hooks, hooks_of
+from gossamer.sites.checkhooks import check_hooks, hooks_of
 from gossamer.sites.load import load_text, survey_text
 
 BEGIN = "site: s\nseeds: http://s.example/\n"

@@ -1,0 +1,56 @@
+"""The Python functions that a site names: which they are and, when asked, whether they can be imported."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from gossamer.sites.explain import problem_at
+from gossamer.sites.format import Hooks, Site
+from gossamer.sites.problems import Problem, did_you_mean
+from gossamer.sites.yaml import Spot
+
+
+def hooks_of(site: Site) -> dict[str, list[str]]:
+    """Every Python function that a site names, with the paths where it is named: what `site check --hooks` imports."""
+    found: dict[str, list[str]] = {}
+
+    def take(hooks: Hooks, where: str) -> None:
+        for name in type(hooks).model_fields:
+            if (entry := getattr(hooks, name)) is not None:
+                found.setdefault(entry, []).append(f"{where}.{name}")
+
+    take(site.hooks, "hooks")
+    for name, layer in site.layers.items():
+        take(layer.hooks, f"layers.{name}.hooks")
+        if layer.handler is not None:
+            found.setdefault(layer.handler, []).append(f"layers.{name}.handler")
+    return found
+
+
+def check_hooks(site: Site, spot: Spot) -> list[Problem]:
+    """Import every function that a site names. This runs their modules."""
+    problems = []
+    for entry, places in hooks_of(site).items():
+        module, _, name = entry.partition(":")
+        try:
+            found: Any = getattr(importlib.import_module(module), name, None)
+        except Exception as error:
+            message, hint = (
+                f"{module} cannot be imported: {type(error).__name__}: {error}",
+                "is it installed, or in the working directory?",
+            )
+        else:
+            if callable(found):
+                continue
+            message = f"{module} has no function {name}"
+            hint = did_you_mean(
+                name,
+                [
+                    word
+                    for word, thing in vars(importlib.import_module(module)).items()
+                    if callable(thing) and word[0] != "_"
+                ],
+            )
+        problems += [problem_at(spot, tuple(place.split(".")), message, hint) for place in places]
+    return problems
