@@ -148,6 +148,7 @@ async def test_ipv6(hard: HardServer, fetcher: Fetcher) -> None:
         Ask("http://127.0.0.1/", headers={"Content-Length": "5"}),
         Ask("http://127.0.0.1/", headers={"transfer-encoding": "chunked"}),
         Ask("http://127.0.0.1/", cookies={"a": "b\r\nX: y"}),
+        Ask("http://127.0.0.1/", cookies={"a\nb": "c"}),
         Ask("http://127.0.0.1/", "GET / HTTP/1.1\r\nX: y\r\n\r\nGET"),
         Ask("http://127.0.0.1/", "CONNECT"),
         Ask("http://127.0.0.1/", options=Options(user_agent="a\nb")),
@@ -239,6 +240,8 @@ async def test_over_a_kept_connection_the_same_goes_over_the_wire(
         Ask(hard.url("/echo"), site="one", cookies={"x": "y"}),
         Ask(hard.url("/echo"), headers={"X-Mine": "1", "host": "b.a.test"}, options=options),
         Ask(hard.secure_url("/echo"), options=options),
+        Ask(hard.url("/echo"), site="one", cookies={"x": "y"}, headers={"cookie": "m=n"}),
+        Ask(hard.url("/echo"), site="one", options=Options(headers=(("Cookie", "k=l"),))),
     ]
     for ask in asks:
         single = Fetcher(keep_alive=0)

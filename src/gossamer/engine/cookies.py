@@ -10,6 +10,7 @@ import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -46,8 +47,16 @@ class Place(NamedTuple):
 
 
 def place(url: str) -> Place:
+    start = url.find("/", url.find("//") + 2)
+    host, secure = _origin(url if start < 0 else url[:start])
+    path = "/" if start < 0 else url[start:].partition("?")[0].partition("#")[0]
+    return Place(host, path, secure)
+
+
+@lru_cache(maxsize=4096)
+def _origin(url: str) -> tuple[str, bool]:
     parts = urlsplit(url)
-    return Place((parts.hostname or "").rstrip("."), parts.path or "/", parts.scheme in ("https", "wss"))
+    return (parts.hostname or "").rstrip("."), parts.scheme == "https"
 
 
 class Jar:
@@ -77,11 +86,11 @@ class Jar:
 
     def header(self, url: str, more: Mapping[str, str] | None = None, now: float | None = None) -> str:
         """The value of the Cookie header for a request, "" for none; `more` goes before what is remembered."""
-        pairs = [(name, value) for name, value in (more or {}).items()]
-        if self._count:
-            named = set(more or ())
-            pairs += [(cookie.name, cookie.value) for cookie in self.matching(url, now) if cookie.name not in named]
-        return "; ".join(f"{name}={value}" if name else value for name, value in pairs)
+        pairs = [f"{name}={value}" for name, value in more.items()] if more else []
+        for cookie in self.matching(url, now) if self._count else ():
+            if not more or cookie.name not in more:
+                pairs.append(f"{cookie.name}={cookie.value}" if cookie.name else cookie.value)
+        return "; ".join(pairs)
 
     def matching(self, url: str, now: float | None = None) -> list[Cookie]:
         """Those that go with a request, in the order in which they are sent: longer paths first, then the older."""
@@ -98,7 +107,8 @@ class Jar:
                     and _path_matches(where.path, cookie.path)
                 ):
                     found.append(cookie)
-        found.sort(key=lambda cookie: (-len(cookie.path), cookie.created))
+        if len(found) > 1:
+            found.sort(key=lambda cookie: (-len(cookie.path), cookie.created))
         return found
 
     def dump(self) -> str:
@@ -214,6 +224,7 @@ def _expires(said: Mapping[str, str], now: float) -> float:
     return min(at, now + LONGEST)
 
 
+@lru_cache(maxsize=4096)
 def _upwards(host: str) -> list[str]:
     """The host and the domains above it."""
     if _is_address(host):

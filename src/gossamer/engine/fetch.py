@@ -43,6 +43,7 @@ _AGAIN = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _PLAIN_METHODS = frozenset({"GET", "POST", "HEAD"})
 _BLAMED = frozenset({PROXY, TIMEOUT, RESET, CONNECT, PROTOCOL})
 _MOST_PREPARED = 4096
+_EMPTY = Jar()
 
 
 class Fetcher:
@@ -117,8 +118,11 @@ class Fetcher:
         """Over a connection that was kept; None where there is none, or where the server had closed it."""
         options = ask.options
         rest = place.rest
-        if ask.headers or ask.cookies or prepared.login or (options.session and ask.site in self.jars):
+        if ask.headers or prepared.login or prepared.cookies:
             rest = head(place.url, self._headers(ask, prepared, place.url, ""))
+        elif ask.cookies or (options.session and ask.site in self.jars):
+            cookie = self._cookie(ask)
+            rest = b"%b\r\nCookie: %b\r\n\r\n" % (rest[:-4], cookie.encode()) if cookie else rest
         data = b"GET %b HTTP/1.1\r\n%b" % (target.encode(), rest)
         started, reply = perf_counter(), None
         try:
@@ -245,20 +249,22 @@ class Fetcher:
             login = prepared.login
         if login:
             headers["Authorization"] = login
-        jar = self.jars.get(ask.site) if ask.options.session else None
-        cookie = (jar or Jar()).header(ask.url, ask.cookies) if jar or ask.cookies else ""
+        cookie = self._cookie(ask)
         if ask.headers:
             check_headers(ask.headers.items())
             for name, value in ask.headers.items():
-                if cookie and name.lower() == "cookie":
-                    cookie = f"{value}; {cookie}"
-                else:
-                    headers.popall(name, None)
-                    headers[name] = value
+                headers.popall(name, None)
+                headers[name] = value
         if cookie:
-            check_headers([("Cookie", cookie)])
-            headers["Cookie"] = cookie
+            headers["Cookie"] = f"{headers['Cookie']}; {cookie}" if "Cookie" in headers else cookie
         return headers
+
+    def _cookie(self, ask: Ask) -> str:
+        """Those of the request and those that are kept for its site."""
+        if ask.cookies:
+            check_headers([("Cookie", "".join([*ask.cookies, *ask.cookies.values()]))])
+        jar = self.jars.get(ask.site) if ask.options.session else None
+        return (_EMPTY if jar is None else jar).header(ask.url, ask.cookies)
 
     def _prepare(self, options: Options) -> Prepared:
         if len(self._prepared) >= _MOST_PREPARED:

@@ -33,6 +33,8 @@ class Prepared(NamedTuple):
     headers: CIMultiDict[str]
     timeout: aiohttp.ClientTimeout
     login: str
+    cookies: bool
+    """Whether there are some among the headers."""
     places: dict[str, Place]
     """By origin."""
 
@@ -56,7 +58,8 @@ def prepare(options: Options) -> Prepared:
         sock_connect=options.connect_timeout or None,
         sock_read=options.read_timeout or None,
     )
-    return Prepared(headers, timeout, basic(*options.auth) if options.auth else "", {})
+    login = basic(*options.auth) if options.auth else ""
+    return Prepared(headers, timeout, login, "Cookie" in headers, {})
 
 
 def head(url: URL, headers: CIMultiDict[str]) -> bytes:
