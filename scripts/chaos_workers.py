@@ -4,10 +4,11 @@ Two workers crawl a tree of 3,000 pages, flat, ten ways or two, with 16 or 64 re
 (SIGKILL) at a random moment, early (2–6 % of the pages asked for) or late (30–60 %); sometimes another takes its place. When the
 crawl is over, every page must have exactly one item. What the site was asked is read from the site itself.
 
-    python scripts/chaos_workers.py [--runs 30] [--theirs 12] [--cluster 6] [--pages 3000] [--seed N]
+    python scripts/chaos_workers.py [--runs 30] [--native 30] [--theirs 12] [--cluster 6] [--pages 3000] [--seed N]
 
 `--theirs` is how many of the runs scrapy-redis 0.9.1 gets, whose losses are shown beside ours and fail nothing. `--cluster`
-runs are on three masters and three partitions, with children that lie on other partitions than their parents.
+runs are on three masters and three partitions, with children that lie on other partitions than their parents. `--native` runs are
+of the native engine; every other one of them stores its records in a database.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.contender import REDIS, settings
 from bench.fleet import Arrived, Fleet, arrived
+from bench.native import NativeFleet
 from bench.project import Project, Worker
 from bench.shape import TREES, Shape
 from bench.site import SiteProcess
@@ -118,6 +120,27 @@ def ours(plan: Plan, address: str, crawl: str, choice: random.Random) -> Outcome
     return Outcome(plan, killed_at, found, time.monotonic() - begin)
 
 
+def native(plan: Plan, address: str, crawl: str, choice: random.Random, stored: bool) -> Outcome:
+    """A run of the native engine; AssertionError if anything was lost or doubled, or a worker ended with an error."""
+    begin = time.monotonic()
+    shape = Shape(plan.rule, plan.pages, HOSTS if plan.partitions > 1 else 1)
+    with NativeFleet(
+        shape, address, crawl, concurrent=plan.concurrent, partitions=plan.partitions, hold=True, stored=stored
+    ) as fleet:
+        workers = fleet.together(2)
+        first, last = WHEN[plan.moment]
+        goal = plan.pages * choice.uniform(first, last)
+        wait_until(lambda: fleet.site.pages() >= goal, f"{goal:.0f} pages to be asked for", 180)
+        time.sleep(choice.uniform(0.0, 0.02))
+        choice.choice(workers).kill()
+        killed_at = fleet.site.pages()
+        if plan.replaced:
+            workers += fleet.start()
+        fleet.end([worker for worker in workers if worker.running])
+        found = fleet.check()
+    return Outcome(plan, killed_at, found, time.monotonic() - begin)
+
+
 def theirs(plan: Plan, choice: random.Random) -> Outcome:
     """The same of scrapy-redis, as it is meant to be used: seeds in a list, items in its pipeline's list, a persistent
     queue. Its workers never end by themselves: they are told to when nothing moves any more."""
@@ -183,6 +206,7 @@ def main() -> None:
     parser.add_argument(
         "--cluster", type=int, default=6, help="kills of a Gossamer worker on a cluster of three masters"
     )
+    parser.add_argument("--native", type=int, default=30, help="kills of a worker of the native engine")
     parser.add_argument("--theirs", type=int, default=12, help="kills of a scrapy-redis worker")
     parser.add_argument("--pages", type=int, default=3_000)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
@@ -200,11 +224,27 @@ def main() -> None:
     texts = []
     with Server("valkey") as server:
         texts.append(campaign("gossamer", given.runs, 1, lambda n, plan, c: ours(plan, server.url, f"run{n}", c)))
+        texts.append(
+            campaign(
+                "gossamer, native engine",
+                given.native,
+                1,
+                lambda n, plan, c: native(plan, server.url, f"native{n}", c, stored=n % 2 == 1),
+            )
+        )
     if given.cluster:
         with Cluster(3) as cluster:
             texts.append(
                 campaign(
                     "gossamer, cluster", given.cluster, 3, lambda n, plan, c: ours(plan, cluster.url, f"run{n}", c)
+                )
+            )
+            texts.append(
+                campaign(
+                    "gossamer, native engine, cluster",
+                    min(given.cluster, given.native),
+                    3,
+                    lambda n, plan, c: native(plan, cluster.url, f"native{n}", c, stored=n % 2 == 1),
                 )
             )
     texts.append(campaign("scrapy-redis", given.theirs, 1, lambda _, plan, c: theirs(plan, c)))

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from bench.fleet import Arrived, arrived
-from scripts.chaos_workers import Outcome, Plan, ours, plans, summary, theirs
+from scripts.chaos_workers import Outcome, Plan, native, ours, plans, summary, theirs
 
 from gossamer.testing.servers import Cluster, Server
 
@@ -33,6 +33,26 @@ def test_a_killed_worker_takes_nothing_with_it(plan: Plan, valkey_server: Server
 def test_nor_on_a_cluster_where_children_lie_on_other_partitions(cluster: Cluster, crawl_name: str) -> None:
     plan = Plan("ten", PAGES, 64, "late", partitions=3)
     outcome = ours(plan, cluster.url, crawl_name, random.Random(7))
+    assert outcome.killed_at < PAGES
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("stored", [False, True], ids=["stream", "stored"])
+@pytest.mark.parametrize(
+    "plan",
+    [Plan("binary", PAGES, 64, "early"), Plan("ten", PAGES, 16, "late", replaced=True)],
+    ids=str,
+)
+def test_nor_does_a_killed_worker_of_the_native_engine(
+    plan: Plan, stored: bool, valkey_server: Server, crawl_name: str
+) -> None:
+    outcome = native(plan, valkey_server.url, crawl_name, random.Random(7), stored)
+    assert outcome.killed_at < PAGES, "it was killed in the middle"
+
+
+@pytest.mark.timeout(400)
+def test_nor_one_on_a_cluster(cluster: Cluster, crawl_name: str) -> None:
+    outcome = native(Plan("ten", PAGES, 16, "late", partitions=3), cluster.url, crawl_name, random.Random(7), False)
     assert outcome.killed_at < PAGES
 
 
