@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from gossamer.sites.clean import Cleaning, cleaning
 from gossamer.sites.content import Page
+from gossamer.sites.first import First, first_finder, nth_finder
 from gossamer.sites.format import FieldRule, Format, Kind, Selected
-from gossamer.sites.kinds import Place, Turn, turn_into
+from gossamer.sites.kinds import Place, Turn, as_text, turn_into
 from gossamer.sites.names import Unknown, filled, named
 from gossamer.sites.pattern import TooSlow
 from gossamer.sites.select import FAILURES, Finder, finder, text_of
@@ -73,12 +74,10 @@ def _compile(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
     if rule.all:
         return _all(name, rule, finder(rule, shape.format), clean, turn)
     nth = rule.nth or 0
-    find = finder(rule, shape.format, nth, whole)
-    # Where the finder gives only the one that was asked for, it is the first and the last.
-    narrowed = bool(rule.css or rule.xpath) and not (rule.regex or rule.jmespath or rule.attr)
-    if narrowed and rule.type is Kind.TEXT and clean is None:
-        return _first_text(name, find, rule.strip, _default(rule))
-    return _one(name, rule, find, 0 if narrowed else nth, clean, turn)
+    first = nth_finder(rule, shape.format, nth, whole) if nth else first_finder(rule, shape.format, whole)
+    if rule.type is Kind.TEXT and clean is None:
+        return _text(name, first, rule.strip, _default(rule))
+    return _one(name, rule, first, clean, turn)
 
 
 def _as_it_is(value: Any, place: Place) -> Any:
@@ -90,43 +89,46 @@ def _default(rule: FieldRule) -> Callable[[], Any]:
     return (lambda: copy.deepcopy(value)) if isinstance(value, list | dict) else (lambda: value)
 
 
-def _first_text(name: str, find: Finder, strip: bool, default: Callable[[], Any]) -> Extract:
+def _text(name: str, first: First, strip: bool, default: Callable[[], Any]) -> Extract:
     """The most common field by far, with nothing that it does not need."""
 
     def extract(page: Page, thing: Any) -> Any:
         try:
-            found = find(page, thing)
+            found = first(page, thing)
         except FAILURES as error:
             return _failed(page, name, error)
-        if not found:
+        if found is None:
             page.missing[name] = None
             return default()
-        text = text_of(found[0])
-        return text.strip() if strip else text
+        if found.__class__ is not str:
+            found = as_text(found)
+        return found.strip() if strip else found
 
     return extract
 
 
-def _one(name: str, rule: FieldRule, find: Finder, nth: int, clean: Cleaning | None, turn: Turn) -> Extract:
-    default, strip, plain = _default(rule), rule.strip, rule.type is Kind.TEXT
+def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn: Turn) -> Extract:
+    default, strip, plain, data = _default(rule), rule.strip, rule.type is Kind.TEXT, rule.type is Kind.JSON
 
     def extract(page: Page, thing: Any) -> Any:
         try:
-            found = find(page, thing)
-            if not -len(found) <= nth < len(found):
-                page.missing[name] = None
-                return default()
-            value = _tidy(found[nth], strip)
-            if clean is not None:
+            value = first(page, thing)
+            if strip and value.__class__ is str:
+                value = value.strip()
+            if clean is not None and value is not None:
                 value = clean(value, page)
         except FAILURES as error:
             return _failed(page, name, error)
         if value is None or (value == "" and not plain):
             page.missing[name] = None
             return default()
-        if clean is not None and value.__class__ is list and rule.type is not Kind.JSON:
+        if clean is not None and value.__class__ is list and not data:
             return [_turned(page, name, one, turn) for one in value]
-        return _turned(page, name, value, turn)
+        try:
+            return turn(value, page)
+        except (ValueError, OverflowError, RecursionError) as error:
+            page.note(f"{name}: {error}")
+            return None
 
     return extract
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
 from email.utils import parsedate_to_datetime
@@ -20,6 +21,11 @@ MINUS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\ufe63": "-
 TRUE = frozenset({"true", "yes", "y", "on", "1", "t"})
 FALSE = frozenset({"false", "no", "n", "off", "0", "f"})
 DIGITS = re.compile(r"[+-]?\d+").fullmatch
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+").fullmatch
+GROUPED = {
+    ".": re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?").fullmatch,
+    ",": re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?").fullmatch,
+}
 PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?").fullmatch
 ALIKE_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?)?").fullmatch
 MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE).search
@@ -85,8 +91,10 @@ def number(value: Any, decimal: str) -> str:
     text = as_text(value).strip().translate(MINUS)
     if len(text) > LONGEST_NUMBER:
         raise ValueError(f"{shown(text)} is too long for a number")
-    if PLAIN(text) and not (decimal == "," and "." in text):
+    if decimal == "." and PLAIN(text):
         return text
+    if GROUPED[decimal](text):
+        return text.replace(",", "") if decimal == "." else text.replace(".", "").replace(",", ".")
     found = (_GROUPED_COMMA if decimal == "," else _GROUPED_POINT)(text)
     if found is None or not (found[2] or found["fraction"]):
         raise ValueError(f"{shown(value)} is no number" + (" with decimal: ','" if decimal == "," else ""))
@@ -106,8 +114,11 @@ def as_int(value: Any, decimal: str = ".") -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and len(value) <= LONGEST_NUMBER and DIGITS(value):
-        return int(value)
+    if value.__class__ is str and len(value) <= LONGEST_NUMBER:
+        if DIGITS(value):
+            return int(value)
+        if decimal == "." and THOUSANDS(value):
+            return int(value.replace(",", ""))
     text = number(value, decimal)
     if not DIGITS(text):
         raise ValueError(f"{shown(value)} is no whole number")
@@ -175,6 +186,9 @@ def as_date(value: Any, form: str | None = None, zone: tzinfo | None = None) -> 
 def _read(text: str, value: Any) -> datetime:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _of_unix(float(value))
+    if text[4:5] == "-":
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
     digits = len(text) if text.isascii() and text.isdigit() else 0
     if digits == 14:
         return datetime.strptime(text, "%Y%m%d%H%M%S")

@@ -50,12 +50,16 @@ class Pattern:
         self._group = 1 if quick.groups else 0
 
     def first(self, text: str, page: Patient) -> str | None:
-        """The first group of the first match, or all of it; None if there is none."""
+        """The first group of the first match that has it, or all of the first match; None if there is none."""
         if self._quick is not None and len(text) <= SHORT:
             found: Any = self._quick.search(text)
         else:
             found = self._run(self._careful.search, text, page)
-        return None if found is None else found[self._group]
+        if found is None:
+            return None
+        value: str | None = found[self._group]
+        # The group took no part: a later match may have it.
+        return value if value is not None else next(iter(self.all(text, page)), None)
 
     def all(self, text: str, page: Patient) -> list[str]:
         """The same of every match. Groups that took no part are left out."""

@@ -24,6 +24,7 @@ from gossamer.sites.format import Format, Selected
 from gossamer.sites.kinds import as_text
 from gossamer.sites.names import dig
 from gossamer.sites.pattern import Pattern, TooSlow
+from gossamer.sites.quick import plain
 
 Finder = Callable[[Page, Any], list[Any]]
 Looked = Callable[[Page, Any], Any]
@@ -72,6 +73,19 @@ def text_of(thing: Any) -> str:
     return as_text(thing)
 
 
+def is_element(thing: Any) -> bool:
+    return isinstance(thing, _Element)
+
+
+def element_of(page: Page, thing: Any) -> Any:
+    """The element that css and xpath are applied to: of a text, the root of the HTML it is; None of a value that is neither."""
+    if thing is None:
+        return page.root()
+    if isinstance(thing, _Element):
+        return thing
+    return tree(thing.encode("utf-8", "replace")) if isinstance(thing, str) else None
+
+
 def finder(selected: Selected, format: Format, nth: int | None = None, whole: bool = False) -> Finder:
     """What finds the values of a rule. With `nth`, no more than that one may be given, as the only one; with `whole`, a list of JSON
     is one value."""
@@ -84,7 +98,12 @@ def finder(selected: Selected, format: Format, nth: int | None = None, whole: bo
         expression = translated(selected.css, format is Format.XML and selected.source == "content")
     else:
         expression = selected.xpath or ""
-    evaluate, gives_nodes = compiled(expression, None if after or selected.attr else nth)
+    narrowed = None if after or selected.attr else nth
+    evaluate, gives_nodes = compiled(expression, narrowed)
+    if selected.css is not None and format is Format.HTML and narrowed is None:
+        quick = plain(selected.css)
+        if quick is not None and quick.alone:
+            evaluate = quick.every
     # A number or a text is the only one of its kind: the first and the last.
     find = _of_nodes(evaluate, look, gives_nodes, nth in (None, 0, -1))
     if selected.attr is not None:
@@ -104,11 +123,9 @@ def _of_nodes(evaluate: Any, look: Looked | None, gives_nodes: bool, wanted: boo
             thing = look(page, thing)
             if thing is None:
                 return []
-        node = page.root() if thing is None else thing
-        if not isinstance(node, _Element):
-            if not isinstance(node, str):
-                return []
-            node = tree(node.encode("utf-8", "replace"))
+        node = element_of(page, thing)
+        if node is None:
+            return []
         found = evaluate(node)
         if gives_nodes:
             return found  # type: ignore[no-any-return]
@@ -132,8 +149,8 @@ def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
 
             def of_data(page: Page, thing: Any) -> list[Any]:
                 if thing is None:
-                    return _results(ask(page.data() if page.format is Format.JSON else _data(page.text())), whole)
-                return _results(ask(_data(thing)), whole)
+                    return _results(ask(page.data() if page.format is Format.JSON else data_of(page.text())), whole)
+                return _results(ask(data_of(thing)), whole)
 
             return of_data
         return _searched(itself, ask, whole)
@@ -176,7 +193,7 @@ def _matches(find: Finder, pattern: Pattern) -> Finder:
 
 def _searched(find: Finder, ask: Callable[[Any], Any], whole: bool) -> Finder:
     def searched(page: Page, thing: Any) -> list[Any]:
-        return [result for one in find(page, thing) for result in _results(ask(_data(one)), whole)]
+        return [result for one in find(page, thing) for result in _results(ask(data_of(one)), whole)]
 
     return searched
 
@@ -187,7 +204,7 @@ def _results(result: Any, whole: bool) -> list[Any]:
     return [one for one in result if one is not None] if result.__class__ is list and not whole else [result]
 
 
-def _data(thing: Any) -> Any:
+def data_of(thing: Any) -> Any:
     """JSON of a text that is an object or a list; other texts and values as they are."""
     if isinstance(thing, _Element):
         thing = text_of(thing)
