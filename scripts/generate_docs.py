@@ -8,6 +8,7 @@ usage: python scripts/generate_docs.py [--check]
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ def pages() -> dict[str, str]:
         "metrics.md": metrics_page(),
         "tuning.md": tuning_page(),
         "site-files.md": site_files_page(),
+        "site-file.schema.json": json.dumps(schema.schema(), indent=1, ensure_ascii=False) + "\n",
     }
 
 
@@ -104,8 +106,10 @@ def site_files_page() -> str:
         "The YAML is that of version 1.2: only `true` and `false` are truth values, `1e6` is a number, dates are texts. "
         "A *duration* is a number of seconds or a text as `0.5s`, `10m`, `1h30m`, `7d`, `2w`; a *size* is a number of bytes or a text "
         "as `500kB`, `10MiB`. Where a list may stand, one thing may stand for a list of it.\n\n"
-        "`{name}` in a text is a parameter; `{{` and `}}` stand for braces; anything else in braces is left as it is. `${NAME}` is "
+        "`{name}` in a text is a parameter; `{{name}}` stands for `{name}` itself; anything else in braces is left as it is. `${NAME}` is "
         "an environment variable of the worker, in `database`, `proxies`, `auth`, `proxy`, headers and cookies.\n\n"
+        "Editors that know the YAML language server complete and check keys by the [JSON Schema](site-file.schema.json), if the file "
+        "begins with `# yaml-language-server: $schema=` and where it is.\n\n"
         "A file may hold several documents, divided by `---`: each is a site. "
         "Which layer a URL belongs to: " + _sentences(match.__doc__)
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from gossamer.sites.format import Body
-from gossamer.sites.params import NAMED, filled, shown
+from gossamer.sites.params import NAMED, filled, names_within, shown
 from gossamer.sites.values import NOTHING
 
 FORM = "application/x-www-form-urlencoded"
@@ -37,6 +37,12 @@ PLAIN = Asked()
 def is_plain(rule: Body) -> bool:
     """Whether it is an ordinary GET, but for headers and cookies."""
     return rule.method in (None, "GET") and rule.form is None and rule.json_ is None and rule.body is None
+
+
+def names_beside(rule: Body) -> list[str]:
+    """The {names} of what a request carries beside its URL."""
+    beside = [rule.headers, rule.cookies, rule.form, rule.json_, rule.body, getattr(rule, "inherited", None)]
+    return names_within([one for one in beside if one])
 
 
 def asked(rule: Body, values: Mapping[str, Any], *, only_body: bool = False) -> Asked:
@@ -72,7 +78,7 @@ def all_filled(data: Any, values: Mapping[str, Any]) -> Any:
     """Every text filled; one that is nothing but a name becomes the value itself."""
     if isinstance(data, str):
         whole = NAMED.fullmatch(data)
-        return values[whole[1]] if whole and whole[1] in values else filled(data, values)
+        return values[whole[2]] if whole and whole[2] in values else filled(data, values)
     if isinstance(data, list):
         return [all_filled(item, values) for item in data]
     if isinstance(data, dict):

@@ -14,6 +14,7 @@ from gossamer.errors import PolicyError
 from gossamer.model import fingerprint
 from gossamer.model.policy import group_name
 from gossamer.sites import compilable, plan
+from gossamer.sites.asking import names_beside
 from gossamer.sites.checkpage import check_layer, check_method
 from gossamer.sites.checkstore import check_store
 from gossamer.sites.compilable import Complaint
@@ -153,8 +154,15 @@ def _check_seed(checker: Checker, seed: Seed, path: Path) -> None:
         except ValueError as error:
             checker.add(where, str(error), "as [1-300:5]")
             continue
+        if unknown := [name for name in names_beside(seed) if name not in checker.params.names]:
+            hint = (
+                did_you_mean(unknown[0], checker.params.names) or "name it in params; {{name}} stands for {name} itself"
+            )
+            checker.add(path, f"there is no parameter {unknown[0]}", hint)
         if unknown := unknown_names(text, checker.params):
-            hint = did_you_mean(unknown[0], checker.params.names) or "name it in params; {{ stands for a brace"
+            hint = (
+                did_you_mean(unknown[0], checker.params.names) or "name it in params; {{name}} stands for {name} itself"
+            )
             checker.add(where, f"there is no parameter {unknown[0]}", hint)
             continue
         url = next(unfold(text, checker.params)).url
@@ -170,7 +178,9 @@ def _check_count(checker: Checker) -> None:
     for place, seed in enumerate(checker.site.seeds):
         try:
             total += sum(
-                count(text, checker.params) for text in (seed.url, seed.sitemap, seed.feed) if text is not None
+                count(text, checker.params, names_beside(seed))
+                for text in (seed.url, seed.sitemap, seed.feed)
+                if text is not None
             )
         except ValueError:
             continue  # Said before.

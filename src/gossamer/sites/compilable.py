@@ -20,7 +20,7 @@ from gossamer.sites.select import compiled, translated
 Complaint = tuple[str, str] | None
 
 
-@lru_cache(65_536)
+@lru_cache(16_384)
 def css(text: str) -> Complaint:
     if not text.strip():
         return "the CSS selector is empty", ""
@@ -36,7 +36,7 @@ def css(text: str) -> Complaint:
     return None
 
 
-@lru_cache(65_536)
+@lru_cache(16_384)
 def xpath(text: str) -> Complaint:
     try:
         compiled(text)
@@ -47,7 +47,7 @@ def xpath(text: str) -> Complaint:
     return None
 
 
-@lru_cache(65_536)
+@lru_cache(16_384)
 def regex(text: str) -> Complaint:
     try:
         pattern_of(text)
@@ -68,7 +68,7 @@ def regex(text: str) -> Complaint:
     return None
 
 
-@lru_cache(65_536)
+@lru_cache(16_384)
 def query(text: str) -> Complaint:
     """A JMESPath expression."""
     try:

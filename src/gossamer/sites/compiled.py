@@ -9,11 +9,11 @@ from typing import Any
 from gossamer.errors import SiteError
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
 from gossamer.sites import plan
-from gossamer.sites.asking import PLAIN, Asked, all_filled, asked, is_plain
+from gossamer.sites.asking import PLAIN, Asked, all_filled, asked, is_plain, names_beside
 from gossamer.sites.environment import revealed_site
 from gossamer.sites.format import Layer, Request, Seed, Site
 from gossamer.sites.identity import Identifier
-from gossamer.sites.params import Parameters, parameters
+from gossamer.sites.params import Parameters, filled, parameters
 from gossamer.sites.read import LayerReader, RuleProblems, compile_layer
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables import Rows, RowSpec, TableSpec, tables
@@ -28,7 +28,7 @@ def compile_site(
 ) -> CompiledSite:
     """`params` goes before the file's own parameters; `environment` (of the process) is what ${NAME} is looked up in. Raises
     MissingVariable, and SiteError for a site that was never checked."""
-    return CompiledSite(revealed_site(site, environment), params)
+    return CompiledSite(_with_params(revealed_site(site, environment), params), params)
 
 
 class CompiledSite:
@@ -145,13 +145,13 @@ class CompiledSite:
         for seed in self.site.seeds:
             text = seed.url or seed.sitemap or seed.feed
             if text is not None:
-                for one in unfold(text, self._parameters):
+                for one in unfold(text, self._parameters, names_beside(seed)):
                     yield self._seed(seed, one.url, one.values)
 
     def seed_count(self) -> int:
         """How many seeds there are, without making them."""
-        texts = (seed.url or seed.sitemap or seed.feed for seed in self.site.seeds)
-        return sum(count(text, self._parameters) for text in texts if text is not None)
+        texts = ((seed, seed.url or seed.sitemap or seed.feed) for seed in self.site.seeds)
+        return sum(count(text, self._parameters, names_beside(seed)) for seed, text in texts if text is not None)
 
     def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> Link:
         how = asked(seed, values)
@@ -202,6 +202,26 @@ def _given(site: Site, params: Mapping[str, Any] | None) -> Parameters:
     if known.rows is not None:
         return Parameters(rows=[{**row, **params} for row in known.rows])
     return parameters({**known.lists, **params})
+
+
+def _with_params(site: Site, params: Mapping[str, Any] | None) -> Site:
+    """The site with its parameters in the headers and cookies of all its requests."""
+    values = _given(site, params).single()
+
+    def one(rule: Request) -> Request:
+        return rule.model_copy(
+            update={
+                key: {name: filled(text, values) for name, text in getattr(rule, key).items()}
+                for key in ("headers", "cookies")
+                if key in rule.model_fields_set
+            }
+        )
+
+    layers = {
+        name: layer if layer.request is None else layer.model_copy(update={"request": one(layer.request)})
+        for name, layer in site.layers.items()
+    }
+    return site.model_copy(update={"request": one(site.request), "layers": layers})
 
 
 def _bodied(site: Site, layer: Layer) -> Request | None:

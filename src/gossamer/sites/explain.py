@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -172,7 +172,7 @@ def _value_at(path: Path, data: Any) -> Any:
     return data
 
 
-@cache
+@lru_cache(1024)
 def keys_at(path: Path) -> tuple[str, ...]:
     """The keys that the mapping at a path may have."""
     forms: list[Any] = [Site]

@@ -10,8 +10,8 @@ from gossamer.model import fingerprint
 from gossamer.sites.canonical import canonical
 from gossamer.sites.format import Identity
 
-REMEMBERED = 32_768
-"""How many URLs' numbers are kept for each way of telling pages apart: about 10 MB when full."""
+REMEMBERED = 65_536
+"""How many URLs' numbers a process keeps, whatever the number of its sites: about 20 MB when full."""
 LONG = 2_048
 """A longer URL is not kept."""
 
@@ -22,7 +22,6 @@ class Identifier:
     def __init__(self, identity: Identity) -> None:
         self._fragment = identity.fragment
         self._keeps = _chooser(identity)
-        self._kept = lru_cache(REMEMBERED)(self._number)
 
     def canonical(self, url: str) -> str:
         url = canonical(url, self._fragment)
@@ -39,10 +38,12 @@ class Identifier:
     def fingerprint(self, url: str, method: str = "GET", body: bytes = b"") -> int:
         if body or method != "GET":
             return fingerprint(self.canonical(url), method.upper(), body)
-        return self._kept(url) if len(url) <= LONG else self._number(url)
+        return _known(self, url) if len(url) <= LONG else fingerprint(self.canonical(url))
 
-    def _number(self, url: str) -> int:
-        return fingerprint(self.canonical(url))
+
+@lru_cache(REMEMBERED)
+def _known(identifier: Identifier, url: str) -> int:
+    return fingerprint(identifier.canonical(url))
 
 
 def _chooser(identity: Identity) -> Callable[[str], bool] | None:
@@ -52,7 +53,7 @@ def _chooser(identity: Identity) -> Callable[[str], bool] | None:
         return None
     kept, dropped = _namer(keep or ()), _namer(drop)
 
-    @lru_cache(4096)
+    @lru_cache(1024)
     def keeps(name: str) -> bool:
         name = unquote_plus(name)
         return (keep is None or kept(name)) and not dropped(name)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from gossamer.model import host_of
 
-REMEMBERED = 32_768
-"""How many URLs' layers a site keeps."""
+REMEMBERED = 65_536
+"""How many URLs' layers a process keeps, whatever the number of its sites."""
 LONG = 8_192
 """A longer URL belongs to no layer, so that no pattern has to be looked for in megabytes."""
 
@@ -23,7 +23,7 @@ NO_GROUPS: Mapping[str, str] = {}
 Found = tuple[str, Mapping[str, str]]
 
 
-@lru_cache(65_536)
+@lru_cache(8_192)
 def pattern_of(text: str) -> re.Pattern[str]:
     """A compiled pattern. Raises re.error."""
     return re.compile(text)
@@ -53,9 +53,9 @@ class Matcher:
         self._rules = [(layer, pattern_of(text), is_whole(text), len(text)) for layer, text in patterns]
         self._by_layer = {layer: (pattern, whole) for layer, pattern, whole, _ in self._rules}
         self._hosts = None if not hosts else frozenset(map(own_host, hosts))
-        self.layer_of = lru_cache(REMEMBERED)(self._layer_of)
+        self.layer_of = partial(_layer_of, self)
         """The layer of a URL and the named groups of its pattern; None if no pattern fits."""
-        self.groups = lru_cache(REMEMBERED)(self._groups)
+        self.groups = partial(_groups, self)
         """The named groups of a layer's pattern in a URL; none if it does not fit."""
 
     def is_own(self, url: str) -> bool:
@@ -67,7 +67,7 @@ class Matcher:
         except ValueError:
             return False
 
-    def _layer_of(self, url: str) -> Found | None:
+    def find(self, url: str) -> Found | None:
         if len(url) > LONG:
             return None
         url = url.partition("#")[0]
@@ -84,7 +84,7 @@ class Matcher:
                 best, best_rank = (layer, found), rank
         return None if best is None else (best[0], _named(best[1]))
 
-    def _groups(self, layer: str, url: str) -> Mapping[str, str]:
+    def find_groups(self, layer: str, url: str) -> Mapping[str, str]:
         rule = self._by_layer.get(layer)
         if rule is None or len(url) > LONG:
             return NO_GROUPS
@@ -92,6 +92,16 @@ class Matcher:
         url = url.partition("#")[0]
         found = pattern.search(url if whole else path_and_query(url))
         return NO_GROUPS if found is None else _named(found)
+
+
+@lru_cache(REMEMBERED)
+def _layer_of(matcher: Matcher, url: str) -> Found | None:
+    return matcher.find(url)
+
+
+@lru_cache(REMEMBERED)
+def _groups(matcher: Matcher, layer: str, url: str) -> Mapping[str, str]:
+    return matcher.find_groups(layer, url)
 
 
 def _named(found: re.Match[str]) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """Parameters of site files: rows of values, and texts with {names} in them.
 
-A name in braces is replaced when it is a parameter; `{{` and `}}` stand for braces. Anything else in braces, such as the \\d{2}
-of a regular expression or the ${NAME} of an environment variable, is left as it is.
+A name in braces is replaced when it is a parameter; {{name}} stands for {name} itself. Anything else in braces, such as the \\d{2}
+of a regular expression, JSON, or the ${NAME} of an environment variable, is left as it is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any
 
 from gossamer.sites.yaml import Unreadable, decoded, read
 
-NAMED = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
-_FILLED = re.compile(r"\{\{(?:([A-Za-z_]\w*)\}\})?|\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
+NAMED = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
 FORMATTED = frozenset({"url", "sitemap", "feed", "value", "headers", "cookies", "form", "json", "body", "pass"})
 """Keys whose texts are filled again when pages are read: there, doubled braces stay doubled."""
 SEVERAL_MAX = 100_000
@@ -35,7 +34,15 @@ class BadParams(Exception):
 
 def names_in(text: str) -> list[str]:
     """The {names} of a text, each once."""
-    return list(dict.fromkeys(found[1] for found in NAMED.finditer(text) if found[1]))
+    return list(dict.fromkeys(found[2] for found in NAMED.finditer(text) if found[2]))
+
+
+def names_within(data: Any) -> list[str]:
+    """The {names} of all texts in some data, each once."""
+    if isinstance(data, str):
+        return names_in(data)
+    inner = [*data, *data.values()] if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
+    return list(dict.fromkeys(name for one in inner for name in names_within(one)))
 
 
 def shown(value: Any) -> str:
@@ -44,14 +51,14 @@ def shown(value: Any) -> str:
 
 
 def filled(text: str, values: Mapping[str, Any]) -> str:
-    """The text with its {names} replaced by values, and {{ }} by braces. Names without a value stay."""
-    if "{" not in text and "}" not in text:
+    """The text with its {names} replaced by values, and {{names}} by {names}. Names without a value stay."""
+    if "{" not in text:
         return text
 
     def one(found: re.Match[str]) -> str:
-        name = found[1]
-        if name is None:
-            return found[0][0]
+        kept, name = found.groups()
+        if kept is not None:
+            return f"{{{kept}}}"
         return shown(values[name]) if name in values else found[0]
 
     return NAMED.sub(one, text)
@@ -191,8 +198,8 @@ def _fill_one(text: str, values: Mapping[str, Any], later: bool) -> Any:
     if "{" not in text:
         return text
     whole = NAMED.fullmatch(text)
-    if whole and whole[1] in values and (values[whole[1]] is None or isinstance(values[whole[1]], bool | list | dict)):
-        return values[whole[1]]
+    if whole and whole[2] in values and (values[whole[2]] is None or isinstance(values[whole[2]], bool | list | dict)):
+        return values[whole[2]]
 
     def one(found: re.Match[str]) -> str:
         kept, name = found.groups()
@@ -201,6 +208,6 @@ def _fill_one(text: str, values: Mapping[str, Any], later: bool) -> Any:
         if name not in values:
             return found[0]
         value = shown(values[name])
-        return value.replace("{", "{{").replace("}", "}}") if later else value
+        return NAMED.sub(lambda inner: f"{{{inner[0]}}}" if inner[2] else inner[0], value) if later else value
 
-    return _FILLED.sub(one, text)
+    return NAMED.sub(one, text)

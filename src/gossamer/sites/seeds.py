@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -63,19 +63,22 @@ def pieces(text: str) -> tuple[str | Range, ...]:
     return (*parts, text[end:])
 
 
-def count(text: str, params: Parameters) -> int:
-    """How many URLs a text stands for, without making them."""
-    return math.prod(part.count for part in pieces(text) if isinstance(part, Range)) * params.count(names_in(text))
+def count(text: str, params: Parameters, also: Iterable[str] = ()) -> int:
+    """How many requests a text stands for, without making them; `also` are names that stand beside it, in a body."""
+    return math.prod(part.count for part in pieces(text) if isinstance(part, Range)) * params.count(
+        {*names_in(text), *also}
+    )
 
 
-def unfold(text: str, params: Parameters) -> Iterator[Unfolded]:
-    """The URLs that a text stands for: the last range turns fastest, parameters slowest."""
-    if "{" not in text and "}" not in text and "[" not in text:
+def unfold(text: str, params: Parameters, also: Iterable[str] = ()) -> Iterator[Unfolded]:
+    """The URLs that a text stands for: the last range turns fastest, parameters slowest. `also` are names that stand beside it."""
+    also = tuple(also)
+    if not also and "{" not in text and "[" not in text:
         yield Unfolded(text, params.single())
         return
     parts = pieces(text)
     ranges = [part for part in parts if isinstance(part, Range)]
-    for values in params.combinations(names_in(text)):
+    for values in params.combinations(dict.fromkeys((*names_in(text), *also))):
         known = {**params.single(), **values}
         texts = [part if isinstance(part, Range) else filled(part, known) for part in parts]
         if not ranges:

@@ -95,6 +95,7 @@ def layer(text: str) -> str:
         # seeds
         ("site: s\nseeds: ['http://s.example/[1-10:0]']\nlayers: {a: {}}\n", "seeds[0].url: [1-10:0] has a step of 0"),
         ("site: s\nseeds: ['http://s.example/{forum}']\nparams: {forun: [a]}\nlayers: {a: {}}\n", "seeds[0].url: there is no parameter forum (did you mean forun?)"),
+        ("site: s\nseeds: [{url: http://s.example/, form: {q: '{forum}'}}]\nlayers: {a: {}}\n", "seeds[0]: there is no parameter forum (name it in params; {{name}} stands for {name} itself)"),
         ("site: s\nseeds: [s.example/x]\nlayers: {a: {}}\n", "seeds[0].url: 's.example/x' is no URL (write https://s.example/x)"),
         ("site: s\nseeds: [ftp://s.example/]\nlayers: {a: {}}\n", "'ftp://s.example/' is no URL"),
         ("site: s\nseeds: ['http://s.example/a b']\nlayers: {a: {}}\n", "there is white space in this URL (write %20)"),

@@ -147,6 +147,25 @@ def test_parameters_and_variables_may_be_given() -> None:
     ]
 
 
+def test_names_beside_a_url_are_combined_too() -> None:
+    (site,) = load_text(
+        "site: s\nparams: {f: [a, b], g: [c, d], one: x}\nlayers: {a: {request: {headers: {L: '{one}'}}}}\n"
+        "request: {cookies: {k: '{one}{{one}}'}}\n"
+        "seeds: {url: 'http://s.example/{f}', form: {g: '{g}'}, pass: {f: '{f}', one: '{one}'}}\n"
+    )
+    compiled = compile_site(site)
+    seeds = list(compiled.seeds())
+    assert compiled.seed_count() == len(seeds) == 4
+    assert [(seed.url[-1], seed.body, seed.inherited["f"]) for seed in seeds] == [
+        ("a", b"g=c", "a"), ("a", b"g=d", "a"), ("b", b"g=c", "b"), ("b", b"g=d", "b")
+    ]  # fmt: skip
+    assert len({seed.fingerprint for seed in seeds}) == 4
+    request = compiled.site.layers["a"].request
+    assert request is not None
+    assert request.headers == {"L": "x"}
+    assert compiled.site.request.cookies == {"k": "x{one}"}
+
+
 def test_a_site_that_was_never_checked_says_what_is_wrong_with_its_rules() -> None:
     site = Site.model_validate({"site": "s", "layers": {"a": {"fields": {"t": "h1["}}}})
     with pytest.raises(SiteError, match="The site s cannot be used: "):

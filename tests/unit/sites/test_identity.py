@@ -10,7 +10,7 @@ from w3lib.url import canonicalize_url
 from gossamer.model import fingerprint
 from gossamer.sites.canonical import canonical, without_default_port
 from gossamer.sites.format import Identity
-from gossamer.sites.identity import LONG, Identifier
+from gossamer.sites.identity import LONG, Identifier, _known
 
 BASE = "http://a.example/p"
 
@@ -61,9 +61,15 @@ def test_long_urls_are_not_kept() -> None:
     found = identity("all")
     url = f"{BASE}?q={'x' * LONG}"
     assert found.fingerprint(url) == fingerprint(f"{BASE}?q={'x' * LONG}")
-    found.fingerprint(BASE)
-    found.fingerprint(BASE)
-    assert found._kept.cache_info()[:4:3] == (1, 1)
+    before = _known.cache_info().misses
+    found.fingerprint(url)
+    found.fingerprint(f"{BASE}?of=this&test")
+    found.fingerprint(f"{BASE}?of=this&test")
+    assert _known.cache_info().misses == before + 1
+
+
+def test_sites_do_not_take_each_others_numbers() -> None:
+    assert identity("none").fingerprint(f"{BASE}?a") == fingerprint(BASE) != identity("all").fingerprint(f"{BASE}?a")
 
 
 words = st.text("abzAZ019-._~+!$'()*,;:@=/%é &?#[]|\\\"<>", max_size=12)
