@@ -110,10 +110,13 @@ def check_method(method: str) -> None:
 def is_own(url: URL, hosts: frozenset[str]) -> bool:
     """Whether a URL is of one of the hosts, or below one that is a name."""
     host = url.raw_host or ""
-    if host in hosts or f"{host}:{url.port}" in hosts:
-        return True
-    labels = host.split(".")
-    return not host[-1:].isdigit() and any(".".join(labels[n:]) in hosts for n in range(1, len(labels)))
+    if ":" in host:
+        host = f"[{host}]"
+    names = [host]
+    if not host[-1:].isdigit():
+        labels = host.split(".")
+        names += [".".join(labels[number:]) for number in range(1, len(labels))]
+    return any(name in hosts or f"{name}:{url.port}" in hosts for name in names)
 
 
 def _refused(url: str, why: str) -> FetchError:

@@ -48,7 +48,10 @@ class Prepared(NamedTuple):
 def prepare(options: Options) -> Prepared:
     check_headers([("User-Agent", options.user_agent), *options.headers])
     if options.auth and not options.hosts:
-        raise FetchError(BAD_REQUEST, "a user and a password, but no hosts that may see them (Options.hosts)", False)
+        why = (
+            "`request.auth` has a user and a password, but the site has no host that may see them; give it a seed there"
+        )
+        raise FetchError(BAD_REQUEST, why, False)
     headers = CIMultiDict({"User-Agent": options.user_agent, "Accept": ACCEPT, "Accept-Encoding": decode.ACCEPTED})
     for name, value in options.headers:
         headers.popall(name, None)
