@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from gossamer.sites import charset
 from gossamer.sites.address import Addresses
 from gossamer.sites.context import SiteContext
 from gossamer.sites.format import Format
+from gossamer.sites.kinds import loads
 from gossamer.sites.pattern import PATIENCE
 from gossamer.sites.values import Document
 
@@ -50,7 +50,7 @@ class Page:
     """One document on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_root", "_text", "document", "encoding", "format", "layer",
+        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "document", "encoding", "format", "layer",
         "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted",
     )  # fmt: skip
 
@@ -67,6 +67,7 @@ class Page:
         self.notes: list[str] = []
         self.unnoted = 0
         self._text: str | None = None
+        self._plain = False  # Whether the bytes are UTF-8 as they came.
         self._root: Any = None
         self._encoding: str | None = None
         self._addresses: Addresses | None = None
@@ -88,10 +89,12 @@ class Page:
                 self._text = body.decode("latin-1")
             elif body.isascii() and b"\x1b" not in body and b"\0" not in body and self.encoding is None:
                 self._text = body.decode("ascii")
+                self._plain = True
             else:
                 found = charset.find(body, self.document.headers.get("content-type", ""), self.encoding)
                 self._encoding = found.name
                 self._text, note = charset.decode(body, found)
+                self._plain = found.name == "utf-8" and not found.mark and not note
                 if note:
                     self.note(note)
         return self._text
@@ -107,15 +110,8 @@ class Page:
     def root(self) -> Any:
         """The root of the page's tree; of anything but XML it is read as HTML."""
         if self._root is None:
-            body = self.document.body
             text = self.text()
-            # Nothing to be gained by encoding again what came as UTF-8.
-            if self._encoding is None or (
-                self._encoding == "utf-8" and len(text) <= len(body) and not self.notes and body[:1] != b"\xef"
-            ):
-                data = body
-            else:
-                data = text.encode("utf-8", "replace")
+            data = self.document.body if self._plain else text.encode("utf-8", "replace")
             self._root = xml(data, self) if self.format is Format.XML else tree(data)
         return self._root
 
@@ -123,7 +119,7 @@ class Page:
         """The page as JSON; `Unreadable` if it is none."""
         if not self._has_data:
             try:
-                self._data = json.loads(self.text().lstrip("\ufeff"))
+                self._data = loads(self.text().lstrip("\ufeff"))
             except (ValueError, RecursionError) as error:
                 raise Unreadable(
                     f"the page is no JSON: {error if isinstance(error, ValueError) else 'nested too deeply'}"

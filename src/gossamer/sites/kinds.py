@@ -28,6 +28,7 @@ GROUPED = {
 }
 PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?").fullmatch
 ALIKE_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?)?").fullmatch
+HALF = re.compile(r"\\u[dD][89a-fA-F]").search
 MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE).search
 
 
@@ -158,9 +159,26 @@ def as_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return loads(value)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{shown(value)} is no JSON: {str(error) or 'too deep'}") from None
+
+
+def loads(text: str) -> Any:
+    """JSON, without the halves of characters that it may have and nothing else can keep. ValueError or RecursionError if it is none."""
+    data = json.loads(text)
+    return _whole(data) if "\\u" in text and HALF(text) else data
+
+
+def _whole(data: Any) -> Any:
+    match data:
+        case str():
+            return data.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_whole(one) for one in data]
+        case dict():
+            return {_whole(key): _whole(one) for key, one in data.items()}
+    return data
 
 
 def as_bytes(value: Any) -> bytes:

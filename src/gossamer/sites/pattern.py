@@ -7,6 +7,8 @@ together have PATIENCE seconds; the one that uses them up, and those after it, f
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -20,10 +22,12 @@ MOST = 100_000
 """Matches of one expression in one text."""
 # One repetition takes at most the square of the length; that of so short a text is nothing.
 SHORT = 2_000
+# Where a brace is no repetition it stands for itself; in the other language it may ask for something.
+LITERAL = re.compile(r"\\N\{[^}]*\}|\\.|\{(?!\d+(?:,\d*)?\}|,\d*\})", re.DOTALL)
 
 
 class TooSlow(Exception):
-    """A regular expression took all the time there was."""
+    """A regular expression took all the time there was, or cannot be run so that it could be stopped."""
 
 
 class Patient(Protocol):
@@ -35,26 +39,27 @@ class Patient(Protocol):
 class Pattern:
     """A compiled expression; `ValueError` from the constructor says what is wrong with it."""
 
-    __slots__ = ("_careful", "_group", "_quick", "text")
+    __slots__ = ("_careful", "_flags", "_group", "_quick", "text")
 
     def __init__(self, text: str, ignore_case: bool = False) -> None:
         self.text = text
         try:
             # Python's own is the language of site files; the other one, which can be told to stop, is nearly the same.
             quick = re.compile(text, re.IGNORECASE if ignore_case else 0)
-            self._careful = regex.compile(text, regex.IGNORECASE if ignore_case else 0)
-        except (re.error, regex.error, RecursionError, OverflowError) as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise ValueError(f"{text!r} is no regular expression: {error}") from None
         plain = sum(map(text.count, "*+{")) <= 1 and text.count("?") <= 5 and not re.search(r"\)[*+{]", text)
         self._quick = quick if plain else None
         self._group = 1 if quick.groups else 0
+        self._flags = regex.IGNORECASE if ignore_case else 0
+        self._careful: Any = None
 
     def first(self, text: str, page: Patient) -> str | None:
         """The first group of the first match that has it, or all of the first match; None if there is none."""
         if self._quick is not None and len(text) <= SHORT:
             found: Any = self._quick.search(text)
         else:
-            found = self._run(self._careful.search, text, page)
+            found = self._run(_search, text, page)
         if found is None:
             return None
         value: str | None = found[self._group]
@@ -66,48 +71,60 @@ class Pattern:
         group = self._group
         if self._quick is not None and len(text) <= SHORT:
             return [match[group] for match in self._quick.finditer(text) if match[group] is not None]
-        return self._run(self._every, text, page)  # type: ignore[no-any-return]
 
-    def _every(self, text: str, **limits: float) -> list[str]:
-        found: list[str] = []
-        for match in self._careful.finditer(text, **limits):
-            if match[self._group] is not None:
-                found.append(match[self._group])
-            if len(found) >= MOST:
-                break
-        return found
+        def every(compiled: Any, text: str, timeout: float) -> list[str]:
+            matches = islice(compiled.finditer(text, timeout=timeout), MOST)
+            return [match[group] for match in matches if match[group] is not None]
+
+        return self._run(every, text, page)  # type: ignore[no-any-return]
 
     def matches(self, text: str, page: Patient) -> bool:
         if self._quick is not None and len(text) <= SHORT:
             return self._quick.search(text) is not None
-        return self._run(self._careful.search, text, page) is not None
+        return self._run(_search, text, page) is not None
 
     def replaced(self, text: str, by: str, page: Patient) -> str:
         if self._quick is not None and len(text) <= SHORT:
             return self._quick.sub(by, text)
-        return self._run(lambda text, timeout: self._careful.sub(by, text, timeout=timeout), text, page)  # type: ignore[no-any-return]
+
+        def replace(compiled: Any, text: str, timeout: float) -> Any:
+            return compiled.sub(by, text, timeout=timeout)
+
+        return self._run(replace, text, page)  # type: ignore[no-any-return]
 
     def check_replacement(self, by: str) -> None:
         """ValueError if a replacement, which is understood only when it is used, could not be."""
         try:
             re.compile(self.text).sub(by, "")
-            self._careful.sub(by, "")
-        except (re.error, regex.error, IndexError) as error:
+        except (re.error, IndexError) as error:
             raise ValueError(f"{by!r} cannot replace {self.text!r}: {error}") from None
 
-    def _run(self, call: Any, text: str, page: Patient) -> Any:
+    def _run(self, call: Callable[[Any, str, float], Any], text: str, page: Patient) -> Any:
         if page.patience <= 0:
             raise TooSlow(f"no time was left for the regular expression {self.text!r}")
         if len(text) > LONGEST:
             text = text[:LONGEST]
         begin = perf_counter()
         try:
-            return call(text, timeout=page.patience)
+            if self._careful is None:
+                # Not before it is needed: it takes long to compile, and most expressions only ever see short texts.
+                self._careful = regex.compile(LITERAL.sub(_literally, self.text), self._flags)
+                begin = perf_counter()
+            return call(self._careful, text, page.patience)
         except TimeoutError:
             page.patience = 0.0
-            raise TooSlow(
-                f"the regular expression {self.text!r} took more than {PATIENCE:g} s on {len(text)} characters"
-            ) from None
+            message = f"the regular expression {self.text!r} took more than {PATIENCE:g} s on {len(text)} characters"
+            raise TooSlow(message) from None
+        except (regex.error, IndexError, RecursionError) as error:
+            raise TooSlow(f"the regular expression {self.text!r} cannot be run: {error}") from None
         finally:
             if (taken := perf_counter() - begin) > 0.001:
                 page.patience -= taken
+
+
+def _search(compiled: Any, text: str, timeout: float) -> Any:
+    return compiled.search(text, timeout=timeout)
+
+
+def _literally(found: re.Match[str]) -> str:
+    return r"\{" if found[0] == "{" else found[0]

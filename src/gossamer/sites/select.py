@@ -6,7 +6,6 @@ JSON) and gives a list: elements, texts, numbers or values of JSON. What it give
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -21,7 +20,7 @@ from parsel import csstranslator  # also registers has-class() for XPath
 
 from gossamer.sites.content import Page, tree
 from gossamer.sites.format import Format, Selected
-from gossamer.sites.kinds import as_text
+from gossamer.sites.kinds import as_text, loads
 from gossamer.sites.names import dig
 from gossamer.sites.pattern import Pattern, TooSlow
 from gossamer.sites.quick import plain
@@ -29,7 +28,7 @@ from gossamer.sites.quick import plain
 Finder = Callable[[Page, Any], list[Any]]
 Looked = Callable[[Page, Any], Any]
 
-STRING = etree.XPath("string()", smart_strings=False)
+STRING = etree.XPath("string()", smart_strings=False, regexp=False)
 NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt.org/sets"}
 PROBE = etree.fromstring(b"<html/>")
 PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*").fullmatch
@@ -44,12 +43,13 @@ _Element = etree._Element
 def compiled(expression: str, nth: int | None = None) -> tuple[Any, bool]:
     """An XPath and whether it gives nodes. With `nth`, only that one of them is looked for, if it gives nodes."""
     namespaces = {prefix: uri for prefix, uri in NAMESPACES.items() if f"{prefix}:" in expression} or None
+    options = {"namespaces": namespaces, "smart_strings": False, "regexp": "re:" in expression}
     try:
-        evaluate = etree.XPath(expression, namespaces=namespaces, smart_strings=False)
+        evaluate = etree.XPath(expression, **options)
         nodes = isinstance(evaluate(PROBE), list)
         if nodes and nth is not None:
             place = nth + 1 if nth >= 0 else f"last() - {-nth - 1}" if nth < -1 else "last()"
-            evaluate = etree.XPath(f"({expression})[{place}]", namespaces=namespaces, smart_strings=False)
+            evaluate = etree.XPath(f"({expression})[{place}]", **options)
             evaluate(PROBE)
     except etree.XPathError as error:
         raise ValueError(f"{expression!r} is no XPath: {error}") from None
@@ -210,7 +210,7 @@ def data_of(thing: Any) -> Any:
         thing = text_of(thing)
     if isinstance(thing, str) and thing.lstrip()[:1] in ("{", "["):
         try:
-            return json.loads(thing)
+            return loads(thing)
         except (ValueError, RecursionError):
             return None
     return thing

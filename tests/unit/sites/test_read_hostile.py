@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.unit.sites.reading import PAGES, URL, read, reader, saved
@@ -282,3 +284,41 @@ def test_notes_are_bounded() -> None:
     notes = read(rule, "<b>x</b>").notes
     assert len(notes) == 51
     assert notes[-1] == "… and 30 more"
+
+
+def test_halves_of_characters_in_json_are_replaced() -> None:
+    body = '{"a": "x\\ud83d", "b": "\\ud83d\\ude00", "\\udc00": ["\\uDFFF"], "c": "\\\\ud800"}'
+    rule = "format: json\nfields: {a: {jmespath: a}, b: {jmespath: b}, all: {jmespath: '@', type: json}}"
+    found = read(rule, body).records[0].fields
+    assert (found["a"], found["b"]) == ("x\ufffd", "\U0001f600")
+    assert found["all"]["\ufffd"] == ["\ufffd"]
+    assert found["all"]["c"] == "\\ud800"
+    inside = read("fields: {j: {css: script, type: json}}", f"<script>{body}</script>").records[0].fields["j"]
+    assert inside == found["all"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "found"),
+    [
+        ("(?:ab+c+){e<=1}", "abc{e<=1}", "abc{e<=1}"),
+        ("(?:ab+c+){e<x", "abc{e<x", "abc{e<x"),
+        ('"a":{("b":+1+)}', '"a":{"b":1}', '"b":1'),
+        ("(a+b{2,3}c{,1}d{1})+", "abbcd", "abbcd"),
+        (r"x+\{(\N{DIGIT ONE}+)[{a]+", "x{11{", "11"),
+        (r"(\\{+)+", "\\{", "\\{"),
+    ],
+)
+def test_long_texts_are_searched_in_the_same_language_as_short_ones(expression: str, text: str, found: str) -> None:
+    assert re.search(expression, text)
+    rule = yaml.safe_dump({"format": "text", "fields": {"a": {"regex": expression}}})
+    for filling in ("", "-" * 5_000):
+        assert read(rule, filling + text).records[0].fields == {"a": found}
+
+
+def test_an_expression_that_cannot_be_stopped_is_not_run() -> None:
+    reading = read(
+        "fields: {a: {regex: '[ [:foo:]]+a+'}, b: {css: p, clean: [{remove: '[ [:foo:]]+a+'}]}}", b"<p>" + b"a" * 3000
+    )
+    assert reading.records[0].fields == {"a": None, "b": None}
+    assert reading.missing == ("a", "b")
+    assert all("cannot be run" in note for note in reading.notes)
