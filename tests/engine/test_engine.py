@@ -4,6 +4,7 @@ of it."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -136,6 +137,20 @@ async def test_robots_are_obeyed(crawl: Crawl, site: Site) -> None:
     await crawl.run()
     assert site.paths() == ["/robots.txt", "/list/1"]
     assert crawl.counters("forum")["site/robots_denied"] == 2
+
+
+async def test_robots_take_the_place_of_a_page_at_a_host_that_takes_one_at_a_time(crawl: Crawl, site: Site) -> None:
+    forum(site, lists=1, posts=4)
+    site.on("/robots.txt", Reply(404))
+    crawl.push(FORUM.replace("robots: ignore", "robots: obey, concurrency: 1, delay: 0.3s"))
+    await crawl.run()
+    times = [visit.time for visit in site.visits]
+    assert len(times) == 6
+    # A hair's breadth for the way to the site.
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.25
+    with crawl.frontier() as frontier:
+        [host] = frontier.hosts([site.host])
+    assert host.in_flight == 0
 
 
 async def test_records_lie_in_the_database_and_are_written_once(crawl: Crawl, site: Site) -> None:

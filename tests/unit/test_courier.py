@@ -366,6 +366,16 @@ class TestHolding:
         assert world.courier.take() == fresh
         assert world.clock.take("release").args[1] == [late]
 
+    def test_what_was_taken_for_nothing_is_given_back_and_not_called_sent(self) -> None:
+        world = World()
+        first, second = world.stock(1, 2)
+        world.courier.give_back(first)
+        assert world.clock.take("release").args[1] == [first]
+        world.courier.give_back(first)
+        assert not world.clock.calls, "it was not ours any more"
+        world.clock.pass_(6.0)
+        assert world.clock.take()["sent"] == [second]
+
     def test_slow_pages_are_renewed_and_what_was_given_away_is_told(self) -> None:
         world = World()
         first, second = world.stock(1, 2)

@@ -155,6 +155,12 @@ class Courier:
         self._plan_call()
         return None
 
+    def give_back(self, lease: Lease) -> None:
+        """A lease that was taken and of which nothing came after all: it goes ahead of other work, here or elsewhere."""
+        if lease in self.held:
+            self._sent = [one for one in self._sent if identity(one) != identity(lease)]
+            self._release([lease])
+
     def fetched(self, arrival: Fetched) -> None:
         """The response is there: its host may be asked again."""
         if arrival.lease in self.held:

@@ -51,6 +51,7 @@ class AsyncLink:
         self._settings, self._host = settings, host
         self._loop = asyncio.get_running_loop()
         self._frontier: AsyncValkeyFrontier | None = None
+        self._left: AsyncValkeyFrontier | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -93,8 +94,8 @@ class AsyncLink:
     def close(self) -> None:
         self._closed = True
         if self._frontier is not None:
-            frontier, self._frontier = self._frontier, None
-            task = self._loop.create_task(frontier.close())
+            self._left, self._frontier = self._frontier, None
+            task = self._loop.create_task(self._left.close())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -102,6 +103,9 @@ class AsyncLink:
         """Return when nothing of this link runs any more."""
         while others := [task for task in self._tasks if task is not asyncio.current_task()]:
             await asyncio.wait(others)
+        if self._left is not None:
+            # A call that was under way has brought its connection back since.
+            await self._left.close()
 
 
 class ThreadLink:

@@ -18,9 +18,10 @@ logger = logging.getLogger(__name__)
 
 
 class Visiting(Protocol):
-    """What becomes of one lease. `landed` is called once, when the answer is there or will not come."""
+    """What becomes of one lease; None: it is to be given back, since nothing was asked. Otherwise `landed` is called once, when
+    the answer is there or will not come."""
 
-    async def visit(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement: ...
+    async def visit(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement | None: ...
 
 
 class Engine:
@@ -116,6 +117,7 @@ class Engine:
                 self.courier.fetched(Fetched(lease, feedback))
                 self._fill()
 
+        settlement: Settlement | None
         try:
             settlement = await self._visits.visit(lease, land)
         except asyncio.CancelledError:
@@ -128,5 +130,8 @@ class Engine:
                 landed = True
                 self._downloads -= 1
             self._tasks.pop(identity(lease), None)
-        self.courier.settle(settlement, None)
+        if settlement is None:
+            self.courier.give_back(lease)
+        else:
+            self.courier.settle(settlement, None)
         self._fill()

@@ -54,8 +54,7 @@ class Failed(Exception):
 
 
 class Visits:
-    """Everything that a visit needs, shared by all of them. `known` says whether a fingerprint of a lane would surely be refused
-    as seen; `only` is the one layer that is crawled, "" for all."""
+    """Everything that a visit needs, shared by all of them. `only` is the one layer that is crawled, "" for all."""
 
     def __init__(
         self,
@@ -66,15 +65,17 @@ class Visits:
         shelf: Shelf,
         archive: Archive,
         payload_max: int,
-        known: Callable[[str, int], bool] = lambda lane, fingerprint: False,
         only: str = "",
     ) -> None:
         self._book, self._fetcher, self._robots, self._tallies = book, fetcher, robots, tallies
         self._shelf, self._archive, self._payload_max = shelf, archive, payload_max
-        self._known, self._only = known, only
+        self._only = only
+        self.known: Callable[[str, int], bool] = lambda lane, fingerprint: False
+        """Whether a fingerprint of a lane would surely be refused as seen."""
 
-    async def visit(self, lease: Lease, landed: Landed) -> Settlement:
-        """`landed` is called once, when the answer is there or will not come."""
+    async def visit(self, lease: Lease, landed: Landed) -> Settlement | None:
+        """`landed` is called once, when the answer is there or will not come. None: the host was asked for its robots.txt
+        instead, in the page's place; the page's own turn is still to come."""
         layer = self._book.layer(lease.lane)
         told = False
 
@@ -89,6 +90,11 @@ class Visits:
             errand = errands.unpack(lease)
             if layer is None:
                 layer = self._matched_again(lease, errand)
+            if layer.site.obeys and self._robots.known(errand.url, layer.agent) is None:
+                # The host's slot and its turn are used up by that: pages that waited for it must not come bunched up.
+                await self._robots.ask(errand.url, layer.agent, layer.site.name, layer.options)
+                told = True
+                return None
             return await self._visit(lease, layer, errand, once)
         except Failed as failed:
             return await self._failed(lease, layer, errand, failed)
@@ -127,10 +133,8 @@ class Visits:
     async def _visit(self, lease: Lease, layer: ServedLayer, errand: Errand, landed: Landed) -> Settlement:
         site = layer.site
         if site.obeys:
-            word = self._robots.known(errand.url, layer.agent) or await self._robots.ask(
-                errand.url, layer.agent, site.name, layer.options
-            )
-            if not word.allowed:
+            word = self._robots.known(errand.url, layer.agent)
+            if word is not None and not word.allowed:
                 if word.after:
                     raise Failed(
                         "robots", "robots.txt could not be had; until it can be, nothing is fetched.", after=word.after
@@ -209,7 +213,7 @@ class Visits:
 
     def _children(self, links: list[Link], layer: ServedLayer, errand: Errand) -> list[Request]:
         """What is to be asked for next, without what would be refused anyway."""
-        site, known, trail = layer.site, self._known, None
+        site, known, trail = layer.site, self.known, None
         remembering = site.remembering
         children, dropped = [], 0
         for link in links:

@@ -29,14 +29,13 @@ from gossamer.engine.tallies import Tallies
 from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
 from gossamer.errors import GossamerError, SiteError
-from gossamer.model import Selection, Token, host_of
+from gossamer.model import Selection
 from gossamer.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 LOOK = 0.5
 TELL = 5.0
-PERMIT_AGAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class Worker:
         payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         self._fetcher = Fetcher(concurrency=concurrency + 8)
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
-        robots = Robots(self._fetcher.fetch, self._permit, self._crawl_delay)
+        robots = Robots(self._fetcher.fetch, delayed=self._crawl_delay)
         visits = Visits(
             self._book,
             self._fetcher,
@@ -135,7 +134,6 @@ class Worker:
             self._shelf,
             archive,
             payload_max,
-            self._is_known,
             job.layer,
         )
         plan = Plan(
@@ -149,6 +147,7 @@ class Worker:
             info=self._info(),
         )
         self._engine = Engine(self._link, visits, plan, self._tallies, concurrency)
+        visits.known = self._engine.courier.known.has
         self._adder = Adder(self._link, self._engine.added, self._engine.failed)
         self._rounds = Rounds(
             self.ask, self._book, self._shelf, self._adder, self._below,
@@ -249,9 +248,6 @@ class Worker:
     def _count_bad(self, site: str, _: str) -> None:
         self._tallies.of(site).add("gossamer/tasks_bad")
 
-    def _is_known(self, lane: str, fingerprint: int) -> bool:
-        return self._engine.courier.known.has(lane, fingerprint)
-
     # While it runs.
 
     async def _watch(self) -> str:
@@ -330,17 +326,6 @@ class Worker:
             reached = asyncio.Event()
             self._adder.below(count, reached.set)
             await reached.wait()
-
-    async def _permit(self, url: str) -> None:
-        """A slot of a host for its robots.txt."""
-        token = Token.fresh()
-        while True:
-            lease, wait = await self.ask("permit", token, host_of(url))
-            if lease is not None:
-                # It ends when it runs out; a host's robots.txt is asked for once a day.
-                return
-            token = token.next()
-            await asyncio.sleep(min(wait if wait is not None else PERMIT_AGAIN, 5.0))
 
     def _crawl_delay(self, host: str, seconds: float) -> None:
         logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
