@@ -153,6 +153,23 @@ async def test_robots_take_the_place_of_a_page_at_a_host_that_takes_one_at_a_tim
     assert host.in_flight == 0
 
 
+async def test_a_page_is_asked_for_only_if_it_has_changed(crawl: Crawl, site: Site) -> None:
+    site.on(
+        "/list/1",
+        Reply(body="<p>1</p>", headers={"ETag": '"one"'}, times=1),
+        Reply(304, body="", times=1),
+        Reply(body="<p>2</p>", headers={"ETag": '"two"'}),
+    )
+    crawl.push(FORUM.rstrip() + "\n    schedule: {every: 0.2s}\n    request: {conditional: true}\n")
+    running = asyncio.ensure_future(crawl.run(repeat=True))
+    await asyncio.to_thread(site.reached, "/list/1", 4)
+    running.cancel()
+    await asyncio.wait([running])
+    asked = [visit.headers.get("If-None-Match") for visit in site.visits[:4]]
+    assert asked == [None, '"one"', '"one"', '"two"']
+    assert crawl.counters("forum")["site/unchanged"] == 1
+
+
 async def test_records_lie_in_the_database_and_are_written_once(crawl: Crawl, site: Site) -> None:
     forum(site)
     crawl.push(FORUM + "    store: {post: {table: posts, key: [url], add: [url, round]}}\n")

@@ -24,7 +24,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds."""
 
     __slots__ = (
-        "after_download", "after_extract", "agent", "before_request", "before_store", "cookies", "handler", "lane", "name",
+        "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "handler", "lane", "name",
         "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "stored",
     )  # fmt: skip
 
@@ -34,9 +34,10 @@ class ServedLayer:
         whole = site.compiled.site
         asking = _joined(whole.request, rule.request if rule is not None else None)
         self.saves = rule is not None and rule.save
-        self.options = options(asking, site.compiled, raw=self.saves)
+        self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
         self.agent = self.options.user_agent
         self.cookies: Mapping[str, str] = asking.get("cookies") or {}
+        self.conditional: bool = _said(asking, "conditional", False)
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
         self.retry_status = frozenset(_said(asking, "retry_status", RETRY_STATUS))
@@ -104,8 +105,9 @@ class Book:
         return len(self.sites)
 
 
-def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False) -> Options:
-    """How a layer's pages are asked for, as the fetcher wants it."""
+def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False, lent: str = "") -> Options:
+    """How a layer's pages are asked for, as the fetcher wants it; `lent` is the layer's name where somebody else's downloader
+    fetches them."""
     usual = Options()
     timeout = _said(asking, "timeout", usual.timeout)
     return Options(
@@ -121,6 +123,8 @@ def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False
         proxy=asking.get("proxy") or "",
         verify=_said(asking, "verify", True),
         raw=raw,
+        lent=lent,
+        render=bool(lent) and _said(asking, "render", False),
     )
 
 

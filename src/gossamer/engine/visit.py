@@ -16,6 +16,8 @@ from gossamer.engine import hooks, retry
 from gossamer.engine.archive import Archive
 from gossamer.engine.ask import Ask, FetchError, Got
 from gossamer.engine.book import Book, ServedLayer
+from gossamer.engine.borrowed import Borrowed
+from gossamer.engine.conditional import NOT_MODIFIED
 from gossamer.engine.errand import Errand
 from gossamer.engine.fetch import Fetcher
 from gossamer.engine.listing import links_of
@@ -23,9 +25,11 @@ from gossamer.engine.redirect import location, next_hop
 from gossamer.engine.robots import Robots
 from gossamer.engine.shelf import Shelf
 from gossamer.engine.tallies import Tallies
+from gossamer.engine.versions import Versions
 from gossamer.errors import GossamerError, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Feedback, Lease, Request, Settlement, Verdict
+from gossamer.sites.download import ItemFailed, LeftOut
 from gossamer.sites.handled import handled
 from gossamer.sites.plan import FEED, SITEMAP
 from gossamer.sites.values import Document, Link, Reading, Record
@@ -69,9 +73,11 @@ class Visits:
     ) -> None:
         self._book, self._fetcher, self._robots, self._tallies = book, fetcher, robots, tallies
         self._shelf, self._archive, self._payload_max = shelf, archive, payload_max
-        self._only = only
+        self._only, self._versions = only, Versions()
         self.known: Callable[[str, int], bool] = lambda lane, fingerprint: False
         """Whether a fingerprint of a lane would surely be refused as seen."""
+        self.borrowed: Borrowed | None = None
+        """Whose project has a word in what becomes of the records of some sites."""
 
     async def visit(self, lease: Lease, landed: Landed) -> Settlement | None:
         """`landed` is called once, when the answer is there or will not come. None: the host was asked for its robots.txt
@@ -98,6 +104,9 @@ class Visits:
             return await self._visit(lease, layer, errand, once)
         except Failed as failed:
             return await self._failed(lease, layer, errand, failed)
+        except LeftOut:
+            self._tallies.of(lease.lane.rpartition(".")[0]).add("site/left_out")
+            return Settlement(lease)
         except FetchError as error:
             once(Feedback(Verdict.ERROR))
             return await self._failed(
@@ -143,6 +152,9 @@ class Visits:
                 return Settlement(lease)
         cookies = {**layer.cookies, **errand.cookies} if layer.cookies else errand.cookies
         ask = Ask(errand.url, errand.method, errand.headers, cookies, errand.body, site.name, layer.options)
+        conditional = layer.conditional and errand.method == "GET"
+        if conditional and (conditions := self._versions.conditions(site.name, lease.fingerprint)):
+            ask = ask._replace(headers={**errand.headers, **conditions})
         if layer.before_request is not None:
             ask = await hooks.call(layer.before_request, ask)
             if ask is None:
@@ -168,7 +180,14 @@ class Visits:
         if status in GONE and not (layer.rule and status in layer.rule.valid.status):
             tally.add("site/gone")
             return Settlement(lease)
-        return await self._read(lease, layer, errand, got)
+        if conditional and status == NOT_MODIFIED:
+            tally.add("site/unchanged")
+            return Settlement(lease)
+        settlement = await self._read(lease, layer, errand, got)
+        if conditional:
+            # Only now: a page that could not be read or stored must come whole the next time.
+            self._versions.note(site.name, lease.fingerprint, got.headers)
+        return settlement
 
     def _redirected(
         self, lease: Lease, layer: ServedLayer, errand: Errand, ask: Ask, got: Got, target: str
@@ -208,6 +227,11 @@ class Visits:
         if layer.before_store is not None:
             changed = [await hooks.call(layer.before_store, record) for record in records]
             records = [record for record in changed if record is not None]
+        if layer.options.lent and self.borrowed is not None:
+            try:
+                records = await self.borrowed.through(layer.site.name, document.url, records)
+            except ItemFailed as error:
+                raise Failed("pipeline", error.detail, again=False) from error
         items = await self._stored(layer, errand, document, records)
         return Settlement(lease, Ending.DONE, self._children(reading.links, layer, errand), items)
 

@@ -427,6 +427,8 @@ class Request(Body):
     """Statuses that are failures."""
     redirects: Whole | None = None
     """How many in a row; 0: a redirect is a page like any other."""
+    conditional: Flag | None = None
+    """Whether a page that a worker has fetched before is asked for only if it has changed. One that has not counts as done: its fields and links are not taken again."""
     user_agent: str | None = None
     """What the crawler calls itself."""
     auth: tuple[str, str] | None = None
