@@ -8,8 +8,8 @@ import pytest
 from tests.store.conftest import Sql
 from tests.store.tables import FORUM, GOODS, POSTS, SHOPS, bodies, goods, post, reply, shop, titles, votes
 
-from gossamer.errors import StoreError
-from gossamer.store import Store
+from gossamer.errors import StoreError, TableMismatch
+from gossamer.store import Column, Row, Store
 
 
 def test_tables_are_put_aside_with_their_children(store: Store, sql: Sql) -> None:
@@ -117,6 +117,19 @@ def test_several_workers_put_aside_while_others_write(store: Store, url: str, sq
     assert aside & set(titles(store)) == set()
     assert len(bodies(store)) == len(titles(store))
     assert sql("SELECT count(*) FROM replies_r1") == [(len(aside),)]
+
+
+def test_a_table_that_is_not_as_described_is_put_aside_too(store: Store, url: str, sql: Sql) -> None:
+    store.prepare(FORUM)
+    store.write([post("a", "old", [reply("0")], views=5)])
+    changed = POSTS._replace(columns=(Column("id", "int"), Column("views", "date")), key=("id",))
+    with Store.open(url) as other:
+        with pytest.raises(TableMismatch):
+            other.prepare([changed])
+        other.archive([changed, *FORUM[1:]], "r1")
+        other.write([Row("posts", {"id": 1}, {"replies": [reply("x")]})])
+        assert [row["parent_id"] for row in other.read("replies")] == [1]
+    assert sql("SELECT url FROM posts_r1") == [("a",)]
 
 
 def test_long_names_find_their_indexes(store: Store, sql: Sql) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from datetime import date
 from decimal import Decimal
 
 import pytest
@@ -212,6 +213,20 @@ def test_an_existing_table_is_used_as_it_is(store: Store, sql: Sql) -> None:
     assert sorted(sql("SELECT * FROM posts")) == [("a", "z", 1, "n"), ("b", "y", 2, "n")]
 
 
+def test_columns_of_an_existing_table_may_be_named_without_being_described(store: Store, sql: Sql) -> None:
+    sql(
+        "CREATE TABLE posts (url VARCHAR(100) PRIMARY KEY, title VARCHAR(10), views INT, price FLOAT, day DATE, note VARCHAR(30))"
+    )
+    store.prepare([Table("posts", (Column("url", "text"),), ("url",), existing=True)])
+    store.write([post("a", "x", views=1, price=1.5, day=date(2020, 1, 2), note=["n", 1])])
+    store.prepare([Table("posts", (Column("url", "text"),), ("url",), existing=True)])
+    store.write([post("a", "y", views=None)])
+    found = [tuple(map(str, row)) for row in sql("SELECT * FROM posts")]
+    assert found == [("a", "y", "None", "1.5", "2020-01-02", '["n",1]')]
+    with pytest.raises(StoreRefused, match="no column colour"):
+        store.write([post("a", "y", colour="red")])
+
+
 @pytest.mark.parametrize(
     ("created", "said"),
     [
@@ -256,7 +271,7 @@ def test_what_an_existing_table_does_not_take_is_refused(store: Store, sql: Sql)
         "CREATE TABLE posts (url VARCHAR(100) PRIMARY KEY, title VARCHAR(3) NOT NULL CHECK (title <> 'bad'), views INT)"
     )
     store.prepare([EXISTING])
-    with pytest.raises(StoreRefused):
+    with pytest.raises(StoreRefused, match="Table posts: "):
         store.write([post("a", "bad")])
     with pytest.raises(StoreRefused):
         store.write([Row("posts", {"url": "a", "views": 1, "title": None})])

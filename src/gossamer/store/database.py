@@ -70,8 +70,8 @@ class Database(ABC):
         self.url = url
 
     @abstractmethod
-    def engine(self, *, patient: bool = False) -> Engine:
-        """An engine whose connections are set up as the store needs them; `patient` for changes of tables, which may take hours."""
+    def engine(self) -> Engine:
+        """An engine whose connections are set up as the store needs them."""
 
     @abstractmethod
     def trouble(self, error: DBAPIError) -> Trouble:
@@ -97,6 +97,10 @@ class Database(ABC):
     def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
         """Rename tables (old name → new name; parents first) and make `shapes` in their place, so that nobody ever finds a
         table missing."""
+
+    def patient(self, engine: Engine) -> Engine:
+        """An engine for changes of tables, which may take hours; `engine` itself where it is patient enough."""
+        return engine
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
@@ -129,7 +133,12 @@ class Database(ABC):
             SqlColumn(name, Named(self.digest_type), nullable=False, autoincrement=False) for name in shape.system
         ]
         columns += [
-            SqlColumn(name, Named(self.types[column.type]), nullable=name not in shape.required, autoincrement=False)
+            SqlColumn(
+                name,
+                Named(self.types.get(column.type, "TEXT")),
+                nullable=name not in shape.required,
+                autoincrement=False,
+            )
             for name, column in shape.columns.items()
         ]
         columns.append(PrimaryKeyConstraint(*shape.primary))

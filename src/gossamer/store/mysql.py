@@ -79,9 +79,14 @@ class MySQL(Database):
 
     packet_bytes = 16 * 2**20
 
-    def engine(self, *, patient: bool = False) -> Engine:
-        given = {"connect_timeout": 10, "write_timeout": _SECONDS, "charset": "utf8mb4"}
-        given |= {} if patient else {"read_timeout": _SECONDS}
+    def engine(self) -> Engine:
+        return self._engine({"read_timeout": _SECONDS})
+
+    def patient(self, engine: Engine) -> Engine:
+        return self._engine({})
+
+    def _engine(self, more: Mapping[str, Any]) -> Engine:
+        given = {"connect_timeout": 10, "write_timeout": _SECONDS, "charset": "utf8mb4", **more}
         given = {name: value for name, value in given.items() if name not in self.url.query}
         engine = create_engine(self.url, poolclass=NullPool, connect_args=given)
 

@@ -7,13 +7,14 @@ replaces the earlier one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from gossamer.errors import StoreRefused
 from gossamer.store.database import Database
 from gossamer.store.description import Row
-from gossamer.store.shape import DIGEST, LINK, PLACE, SINCE, Shape
-from gossamer.store.values import CANONICAL, Take
+from gossamer.store.shape import ANY, DIGEST, LINK, PLACE, SINCE, Shape
+from gossamer.store.values import CANONICAL, Take, kind_of, same
 
 Identity = tuple[Any, ...]
 Bound = dict[str, Any]
@@ -115,7 +116,15 @@ class Placer:
 
 def _takers(database: Database, shape: Shape) -> dict[str, tuple[Take, Take]]:
     binders = database.takers(shape)
-    return {name: (CANONICAL[column.type], binders[name]) for name, column in shape.columns.items()}
+    return {
+        name: (CANONICAL[column.type], binders[name]) if column.type != ANY else (same, partial(_take_any, database))
+        for name, column in shape.columns.items()
+    }
+
+
+def _take_any(database: Database, value: Any) -> Any:
+    kind = kind_of(value)
+    return database.bind.get(kind, same)(CANONICAL[kind](value))
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -33,6 +33,9 @@ _CONNECT = {
     "tcp_user_timeout": "60000",
     "application_name": "gossamer",
 }
+
+_LOCK_SECONDS = 20
+"""How long a write waits for somebody else's lock before it says that it waits."""
 
 # The classes of SQLSTATE: connections, resources, an operator's intervention, input and output, read-only transactions, logins, a
 # database that has gone, a plan that is outdated (a new connection has none).
@@ -61,6 +64,11 @@ def _json(value: str) -> str:
 def _without_exponent(found: re.Match[str]) -> str:
     token = found[0]
     return token if token.startswith('"') else f"{Decimal(token):f}.0"
+
+
+def _in_utc(value: datetime) -> datetime:
+    # A column without a time zone, in a table that is not ours, holds UTC: the session's zone.
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def _all_text(value: Any) -> str:
@@ -103,7 +111,7 @@ class PostgreSQL(Database):
         "datetime": lambda value: value.astimezone(UTC),
     }
 
-    def engine(self, *, patient: bool = False) -> Engine:
+    def engine(self) -> Engine:
         given = {name: value for name, value in _CONNECT.items() if name not in self.url.query}
         engine = create_engine(self.url, poolclass=NullPool, connect_args=given)
 
@@ -111,6 +119,7 @@ class PostgreSQL(Database):
         def connected(connection: Any, record: Any) -> None:
             # Columns without a time zone, in tables that are not ours, then hold UTC as well.
             connection.execute("SET TIME ZONE 'UTC'")
+            connection.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'")
             connection.commit()
 
         return engine
@@ -180,6 +189,7 @@ class PostgreSQL(Database):
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
         _lock(connection, "tables")
         yield
 

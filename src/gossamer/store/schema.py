@@ -79,7 +79,8 @@ def _check_types(connection: Connection, database: Database, shape: Shape, found
 def put_aside(connection: Connection, database: Database, shapes: list[Shape], suffix: str) -> None:
     """Rename each table to name_suffix and make an empty one in its place, once for each suffix.
 
-    A table that is not there yet leaves an empty one behind, too: otherwise a second call would take what was written since.
+    A table that is not there yet leaves an empty one behind, too: otherwise a second call would take what was written since. A table
+    that is not as described is put aside all the same; that is the way to begin anew.
     """
     waiting: dict[str, str] = {}
     for shape in shapes:
@@ -94,6 +95,7 @@ def put_aside(connection: Connection, database: Database, shapes: list[Shape], s
             )
         if not database.columns(connection, later):
             waiting[shape.name] = later
-    bring_about(connection, database, shapes)
+        if not database.columns(connection, shape.name):
+            database.create(connection, [shape])
     if waiting:
         database.put_aside(connection, waiting, [shape for shape in shapes if shape.name in waiting])

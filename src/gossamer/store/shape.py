@@ -22,12 +22,15 @@ LINK = "gossamer_parent"
 PLACE = "place"
 SINCE = "valid_from"
 
+ANY = "any"
+"""The type of columns of which nothing is known but their name."""
+
 NAME_BYTES = 63
 """The longest name that every database takes."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _SHORT = frozenset({"int", "bool", "date", "datetime"})
-_NO_KEY = frozenset({"float", "json"})
+_NO_KEY = frozenset({"float", "json", ANY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,12 @@ def united(before: Table, after: Table) -> Table:
     return after._replace(columns=tuple(columns.values()))
 
 
+def with_undescribed(shape: Shape, found: Iterable[str]) -> Table:
+    """A table with the columns that the database has beside those described: rows may name them, with values of any type."""
+    more = tuple(Column(name, ANY) for name in found if name not in shape.columns)
+    return shape.table._replace(columns=(*shape.table.columns, *more))
+
+
 def shapes_of(tables: Mapping[str, Table]) -> dict[str, Shape]:
     """The shapes of all tables, parents first. What cannot be is a StoreError."""
     folded: dict[str, str] = {}
@@ -182,6 +191,8 @@ def _short(columns: Mapping[str, Column], key: tuple[str, ...]) -> bool:
 def _check_columns(table: Table, columns: Mapping[str, Column], key: tuple[str, ...]) -> None:
     folded: dict[str, str] = {}
     for name, column in columns.items():
+        if column.type == ANY and table.existing:
+            continue  # Whatever it is called, it is there.
         _check_name(name, f"Table {table.name}: column {name!r}")
         if name in (DIGEST, LINK):
             raise StoreError(f"Table {table.name}: {name} is a name of the store's own. Rename the column.")

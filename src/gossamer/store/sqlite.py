@@ -26,7 +26,7 @@ from gossamer.store.trouble import Trouble
 from gossamer.store.values import Take
 
 READING = "gossamer_reading"
-BUSY_SECONDS = 15.0
+BUSY_SECONDS = 5.0
 
 _AWAY = {
     sqlite3.SQLITE_IOERR,
@@ -80,7 +80,7 @@ class Sqlite(Database):
         "json": json.loads,
     }
 
-    def engine(self, *, patient: bool = False) -> Engine:
+    def engine(self) -> Engine:
         path = self.url.database or ""
         if not path or path == ":memory:" or path.startswith("file:"):
             raise StoreError(
@@ -157,14 +157,13 @@ class Sqlite(Database):
         return statement.on_conflict_do_update(index_elements=list(primary), set_=changes)
 
     def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
-        by_name = {shape.name: shape for shape in shapes}
         for old, new in names.items():
-            connection.execute(
-                text(f"ALTER TABLE {self.quoted(connection, old)} RENAME TO {self.quoted(connection, new)}")
-            )
+            before, after = self.quoted(connection, old), self.quoted(connection, new)
+            connection.execute(text(f"ALTER TABLE {before} RENAME TO {after}"))
             # The names of indexes are the whole file's, and an index cannot be renamed.
-            if LINK in by_name[old].system:
+            ours = "SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = :name"
+            if connection.execute(text(ours), {"name": link_index(old)}).first() is not None:
                 index, later = self.quoted(connection, link_index(old)), self.quoted(connection, link_index(new))
-                connection.execute(text(f"DROP INDEX IF EXISTS {index}"))
-                connection.execute(text(f"CREATE INDEX {later} ON {self.quoted(connection, new)} ({LINK})"))
+                connection.execute(text(f"DROP INDEX {index}"))
+                connection.execute(text(f"CREATE INDEX {later} ON {after} ({LINK})"))
         self.create(connection, shapes)

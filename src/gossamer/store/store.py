@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -21,18 +22,20 @@ from gossamer.store.address import database_of
 from gossamer.store.database import Database
 from gossamer.store.description import Row, Table
 from gossamer.store.placing import Placed, Placer, piles_of
-from gossamer.store.shape import Shape, merged, shapes_of, united
+from gossamer.store.shape import Shape, merged, shapes_of, united, with_undescribed
 from gossamer.store.sqlite import READING
 from gossamer.store.trouble import Trouble, first_line
 
 T = TypeVar("T")
 
 TRIES = 12
-"""How often a transaction is tried that others got in the way of; then the database counts as away."""
+AGAIN_SECONDS = 15.0
+"""How often and how long a transaction is tried that others get in the way of; then the database counts as away."""
 
 
 class Store:
-    """A database with the tables that were prepared. One connection; to be used by one thread at a time.
+    """A database with the tables that were prepared. One connection, to be used by one thread at a time; `prepare` and `archive`
+    have a connection of their own and may be called by another thread meanwhile.
 
     Raises StoreAway when the database cannot be reached or cannot write now (the connection is made anew by the next call),
     StoreRefused for rows that it does not take, TableMismatch for tables that are not as described. A call that has raised has
@@ -42,11 +45,10 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._engine: Engine = database.engine()
-        self._patient_engine: Engine = database.engine(patient=True)
+        self._patient_engine: Engine = database.patient(self._engine)
         self._connection: Connection | None = None
-        self._tables: dict[str, Table] = {}
-        self._sql = writing.Tables(database, {})
-        self._placer = Placer(database, {})
+        self._known = _Known({}, writing.Tables(database, {}), Placer(database, {}))
+        self._preparing = threading.Lock()
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -62,27 +64,38 @@ class Store:
     @property
     def url(self) -> str:
         """The URL as it may be shown to people."""
-        return str(concealed(self._database.url.render_as_string(hide_password=True)))
+        url = self._database.url
+        plain = url.set(drivername=url.get_backend_name())
+        return str(concealed(plain.render_as_string(hide_password=True)))
 
     def prepare(self, tables: Iterable[Table]) -> None:
         """Make or check `tables`: what is missing is created, columns are added. May be called again, with other tables or
         the same ones changed, and from any number of processes at once. Known tables stay known."""
         wanted = merged(tables)
-        known = dict(self._tables)
-        for name, table in wanted.items():
-            same_rows = name in known and known[name]._replace(columns=()) == table._replace(columns=())
-            known[name] = united(known[name], table) if same_rows else table
-        shapes = shapes_of(known)
-        asked = [shape for shape in shapes.values() if shape.name in wanted]
-        sql = writing.Tables(self._database, shapes)
+        with self._preparing:
+            known = dict(self._known.tables)
+            for name, table in wanted.items():
+                same_rows = name in known and known[name]._replace(columns=()) == table._replace(columns=())
+                known[name] = united(known[name], table) if same_rows else table
+            shapes = shapes_of(known)
+            asked = [shape for shape in shapes.values() if shape.name in wanted]
+            careful = self._known.sql.careful - wanted.keys()
 
-        def change(connection: Connection) -> None:
-            with self._database.schema_lock(connection):
-                schema.bring_about(connection, self._database, asked)
-                sql.careful = {shape.name for shape in shapes.values() if self._database.careful(connection, shape)}
+            def change(connection: Connection) -> None:
+                with self._database.schema_lock(connection):
+                    schema.bring_about(connection, self._database, asked)
+                    for shape in asked:
+                        if shape.table.existing:
+                            found = self._database.columns(connection, shape.name)
+                            known[shape.name] = with_undescribed(shape, found)
+                            if self._database.careful(connection, shape):
+                                careful.add(shape.name)
 
-        self._change_tables(change)
-        self._tables, self._sql, self._placer = known, sql, Placer(self._database, shapes)
+            self._change_tables(change)
+            shapes = shapes_of(known)
+            sql = writing.Tables(self._database, shapes)
+            sql.careful = careful
+            self._known = _Known(known, sql, Placer(self._database, shapes))
 
     def write(self, rows: Iterable[Row]) -> None:
         """Write rows in one transaction: those with a known key are written over, children replaced as a set."""
@@ -90,20 +103,24 @@ class Store:
 
     def place(self, rows: Iterable[Row]) -> list[Placed]:
         """The first half of `write`: check the rows. Does not speak to the database."""
-        return self._placer.place(rows)
+        return self._known.placer.place(rows)
 
     def commit(self, placed: Iterable[Placed]) -> None:
         """The second half of `write`: one transaction."""
-        piles = piles_of(placed, self._sql.shapes)
+        piles = piles_of(placed, self._known.sql.shapes)
         if not piles:
             return
+
+        def work(connection: Connection) -> None:
+            writing.write(connection, self._known.sql, piles, _now)
+
         try:
-            self._transaction(lambda connection: writing.write(connection, self._sql, piles, _now))
+            self._transaction(work)
         except _Changed as error:
             # Somebody has dropped or altered a table. If it can be as it was, it is.
             try:
                 self.prepare(self._with_ancestors(pile.shape for pile in piles))
-                self._transaction(lambda connection: writing.write(connection, self._sql, piles, _now))
+                self._transaction(work)
             except TableMismatch as mismatch:
                 raise StoreRefused(str(mismatch)) from error
             except _Changed as again:
@@ -115,8 +132,9 @@ class Store:
         if not re.fullmatch(r"\w+", suffix):
             raise StoreError(f"{suffix!r} cannot be the end of a table's name. Use letters, digits and _.")
         listed = list(tables)
-        unknown = merged(table for table in listed if isinstance(table, Table) and table.name not in self._tables)
-        known = {**self._tables, **unknown}
+        known = self._known.tables
+        unknown = merged(table for table in listed if isinstance(table, Table) and table.name not in known)
+        known = {**known, **unknown}
         chosen = {table if isinstance(table, str) else table.name for table in listed}
         for name in chosen - known.keys():
             raise StoreError(f"There is no table {name} among those prepared: {', '.join(known) or 'none'}.")
@@ -139,11 +157,11 @@ class Store:
     ) -> Iterator[dict[str, Any]]:
         """The keys of parents without a child. `on` (parent's column → child's column) where the child's table does not name
         the parent's as its parent."""
-        return reading.missing(self._ask, self._sql, self._shape(parent), self._shape(child), on)
+        return reading.missing(self._ask, self._known.sql, self._shape(parent), self._shape(child), on)
 
     def read(self, table: Table | str) -> Iterator[dict[str, Any]]:
         """All rows of a table, with the columns that were described."""
-        return reading.read(self._ask, self._sql, self._shape(table))
+        return reading.read(self._ask, self._known.sql, self._shape(table))
 
     def close(self) -> None:
         self._disconnect()
@@ -157,13 +175,14 @@ class Store:
             while ancestor is not None:
                 names[ancestor.name] = None
                 ancestor = ancestor.parent
-        return [self._tables[name] for name in names]
+        return [self._known.tables[name] for name in names]
 
     def _shape(self, table: Table | str) -> Shape:
         name = table if isinstance(table, str) else table.name
-        if name not in self._sql.shapes:
-            raise StoreError(f"There is no table {name} among those prepared: {', '.join(self._sql.shapes) or 'none'}.")
-        return self._sql.shapes[name]
+        shapes = self._known.sql.shapes
+        if name not in shapes:
+            raise StoreError(f"There is no table {name} among those prepared: {', '.join(shapes) or 'none'}.")
+        return shapes[name]
 
     def _ask(self, question: Callable[[Connection], Sequence[Any]]) -> Sequence[Any]:
         try:
@@ -186,24 +205,27 @@ class Store:
             try:
                 with connection.begin():
                     return work(connection)
-            except BaseException:
-                if connection.invalidated or connection.closed:
+            except DBAPIError as error:
+                if connection.invalidated or self._database.trouble(error) is Trouble.AWAY:
                     self._disconnect()
+                raise
+            except BaseException:
+                self._disconnect()
                 raise
 
         return self._retried(attempt)
 
     def _retried(self, attempt: Callable[[], T]) -> T:
         pause = 0.01
+        until = time.monotonic() + AGAIN_SECONDS
         for tried in range(1, TRIES + 1):
             try:
                 return attempt()
             except DBAPIError as error:
                 trouble = self._database.trouble(error)
-                if trouble is not Trouble.AGAIN or tried == TRIES:
+                if trouble is not Trouble.AGAIN or tried == TRIES or time.monotonic() > until:
                     self._translate(error, trouble)
             except (OSError, SQLAlchemyError) as error:
-                self._disconnect()
                 raise StoreAway(f"{self.url}: {first_line(error)}") from error
             # Not in step with the other one.
             time.sleep(pause * random.uniform(0.5, 1.5))
@@ -211,12 +233,11 @@ class Store:
         raise AssertionError("unreachable")
 
     def _translate(self, error: DBAPIError, trouble: Trouble) -> NoReturn:
-        said = first_line(error.orig)
+        said = ": ".join([*error.detail, first_line(error.orig)])
         if trouble is Trouble.REFUSED:
             raise StoreRefused(f"{self.url}: {said}") from error
         if trouble is Trouble.CHANGED:
             raise _Changed(said) from error
-        self._disconnect()
         raise StoreAway(f"{self.url}: {said}. {self._database.remedy(error.orig or error)}") from error
 
     def _connected(self) -> Connection:
@@ -254,6 +275,14 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Known(NamedTuple):
+    """The tables that were prepared, put in place of the former ones at one stroke."""
+
+    tables: dict[str, Table]
+    sql: writing.Tables
+    placer: Placer
 
 
 class _Changed(Exception):

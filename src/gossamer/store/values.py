@@ -132,6 +132,24 @@ def same(value: Any) -> Any:
     return value
 
 
+def kind_of(value: Any) -> str:
+    """The type of column that takes a value, for columns of which nothing is known."""
+    # A truth value is a whole number to Python, a datetime is a date.
+    for kind, types in (
+        ("text", str),
+        ("bool", bool),
+        ("int", int),
+        ("float", float),
+        ("decimal", Decimal),
+        ("datetime", datetime),
+        ("date", date),
+        ("bytes", bytes | bytearray | memoryview),
+    ):
+        if isinstance(value, types):
+            return kind
+    return "json"
+
+
 def finite(value: float) -> float:
     if math.isinf(value):
         raise ValueError("this database has no infinite numbers; leave the value out")

@@ -125,7 +125,7 @@ class Writer:
             left = [*self._current, *self._queue]
             self._queue.clear()
         for job in left:
-            job.end(StoreAway(f"The writer was closed before the rows were stored. {self._away}".strip()))
+            self._end(job, self._too_late())
         # One that waits for the database's return ends now; one that waits for its answer is left to itself.
         await asyncio.to_thread(self._thread.join, 1.0)
 
@@ -147,7 +147,6 @@ class Writer:
                     self._commit([job for job in batch if self._place(job)])
                 with self._changed:
                     self._current = []
-                    self._waiting -= sum(job.size for job in batch)
         finally:
             self._store.close()
 
@@ -179,19 +178,28 @@ class Writer:
             self._current = batch
             return batch
 
+    def _end(self, job: _Job, error: BaseException | None = None) -> None:
+        with self._changed:
+            self._waiting -= job.size
+            job.size = 0
+        job.end(error)
+
+    def _too_late(self) -> StoreAway:
+        return StoreAway(f"The writer was closed before the rows were stored. {self._away}".strip())
+
     def _call(self, job: _Job, call: Callable[[], None]) -> None:
         try:
             call()
         except Exception as error:
-            job.end(error)
+            self._end(job, error)
         else:
-            job.end()
+            self._end(job)
 
     def _place(self, job: _Job) -> bool:
         try:
             job.placed = self._store.place(job.rows)
         except Exception as error:
-            job.end(error)
+            self._end(job, error)
             return False
         return True
 
@@ -204,12 +212,14 @@ class Writer:
             except StoreAway as error:
                 self._away = str(error)
                 if self._given_up.wait(pause * random.uniform(0.5, 1.0)):
+                    for job in jobs:
+                        self._end(job, self._too_late())
                     return
                 pause = min(pause * 2, LONGEST_PAUSE)
             except Exception as error:
                 self._away = ""
                 if len(jobs) == 1:
-                    jobs[0].end(error if isinstance(error, StoreRefused) else _told(error))
+                    self._end(jobs[0], error if isinstance(error, StoreRefused) else _told(error))
                     return
                 half = len(jobs) // 2
                 self._commit(jobs[:half])
@@ -218,7 +228,7 @@ class Writer:
                 self._away = ""
                 self._transactions += 1
                 for job in jobs:
-                    job.end()
+                    self._end(job)
                 return
 
     async def __aenter__(self) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, MetaData, and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy import Table as SqlTable
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from gossamer.store.database import Database
@@ -41,21 +42,29 @@ class Tables:
 
 
 def write(connection: Connection, tables: Tables, piles: Iterable[Pile], now: Callable[[], datetime]) -> None:
-    """Do what `piles` say, parents first."""
+    """Do what `piles` say, in their order. An error of the database gets the table as a detail."""
     for pile in piles:
-        if pile.shape.table.history:
-            _add_changes(connection, tables, pile, now)
-            continue
-        if pile.sets:
-            _delete_gone(connection, tables.of[pile.shape.name], pile)
-        by_columns: dict[tuple[str, ...], list[Bound]] = {}
-        for _, values in pile.rows():
-            by_columns.setdefault(tuple(sorted(values)), []).append(values)
-        for columns, rows in sorted(by_columns.items()):
-            if pile.shape.name in tables.careful:
-                _write_carefully(connection, tables.of[pile.shape.name], pile.shape, columns, rows)
+        try:
+            if pile.shape.table.history:
+                _add_changes(connection, tables, pile, now)
             else:
-                _many(connection, tables.upsert(pile.shape, columns), rows)
+                _write_pile(connection, tables, pile)
+        except DBAPIError as error:
+            error.add_detail(f"Table {pile.shape.name}")
+            raise
+
+
+def _write_pile(connection: Connection, tables: Tables, pile: Pile) -> None:
+    if pile.sets:
+        _delete_gone(connection, tables.of[pile.shape.name], pile)
+    by_columns: dict[tuple[str, ...], list[Bound]] = {}
+    for _, values in pile.rows():
+        by_columns.setdefault(tuple(sorted(values)), []).append(values)
+    for columns, rows in sorted(by_columns.items()):
+        if pile.shape.name in tables.careful:
+            _write_carefully(connection, tables.of[pile.shape.name], pile.shape, columns, rows)
+        else:
+            _many(connection, tables.upsert(pile.shape, columns), rows)
 
 
 def _many(connection: Connection, statement: ClauseElement, rows: Sequence[Bound]) -> None:
@@ -83,9 +92,9 @@ def _write_carefully(
     connection: Connection, table: SqlTable, shape: Shape, columns: tuple[str, ...], rows: Sequence[Bound]
 ) -> None:
     changed = [name for name in columns if name not in shape.primary]
-    where = and_(*(table.c[name] == bindparam(f"key_{name}") for name in shape.primary))
+    where = and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in shape.primary))
     for row in rows:
-        key = {f"key_{name}": row[name] for name in shape.primary}
+        key = {f"gossamer_is_{name}": row[name] for name in shape.primary}
         found = select(*(table.c[name] for name in shape.primary)).where(where).with_for_update()
         if connection.execute(found, key).first() is None:
             connection.execute(insert(table), [row])
@@ -102,7 +111,7 @@ def _add_changes(connection: Connection, tables: Tables, pile: Pile, now: Callab
     counted = [name for name in names if shape.columns[name].counts]
     latest = (
         select(table.c[SINCE], *database.selected(table, shape, names))
-        .where(and_(*(table.c[name] == bindparam(f"key_{name}") for name in shape.identity)))
+        .where(and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in shape.identity)))
         .order_by(table.c[SINCE].desc())
         .limit(1)
     )
@@ -110,7 +119,7 @@ def _add_changes(connection: Connection, tables: Tables, pile: Pile, now: Callab
         latest = latest.with_for_update()
     added: list[Bound] = []
     for identity, changes in sorted(pile.changes.items()):
-        key = {f"key_{name}": value for name, value in zip(shape.identity, identity, strict=True)}
+        key = {f"gossamer_is_{name}": value for name, value in zip(shape.identity, identity, strict=True)}
         found = connection.execute(latest, key).first()
         known: Bound | None = None
         since = datetime.min.replace(tzinfo=UTC)

@@ -257,12 +257,12 @@ class MariaDB(DatabaseServer):
     taken = "Address already in use"
 
     def _initialise(self) -> None:
-        where = [f"--datadir={self.directory / 'data'}", "--auth-root-authentication-method=normal", "--skip-test-db"]
-        self._run([_found("mariadb-install-db"), "--no-defaults", *where, "--innodb-log-file-size=4M"])
+        where = ["--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=4M"]
+        self._run([_found("mariadb-install-db"), "--no-defaults", *self._places(), *where])
 
     def _command(self) -> list[str | Path]:
-        where = [f"--datadir={self.directory / 'data'}", f"--socket={self.directory / 'server.sock'}"]
-        where += [f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve", "--pid-file=server.pid"]
+        where = [*self._places(), f"--socket={self.directory / 'server.sock'}", "--pid-file=server.pid"]
+        where += [f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve"]
         small = ["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M", "--performance-schema=off"]
         return [_found("mariadbd"), "--no-defaults", *where, *small, *self._options]
 
