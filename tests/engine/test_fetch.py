@@ -227,6 +227,17 @@ async def test_a_connection_that_was_closed_meanwhile_is_replaced_unseen(hard: H
         await fetcher.close()
 
 
+async def test_however_many_connections_were_closed_one_more_attempt_is_enough(
+    hard: HardServer, fetcher: Fetcher
+) -> None:
+    for method in ("GET", "HEAD"):
+        await asyncio.gather(*(fetcher.fetch(Ask(hard.url("/ok", "a.test"))) for _ in range(20)))
+        hard.forget()
+        # Each connection that is reused for this is closed without an answer.
+        assert (await fetcher.fetch(Ask(hard.url("/once", "a.test"), method))).status == 200
+        assert [min(number, 2) for _, target, _, number in hard.visits() if target == "/once"] == [2, 1]
+
+
 async def test_over_a_kept_connection_the_same_goes_over_the_wire(
     hard: HardServer, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

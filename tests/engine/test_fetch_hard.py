@@ -170,4 +170,5 @@ async def test_whoever_is_cancelled_leaves_nothing_behind(hard: HardServer, fetc
     assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*asking, return_exceptions=True))
     assert not fetcher._connector._acquired
     assert not fetcher._connector.fresh
+    assert not fetcher._connector.insisting
     assert (await fetcher.fetch(Ask(hard.url("/ok")))).body == PAGE

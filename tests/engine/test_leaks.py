@@ -72,6 +72,7 @@ async def lap(hard: HardServer, count: int, seed: int) -> tuple[dict[str, int], 
         ends = await ask_for(fetcher, hard, count, seed)
         assert not fetcher._connector._acquired
         assert not fetcher._connector.fresh
+        assert not fetcher._connector.insisting
         assert not fetcher._connector._waiters
     finally:
         await fetcher.close()

@@ -71,6 +71,10 @@ class Options(NamedTuple):
     """Whether request and answer are wanted as they went over the wire, for an archive."""
     cut: bool = False
     """Whether a body over `max_size` is cut there instead of being a failure."""
+    lent: str = ""
+    """The layer's name where somebody else's downloader fetches its pages (`Borrowed`)."""
+    render: bool = False
+    """Whether a browser makes the page; only such a downloader can."""
 
 
 DEFAULT = Options()

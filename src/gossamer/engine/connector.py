@@ -46,18 +46,20 @@ class Reply:
 
 
 class Connector(aiohttp.TCPConnector):
-    """`fresh` has the tasks for which a connection was made; who asks removes itself."""
+    """`fresh` has the tasks for which a connection was made, `insisting` those that want none that was kept; who asks removes
+    itself from both."""
 
     def __init__(self, *args: Any, idle_hosts: int = IDLE_HOSTS, **options: Any) -> None:
         super().__init__(*args, **options)
         self.limits: dict[str, Any] = {}
         self.fresh: set[asyncio.Task[Any] | None] = set()
+        self.insisting: set[asyncio.Task[Any] | None] = set()
         self._idle_hosts = idle_hosts
 
     async def again(self, kept: ConnectionKey, head: bytes, read_timeout: float | None) -> Reply | None:
         """The answer to a GET whose head these bytes are, over a connection that was kept; None where there is none. All
         that aiohttp does for a request in general, left out where nothing is needed."""
-        connection = await self._get(kept, [])
+        connection = await super()._get(kept, [])
         if connection is None:
             return None
         try:
@@ -76,6 +78,11 @@ class Connector(aiohttp.TCPConnector):
         except BaseException:
             connection.close()
             raise
+
+    async def _get(self, *args: Any, **options: Any) -> Connection | None:
+        if self.insisting and asyncio.current_task() in self.insisting:
+            return None
+        return await super()._get(*args, **options)
 
     async def _create_connection(self, *args: Any, **options: Any) -> ResponseHandler:
         self.fresh.add(asyncio.current_task())

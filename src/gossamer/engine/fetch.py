@@ -46,6 +46,10 @@ _MOST_PREPARED = 4096
 _EMPTY = Jar()
 
 
+class _Stale(Exception):
+    """The server had closed a connection that was kept."""
+
+
 class Fetcher:
     """Made inside a running event loop. `concurrency` is the number of connections in use at a time, `per_host` to one host
     (0: no limit); `keep_alive` seconds an unused one stays open, 0 for never. `max_header` bytes a header may have."""
@@ -94,13 +98,16 @@ class Fetcher:
         """One hop. Whoever is cancelled leaves nothing behind."""
         options = ask.options
         prepared = self._prepared.get(options) or self._prepare(options)
-        plain = None
+        plain, stale = None, False
         if ask.method == "GET" and not (ask.body or options.proxy or options.raw):
             plain = parts(ask.url)
             if plain is not None and plain[0] in prepared.places:
-                got = await self._ask_again(ask, prepared, prepared.places[plain[0]], plain[1])
-                if got is not None:
-                    return got
+                try:
+                    got = await self._ask_again(ask, prepared, prepared.places[plain[0]], plain[1])
+                    if got is not None:
+                        return got
+                except _Stale:
+                    stale = True
         elif ask.method not in _PLAIN_METHODS:
             check_method(ask.method)
         url, login = address(ask.url)
@@ -112,10 +119,10 @@ class Fetcher:
             return await self._through_a_proxy(ask, prepared, url, headers, secure)
         if plain is not None:
             prepared.remember(plain[0], url, secure)
-        return await self._ask(ask, prepared, url, headers, secure, None)
+        return await self._ask(ask, prepared, url, headers, secure, None, stale)
 
     async def _ask_again(self, ask: Ask, prepared: Prepared, place: Place, target: str) -> Got | None:
-        """Over a connection that was kept; None where there is none, or where the server had closed it."""
+        """Over a connection that was kept; None where there is none."""
         options = ask.options
         rest = place.rest
         if ask.headers or prepared.login or prepared.cookies:
@@ -137,7 +144,7 @@ class Fetcher:
             if reply is not None:
                 reply.close()
             elif is_stale(error):
-                return None
+                raise _Stale from error
             if isinstance(error, FetchError) or not isinstance(error, Exception):
                 raise
             raise failure(error, options) from error
@@ -173,7 +180,10 @@ class Fetcher:
         headers: CIMultiDict[str],
         secure: ssl.SSLContext | bool,
         proxy: Proxy | None,
+        stale: bool = False,
     ) -> Got:
+        """`stale`: a connection that was kept had been closed by the server. That can happen to each of them, so the next
+        attempt insists on a fresh one; there is no third."""
         more: dict[str, Any] = {}
         if proxy is not None:
             more["proxy"] = proxy.url
@@ -181,10 +191,11 @@ class Fetcher:
                 more["proxy_headers"] = {"Proxy-Authorization": proxy.authorization}
         if ask.body:
             more["data"] = ask.body
-        fresh, task = self._connector.fresh, asyncio.current_task()
+        fresh, insisting, task = self._connector.fresh, self._connector.insisting, asyncio.current_task()
         started = perf_counter()
-        stale = False
         while True:
+            if stale:
+                insisting.add(task)
             try:
                 response = await self._session.request(
                     ask.method,
@@ -203,6 +214,7 @@ class Fetcher:
                 raise failure(error, ask.options, proxy.url if proxy else "") from error
             finally:
                 fresh.discard(task)
+                insisting.discard(task)
         try:
             return await self._read(ask, response, started, proxy.url if proxy else "")
         except BaseException as error:

@@ -136,7 +136,7 @@ async def once(hit: Hit, writer: Writer) -> bool:
     """Promises to keep the connection, and closes it as soon as somebody relies on that."""
     if hit.number > 1:
         return False
-    writer.write(answer(200, PAGE, "Connection: keep-alive"))
+    writer.write(answer(200, b"" if hit.method == "HEAD" else PAGE, "Connection: keep-alive"))
     return True
 
 
