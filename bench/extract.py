@@ -218,7 +218,12 @@ class Callback:
 
     def _api(self, data: Any, base: str) -> Found:
         records = [
-            {"id": item["id"], "body": item["body"], "author": item["author"]["name"], "tags": item["tags"]}
+            {
+                "id": int(item["id"]),
+                "body": item["body"].strip(),
+                "author": item["author"]["name"].strip(),
+                "tags": [tag.strip() for tag in item["tags"]],
+            }
             for item in data["items"]
         ]
         url = safe_url_string(urljoin(base, data["meta"]["next"]))

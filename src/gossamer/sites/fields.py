@@ -135,9 +135,12 @@ def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn:
 
 def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn: Turn) -> Extract:
     default, strip = _default(rule), rule.strip
+    plain = rule.type is Kind.TEXT and clean is None and strip
 
     def extract(page: Page, thing: Any) -> Any:
         try:
+            if plain and (found := find(page, thing)):
+                return [(one if one.__class__ is str else text_of(one)).strip() for one in found]
             values: Any = [_tidy(one, strip) for one in find(page, thing)]
             if clean is not None and values:
                 values = clean(values, page)

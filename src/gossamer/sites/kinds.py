@@ -43,22 +43,23 @@ Turn = Callable[[Any, Place], Any]
 
 def turn_into(rule: FieldRule) -> Turn:
     """How the values of a field are turned into its type."""
+    decimal, form = rule.decimal, rule.format
     match rule.type:
         case Kind.TEXT:
             return lambda value, place: value if value.__class__ is str else as_text(value)
         case Kind.INT:
-            return lambda value, place: as_int(value, rule.decimal)
+            return lambda value, place: value if value.__class__ is int else as_int(value, decimal)
         case Kind.FLOAT:
-            return lambda value, place: as_float(value, rule.decimal)
+            return lambda value, place: as_float(value, decimal)
         case Kind.DECIMAL:
-            return lambda value, place: as_decimal(value, rule.decimal)
+            return lambda value, place: as_decimal(value, decimal)
         case Kind.BOOL:
             return lambda value, place: as_bool(value)
         case Kind.DATE | Kind.DATETIME:
             zone = ZoneInfo(rule.tz) if rule.tz else None
             if rule.type is Kind.DATETIME:
-                return lambda value, place: as_datetime(value, rule.format, zone)
-            return lambda value, place: as_date(value, rule.format, zone)
+                return lambda value, place: as_datetime(value, form, zone)
+            return lambda value, place: as_date(value, form, zone)
         case Kind.JSON:
             return lambda value, place: as_json(value)
         case Kind.URL:

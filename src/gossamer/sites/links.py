@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -27,11 +28,13 @@ ATTRIBUTES = ("href", "src", "action")
 class Gathered:
     """The links of one page so far, each page once."""
 
-    __slots__ = ("_keys", "links", "odd", "over")
+    __slots__ = ("_keys", "given", "links", "odd", "over")
 
     def __init__(self) -> None:
         self.links: list[Link] = []
         self._keys: set[tuple[str, int]] = set()
+        self.given: Counter[str] = Counter()
+        """How many links each rule gave."""
         self.odd = 0
         self.over = 0
 
@@ -130,7 +133,9 @@ class Rule:
         follow, site, absolute = self._follow, self._site, page.addresses().absolute
         method, headers, cookies, body, query = asked
         deepest, turning = site.limits_depth, follow.pages is not None
-        given = 0
+        given = into.given[self._name]
+        if limit and given >= limit:
+            return
         for address in addresses:
             begin = address.lstrip()[:11].lower()
             if not begin or begin.startswith(LEFT_ALONE):
@@ -173,7 +178,7 @@ class Rule:
                 method, headers, cookies, body, inherited, turn, level, follow.again,
             )  # fmt: skip
             if into.add(link):
-                given += 1
+                into.given[self._name] = given = given + 1
                 if given == limit:
                     return
 

@@ -49,10 +49,14 @@ def compiled(expression: str, nth: int | None = None) -> tuple[Any, bool]:
         nodes = isinstance(evaluate(PROBE), list)
         if nodes and nth is not None:
             place = nth + 1 if nth >= 0 else f"last() - {-nth - 1}" if nth < -1 else "last()"
-            evaluate = etree.XPath(f"({expression})[{place}]", **options)
+            expression = f"({expression})[{place}]"
+            evaluate = etree.XPath(expression, **options)
             evaluate(PROBE)
     except etree.XPathError as error:
         raise ValueError(f"{expression!r} is no XPath: {error}") from None
+    if "set:" in expression:
+        # Functions of this namespace are registered anew by each call, and an evaluator keeps a message of each.
+        return (lambda node: etree.XPath(expression, **options)(node)), nodes
     return evaluate, nodes
 
 

@@ -142,6 +142,12 @@ def test_match_skip_limit_priority_and_again() -> None:
     assert {(link.priority, link.dont_filter) for link in reading.links} == {(7, True)}
 
 
+def test_the_limit_counts_for_the_page_however_many_records_it_has() -> None:
+    body = "".join(f"<li><b>{n}</b><a href=/{n}a><a href=/{n}b>" for n in range(4))
+    reading = read("records: {css: li}\nfields: {b: b}\nfollow: [{css: a, to: here, pass: [b], limit: 3}]", body)
+    assert urls(reading) == [f"http://bbs.example/{n}" for n in ("0a", "0b", "1a")]
+
+
 def test_page_turns_stay_in_the_layer_and_end() -> None:
     rule = "follow: [{css: a.post}, {css: a.next, to: list, pages: 2}]"
     first = read(rule, saved("forum-list.html"), name="list", depth=1, inherited={"board": "b"})
