@@ -75,6 +75,8 @@ class Options(NamedTuple):
     """The layer's name where somebody else's downloader fetches its pages (`Borrowed`)."""
     render: bool = False
     """Whether a browser makes the page; only such a downloader can."""
+    browser: bool = False
+    """Whether any page of the site is made by one."""
 
 
 DEFAULT = Options()

@@ -125,7 +125,12 @@ def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False
         raw=raw,
         lent=lent,
         render=bool(lent) and _said(asking, "render", False),
+        browser=bool(lent) and any(one is not None and one.render for one in _askings(compiled)),
     )
+
+
+def _askings(compiled: CompiledSite) -> list[Asking | None]:
+    return [compiled.site.request, *(layer.request for layer in compiled.layers.values())]
 
 
 def _joined(site: Asking, layer: Asking | None) -> dict[str, Any]:

@@ -27,10 +27,12 @@ class Found(NamedTuple):
 
 
 class Source:
-    """`names` are the sites wanted, none: all of them."""
+    """`names` are the sites wanted, none: all of them; `engines` those that this worker has."""
 
-    def __init__(self, ask: Callable[..., Awaitable[Any]], names: Sequence[str]) -> None:
-        self._ask, self._wanted = ask, frozenset(names)
+    def __init__(
+        self, ask: Callable[..., Awaitable[Any]], names: Sequence[str], engines: Sequence[str] = ("native",)
+    ) -> None:
+        self._ask, self._wanted, self._engines = ask, frozenset(names), frozenset(engines)
         self._version = -1
         self._files: dict[str, int] = {}
         self._sites: dict[str, list[str]] = {}
@@ -67,7 +69,7 @@ class Source:
         found = [
             compile_site(site)
             for site in sites
-            if site.active and site.engine == "native" and (not self._wanted or site.site in self._wanted)
+            if site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
         ]
         self._sites[file] = [one.name for one in found]
         return found

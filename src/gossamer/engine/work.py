@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +19,7 @@ from gossamer import __version__
 from gossamer.courier import Adder, AsyncLink, Intake, Plan
 from gossamer.engine.archive import Archive
 from gossamer.engine.book import Book, ServedSite
+from gossamer.engine.borrowed import Borrowed
 from gossamer.engine.engine import Engine
 from gossamer.engine.fetch import Fetcher
 from gossamer.engine.robots import Robots
@@ -31,6 +32,7 @@ from gossamer.engine.visit import Visits
 from gossamer.errors import GossamerError, SiteError
 from gossamer.model import Selection
 from gossamer.settings import Settings
+from gossamer.sites.download import Downloader
 
 logger = logging.getLogger(__name__)
 
@@ -59,24 +61,28 @@ class Ended:
     signal: int = 0
 
 
-def run(settings: Settings, job: Job) -> Ended:
+Lend = Callable[[], Downloader]
+
+
+def run(settings: Settings, job: Job, lend: Lend | None = None) -> Ended:
     """Work until there is nothing left to do, or until told to stop. A GossamerError says why it could not."""
     with suppress(ImportError):
         import uvloop
 
-        return uvloop.run(_main(settings, job))
-    return asyncio.run(_main(settings, job))
+        return uvloop.run(_main(settings, job, lend))
+    return asyncio.run(_main(settings, job, lend))
 
 
-async def _main(settings: Settings, job: Job) -> Ended:
-    return await Worker(settings, job).run()
+async def _main(settings: Settings, job: Job, lend: Lend | None) -> Ended:
+    return await Worker(settings, job, lend).run()
 
 
 class Worker:
-    """Puts the parts together. Everything happens on one event loop."""
+    """Puts the parts together. Everything happens on one event loop. `lend` gives the downloader of sites with `engine:
+    scrapy`; without it they are not served."""
 
-    def __init__(self, settings: Settings, job: Job) -> None:
-        self._settings, self._job = settings, job
+    def __init__(self, settings: Settings, job: Job, lend: Lend | None = None) -> None:
+        self._settings, self._job, self._lend = settings, job, lend
         self._link = AsyncLink(settings)
         self._book = Book()
         self._tallies = Tallies()
@@ -120,10 +126,11 @@ class Worker:
 
     async def _run(self) -> Ended:
         settings, job = self._settings, self._job
-        self._source = Source(self.ask, job.sites)
+        self._source = Source(self.ask, job.sites, ("native", "scrapy") if self._lend is not None else ("native",))
         concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
         payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
-        self._fetcher = Fetcher(concurrency=concurrency + 8)
+        borrowed = Borrowed(self._lend, concurrency=concurrency + 8) if self._lend is not None else None
+        self._fetcher = borrowed or Fetcher(concurrency=concurrency + 8)
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
         robots = Robots(self._fetcher.fetch, delayed=self._crawl_delay)
         visits = Visits(
@@ -147,7 +154,7 @@ class Worker:
             info=self._info(),
         )
         self._engine = Engine(self._link, visits, plan, self._tallies, concurrency)
-        visits.known = self._engine.courier.known.has
+        visits.known, visits.borrowed = self._engine.courier.known.has, borrowed
         self._adder = Adder(self._link, self._engine.added, self._engine.failed)
         self._rounds = Rounds(
             self.ask, self._book, self._shelf, self._adder, self._below,
