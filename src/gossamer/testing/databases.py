@@ -266,6 +266,10 @@ class MariaDB(DatabaseServer):
         small = ["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M", "--performance-schema=off"]
         return [_found("mariadbd"), "--no-defaults", *where, *small, *self._options]
 
+    def _places(self) -> list[str]:
+        # A server that starts clears its temporary directory of other servers' tables: it needs one of its own.
+        return [f"--datadir={self.directory / 'data'}", f"--tmpdir={self.directory}"]
+
     def _client(self, database: str) -> list[str | Path]:
         where: list[str | Path] = [
             "--socket",
