@@ -28,7 +28,7 @@ ATTRIBUTES = ("href", "src", "action")
 class Gathered:
     """The links of one page so far, each page once."""
 
-    __slots__ = ("_keys", "given", "links", "odd", "over")
+    __slots__ = ("_keys", "full", "given", "links", "odd")
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -36,14 +36,11 @@ class Gathered:
         self.given: Counter[str] = Counter()
         """How many links each rule gave."""
         self.odd = 0
-        self.over = 0
+        self.full = False
 
     def add(self, link: Link) -> bool:
         key = (link.layer, link.fingerprint)
         if key in self._keys:
-            return False
-        if len(self.links) >= MOST:
-            self.over += 1
             return False
         self._keys.add(key)
         self.links.append(link)
@@ -52,8 +49,8 @@ class Gathered:
     def tell(self, page: Page) -> None:
         if self.odd:
             page.note(f"links: {self.odd} addresses are no URLs that could be asked for")
-        if self.over:
-            page.note(f"links: {self.over} after the first {MOST} were left alone")
+        if self.full:
+            page.note(f"links: those after the first {MOST} were left alone")
 
 
 class Rule:
@@ -137,6 +134,9 @@ class Rule:
         if limit and given >= limit:
             return
         for address in addresses:
+            if len(into.links) >= MOST:
+                into.full = True
+                return
             begin = address.lstrip()[:11].lower()
             if not begin or begin.startswith(LEFT_ALONE):
                 continue

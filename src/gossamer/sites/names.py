@@ -74,8 +74,8 @@ def text_of(value: str, page: Page, fields: Mapping[str, Any]) -> str:
 
 
 def urls(template: str, page: Page, fields: Mapping[str, Any]) -> Iterator[str]:
-    """The URLs of a text; a name that stands for a list gives one for each member. What a name stands for cannot end the query's
-    argument it is in."""
+    """The URLs of a text; a name that stands for a list gives one for each member. What a name stands for cannot end the argument
+    of the query that it is in, nor begin a fragment, unless the whole URL begins with it."""
     pieces = NAME.split(template)
     literals, values = pieces[::2], []
     query = ""
@@ -84,7 +84,11 @@ def urls(template: str, page: Page, fields: Mapping[str, Any]) -> Iterator[str]:
         value = _known(name, page, fields)
         members = value if isinstance(value, list) else [value]
         texts = [as_text(member) for member in members if member is not None]
-        values.append([_in_query(text) for text in texts] if "?" in query else texts)
+        if "?" in query:
+            texts = [_in_query(text) for text in texts]
+        elif query:
+            texts = [text.replace("#", "%23") for text in texts]
+        values.append(texts)
     for chosen in islice(product(*values), MOST):
         yield literals[0] + "".join(value + literal for value, literal in zip(chosen, literals[1:], strict=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sites.reading import fields, read, saved
 
@@ -119,6 +119,7 @@ LABELS = st.one_of(
 
 
 @given(st.binary(max_size=200), LABELS, LABELS)
+@settings(deadline=None)
 def test_no_bytes_and_no_label_is_an_error(body: bytes, header: str, label: str) -> None:
     for page in (body, b"<meta charset='" + label.encode() + b"'>" + body):
         found = charset.find(page, f"text/html; charset={header}", label)
@@ -127,6 +128,7 @@ def test_no_bytes_and_no_label_is_an_error(body: bytes, header: str, label: str)
 
 
 @given(st.text(min_size=1, max_size=50), st.sampled_from(["utf-8", "gb18030", "utf-16-le", "utf-16-be"]))
+@settings(deadline=None)
 def test_what_is_said_is_what_is_read(text: str, codec: str) -> None:
     body = text.encode(codec, "ignore")
     assert charset.decode(body, charset.Charset(codec))[0] == body.decode(codec)

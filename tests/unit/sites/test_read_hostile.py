@@ -70,6 +70,7 @@ def every_way(body: bytes, **rest: Any) -> None:
 @example(b'{"a": "\\ud800"}')
 @example(b'["\\ud800"]')
 @example(b'{"next": "http://\\ud800/\\ud800", "items": [{"b": {"c": 1e400}, "c": -1e300}]}')
+@settings(deadline=None)
 def test_any_bytes(body: bytes) -> None:
     every_way(body)
 
@@ -93,7 +94,7 @@ def test_any_markup(text: str, codec: str) -> None:
 
 
 @given(st.sampled_from(sorted(path.name for path in PAGES.iterdir())), st.randoms(use_true_random=False))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_saved_pages_damaged(name: str, chance: Any) -> None:
     body = bytearray(saved(name)[:6000])
     for _ in range(chance.randrange(1, 20)):
@@ -117,6 +118,7 @@ def test_saved_pages_damaged(name: str, chance: Any) -> None:
     st.dictionaries(st.sampled_from(["content-type", "etag"]), st.text(max_size=30)),
     st.integers(-1, 999),
 )
+@settings(deadline=None)
 def test_any_url_headers_and_status(url: str, headers: dict[str, str], status: int) -> None:
     for one in READERS.values():
         check(one.read(Document(url, status, headers, b"<p><a href='x'>1</a>")))
@@ -178,7 +180,7 @@ def test_html_bombs(body: bytes) -> None:
 )
 @pytest.mark.parametrize("number", [3_000, 1_000_000])
 def test_more_attributes_than_an_element_has(attribute: bytes, number: int) -> None:
-    if attribute in (b'a%d="<b>"', b"=%d"):
+    if number == 3_000 and attribute in (b'a%d="<b>"', b"=%d"):
         number *= 7
     reading = lean(b"<p " + b" ".join(attribute % n for n in range(number)) + b">")
     assert (reading.verdict, reading.reason) == (
@@ -265,7 +267,7 @@ def test_only_so_much_of_a_text_is_searched(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_hundred_thousand_links_and_as_many_records() -> None:
     reading = lean(b"".join(b"<li><a href=/%d>x</a>" % n for n in range(100_000)))
     assert len(reading.links) == 10_000
-    assert "links: 90000 after the first 10000 were left alone" in reading.notes
+    assert "links: those after the first 10000 were left alone" in reading.notes
 
 
 def test_records_within_records_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sites.reading import fields, read
 
@@ -166,6 +166,7 @@ def test_an_empty_text_is_nothing_for_types_other_than_text() -> None:
 
 
 @given(st.integers(-(10**15), 10**15))
+@settings(deadline=None)
 def test_whole_numbers_come_back_however_they_are_grouped(number: int) -> None:
     assert (
         as_int(f"{number:,}")
@@ -177,6 +178,7 @@ def test_whole_numbers_come_back_however_they_are_grouped(number: int) -> None:
 
 
 @given(st.decimals(-(10**9), 10**9, places=3))
+@settings(deadline=None)
 def test_decimals_come_back_with_either_mark(number: Decimal) -> None:
     text = f"{number:,f}"
     assert as_decimal(text) == number
@@ -184,17 +186,20 @@ def test_decimals_come_back_with_either_mark(number: Decimal) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
+@settings(deadline=None)
 def test_floats_come_back(number: float) -> None:
     assert as_float(repr(number)) == number
 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1)))
+@settings(deadline=None)
 def test_iso_dates_come_back_and_take_the_zone(at: datetime) -> None:
     assert as_datetime(at.isoformat()) == at
     assert as_datetime(at.isoformat(" "), None, ZoneInfo("Europe/Berlin")).tzinfo == ZoneInfo("Europe/Berlin")
 
 
 @given(st.text(max_size=40))
+@settings(deadline=None)
 def test_any_text_is_turned_or_refused(text: str) -> None:
     for turn in (as_int, as_float, as_decimal, as_datetime):
         with suppress(ValueError):

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sites.reading import URL, SmallSite, read, saved, urls
 from w3lib.url import safe_url_string
@@ -206,6 +206,7 @@ def test_urls_made_of_names() -> None:
           - {url: '{q}', to: here}
           - {url: '/{absent}', to: here}
           - {url: '/inherited/{up}', to: here}
+          - {url: '/path/{q}', to: here}
         """,
         "<b>7</b><i>/a&amp;b #100% c</i><ul><li>1<li>2</ul>",
         name="list",
@@ -220,6 +221,7 @@ def test_urls_made_of_names() -> None:
         "http://bbs.example/k/2",
         "http://bbs.example/a&b%20",
         "http://bbs.example/inherited/4",
+        "http://bbs.example/path//a&b%20%23100%%20c",
     ]
     assert reading.notes == ("follow[4]: {absent} stands for nothing on this page",)
 
@@ -319,7 +321,7 @@ def test_too_many_links_of_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "MOST", 100)
     reading = read(ALL, "".join(f"<a href=/{n}>" for n in range(130)))
     assert len(reading.links) == 100
-    assert reading.notes == ("links: 30 after the first 100 were left alone",)
+    assert reading.notes == ("links: those after the first 100 were left alone",)
     assert reading.verdict is Verdict.OK
 
 
@@ -333,6 +335,7 @@ PIECES = st.lists(
 
 
 @given(SAFE_BASES, PIECES)
+@settings(deadline=None)
 def test_the_short_way_gives_what_the_long_way_gives(base: str, address: str) -> None:
     addresses = Addresses(base, lambda: "utf-8")
 
@@ -346,6 +349,7 @@ def test_the_short_way_gives_what_the_long_way_gives(base: str, address: str) ->
 
 
 @given(SAFE_BASES, st.from_regex(r"(/[a-z0-9]{1,5}){1,3}/?(\?[a-z]=[0-9])?", fullmatch=True))
+@settings(deadline=None)
 def test_plain_addresses_are_what_scrapy_makes_of_them(base: str, address: str) -> None:
     assert Addresses(base, lambda: "utf-8").absolute(address) == safe_url_string(urljoin(base, address))
 

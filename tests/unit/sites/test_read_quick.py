@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree  # type: ignore[import-untyped]
 from parsel.csstranslator import HTMLTranslator
@@ -55,6 +55,7 @@ def same(css: str, root: Any) -> None:
 
 
 @given(SELECTORS, ELEMENTS)
+@settings(deadline=None)
 def test_the_same_elements_as_by_xpath(css: str, html: str) -> None:
     same(css, tree(html.encode()))
 
