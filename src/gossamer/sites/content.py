@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urljoin
 
@@ -25,6 +26,10 @@ BASES = etree.XPath("string((//base/@href)[1])", smart_strings=False)
 TOKEN = re.compile(rb"""["'\]]|<!--|<\?""")
 ENDS = {b"<!--": b"-->", b"<?": b"?>"}
 EMPTY = b"<html/>"
+# Halves of characters, which the XML parser would put into its tree and could not give back.
+HALVES = re.compile(
+    rb"&#(?:[xX]0*[dD][89a-fA-F][0-9a-fA-F]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d\d\d|57[0-2]\d\d|573[0-3]\d|5734[0-3]));"
+)
 ATTRIBUTES = 2_000
 """Attributes of one HTML element: libxml2 takes time by their square."""
 # A tag as the tokenizer of browsers reads it, with that many attributes.
@@ -176,6 +181,8 @@ def _long_tag(data: bytes) -> bool:
 def xml(data: bytes, page: Page) -> Any:
     """The tree of XML in UTF-8. Declarations of entities and attributes, which can make much of little, are left out."""
     data = data.replace(b"\0", b"").strip() or EMPTY
+    if b"&#" in data:
+        data = HALVES.sub("\ufffd".encode(), data)
     begin, end = own_declarations(data)
     if end:
         data = data[:begin] + data[end:]
@@ -196,11 +203,14 @@ def xml(data: bytes, page: Page) -> Any:
 def without_namespaces(root: Any) -> None:
     """Names without their namespaces, as parsel's `remove_namespaces` leaves them: site files have no way to say which they mean."""
     for element in root.iter("*"):
-        if element.tag[0] == "{":
-            element.tag = element.tag.partition("}")[2]
-        for name in list(element.attrib):
-            if name[0] == "{":
-                element.set(name.partition("}")[2], element.attrib.pop(name))
+        # A broken document may have names that cannot be written: those stay.
+        with suppress(ValueError):
+            if element.tag[0] == "{":
+                element.tag = element.tag.partition("}")[2]
+            for name in list(element.attrib):
+                if name[0] == "{":
+                    element.set(name.partition("}")[2], element.attrib[name])
+                    del element.attrib[name]
 
 
 def own_declarations(data: bytes) -> tuple[int, int]:

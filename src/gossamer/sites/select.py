@@ -33,7 +33,7 @@ NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt
 PROBE = etree.fromstring(b"<html/>")
 PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*").fullmatch
 CSS = {True: csstranslator.GenericTranslator(), False: csstranslator.HTMLTranslator()}
-FAILURES = (TooSlow, etree.XPathError, JMESPathError, RecursionError, MemoryError)
+FAILURES = (TooSlow, etree.XPathError, JMESPathError, RecursionError, MemoryError, UnicodeError)
 """What a finder may raise on a page; a rule that cannot be compiled is a ValueError, earlier."""
 
 _Element = etree._Element

@@ -317,6 +317,25 @@ def test_long_texts_are_searched_in_the_same_language_as_short_ones(expression: 
         assert read(rule, filling + text).records[0].fields == {"a": found}
 
 
+@pytest.mark.parametrize("kind", ["html", "xml"])
+def test_halves_of_characters_in_markup_are_replaced(kind: str) -> None:
+    body = "<r><p a='&#xDfff;'>&#xd800;&#55296;&#0057343;&#xE000;</p></r>"
+    found = read(f"format: {kind}\nfields: {{p: p, a: {{css: p, attr: a}}}}", body).records[0].fields
+    assert found == {"p": "\ufffd\ufffd\ufffd\ue000", "a": "\ufffd"}
+
+
+def test_names_in_broken_xml_that_cannot_be_written_stay() -> None:
+    body = "<a xmlns='u' xmlns:n='v'><lhttp:>w</lhttp:><x n:b='2'>t</x><:y/><n:b:c/><x n:b='3'>v</x></a>"
+    found = read("format: xml\nfields: {x: {css: x, all: true}, b: {xpath: '//@b', all: true}}", body).records[0].fields
+    assert found == {"x": ["t", "v"], "b": ["2", "3"]}
+
+
+def test_every_half_and_nothing_else_is_found() -> None:
+    for code in (*range(0xD700, 0xE100), 0, 0x5D80, 0x1D800, 0x10FFFF):
+        for reference in (b"&#%d;" % code, b"&#x%x;" % code, b"&#x00%X;" % code):
+            assert bool(content.HALVES.fullmatch(reference)) is (0xD800 <= code <= 0xDFFF)
+
+
 def test_an_expression_that_cannot_be_stopped_is_not_run() -> None:
     reading = read(
         "fields: {a: {regex: '[ [:foo:]]+a+'}, b: {css: p, clean: [{remove: '[ [:foo:]]+a+'}]}}", b"<p>" + b"a" * 3000
