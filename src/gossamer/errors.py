@@ -247,3 +247,15 @@ class ArchiveFailed(GossamerError):
     """Pages cannot be kept in the directory of `archive_pages`. Make room there, or name another directory."""
 
     exit_code = 3
+
+
+class BadCase(GossamerError):
+    """A saved test case of a site cannot be used. Save it again with `gossamer site try URL --save NAME`, or take it away."""
+
+    exit_code = 2
+
+
+class BadRules(GossamerError):
+    """A file is no set of NEOCrawler rules. The message says what was found instead."""
+
+    exit_code = 2

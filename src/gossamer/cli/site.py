@@ -12,6 +12,10 @@ import typer
 
 from gossamer.cli import options, output, progress
 from gossamer.cli.moment import moment
+from gossamer.cli.site_check import check, schema
+from gossamer.cli.site_reconcile import reconcile
+from gossamer.cli.site_test import replay
+from gossamer.cli.site_try import try_
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DocumentInfo
 from gossamer.registry import Filed, Pushed, Registry
@@ -22,6 +26,10 @@ app = options.noun("The site files of a crawl, with their versions.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name without .yaml, or that of a site in it.")]
 Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; shown in the history.")]
 Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Who changes it, instead of user@host.")]
+
+app.command()(check)
+app.command("try")(try_)
+app.command("test")(replay)
 
 
 @app.command()
@@ -225,6 +233,10 @@ def remove(
     output.write_line(f"{info.name} is removed: {_few(sites)}")
     if drop:
         output.write_line(f"with it went {dropped:,} requests and dead letters")
+
+
+app.command()(reconcile)
+app.command()(schema)
 
 
 def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from gossamer import status as reading
 from gossamer.cli import options, output
+from gossamer.cli.depth import depths_of
 from gossamer.cli.progress import duration
 from gossamer.frontier.reading import HostInfo
 from gossamer.frontier.serverinfo import ServerInfo
@@ -27,7 +28,7 @@ def status(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Show a crawl at a glance: server, groups, lanes, workers.
+    """Show a crawl at a glance: server, groups, lanes, workers; of sites, what waits at each depth.
 
     Costs the same whatever is queued; nothing is scanned. Hosts may be many, so only those asked for are shown, and
     those that are blocked longest.
@@ -35,9 +36,12 @@ def status(
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         view = reading.overview(frontier, group)
         hosts = reading.hosts(frontier, host or [])
+        depths = depths_of(frontier, view.lanes)
         place = frontier.connection.address.safe
     if json:
-        output.write_json({**reading.as_json(view), "url": place, "hosts": [each._asdict() for each in hosts]})
+        by_depth = [{"site": site, **row._asdict()} for site, row in depths]
+        shown_hosts = [each._asdict() for each in hosts]
+        output.write_json({**reading.as_json(view), "url": place, "hosts": shown_hosts, "depths": by_depth})
         return
     parts = f" in {view.partitions} partitions" if view.partitions > 1 else ""
     paused = f", PAUSED: {view.paused}" if view.paused else ""
@@ -59,6 +63,13 @@ def status(
         [
             (x.group, x.round, x.start, *map(_n, (x.open, x.pages, x.items, x.items_waiting, x.dead, x.lost)), x.paused)
             for x in view.groups
+        ],
+    )
+    _section(
+        ("site", "depth", "layers", "waiting", "in progress"),
+        [
+            (site, x.depth if x.depth >= 0 else "", " ".join(x.layers), _n(x.waiting), _n(x.in_progress))
+            for site, x in depths
         ],
     )
     _section(("group", "tasks waiting", "leased"), [(x.group, _n(x.waiting), _n(x.leased)) for x in view.tasks])

@@ -1,0 +1,42 @@
+"""The sites of a crawl by depth: how much waits and is in progress so many steps from their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import LaneCounts
+from gossamer.registry import KIND
+from gossamer.sites.format import Site
+from gossamer.sites.load import load_text
+from gossamer.sites.params import Parameters, parameters
+from gossamer.sites.plan import LISTINGS, DepthRow, Layout, by_depth
+from gossamer.sites.problems import SiteErrors
+
+
+def depths_of(frontier: ValkeyFrontier, lanes: Sequence[LaneCounts]) -> list[tuple[str, DepthRow]]:
+    """The rows of every site of which there are lanes, by site. A crawl without site files has none. Sitemaps and feeds, which
+    come before all layers, are not told."""
+    counts: dict[str, dict[str, tuple[int, int]]] = {}
+    for lane in lanes:
+        group, _, layer = lane.lane.rpartition(".")
+        if layer not in LISTINGS:
+            counts.setdefault(group, {})[layer] = (lane.queued + lane.delayed, lane.leased)
+    if not counts:
+        return []
+    found: list[tuple[str, DepthRow]] = []
+    for site in _sites(frontier):
+        if site.site in counts:
+            known = parameters(site.params) if site.params else Parameters()
+            rows = by_depth(Layout(site, known).depths, counts[site.site])
+            found += [(site.site, row) for row in rows]
+    return sorted(found, key=lambda row: row[0])
+
+
+def _sites(frontier: ValkeyFrontier) -> Iterator[Site]:
+    for info in frontier.documents(KIND):
+        if not info.deleted:
+            try:
+                yield from load_text(frontier.document(KIND, info.name).text, info.name)
+            except SiteErrors:
+                continue  # `gossamer site list` says so.

@@ -1,0 +1,137 @@
+"""`gossamer site try`: one page, fetched and read, with all that was decided on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.cli import exits, options, output
+from gossamer.errors import SiteError
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.registry import KIND, Registry
+from gossamer.sites.compiled import CompiledSite, compile_site
+from gossamer.sites.format import Site
+from gossamer.sites.load import load, load_text
+from gossamer.sites.problems import did_you_mean
+from gossamer.sites.values import Document, Verdict
+
+KINDS = {".html": "text/html", ".htm": "text/html", ".json": "application/json", ".xml": "application/xml"}
+
+
+def try_(
+    page: Annotated[str, typer.Argument(metavar="URL", help="The page; or a file, if --as says what its URL is.")],
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="A site file; without it, those of the crawl.")
+    ] = None,
+    site: Annotated[str, typer.Option("--site", metavar="NAME", help="Which site, if several could be meant.")] = "",
+    layer: Annotated[
+        str, typer.Option("--layer", metavar="NAME", help="Read it by this layer, whatever matches.")
+    ] = "",
+    as_: Annotated[
+        str, typer.Option("--as", metavar="URL", help="Read a file on this machine as if it had come from there.")
+    ] = "",
+    inherited: Annotated[
+        str, typer.Option("--pass", metavar="JSON", help="What the page inherits from its parent, as a JSON object.")
+    ] = "",
+    save: Annotated[
+        str, typer.Option("--save", metavar="CASE", help="Keep page and result beside the site file, as a test case.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Write over a case of that name.")] = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Fetch one page and show what the site makes of it: layer, fields, links, verdict, time.
+
+    As a worker does it, with the layer's request options, robots.txt, redirects and hooks. Nothing is queued or stored.
+    Ends with exit code 1 if the page is not read, or not as it should be.
+    """
+    if save and file is None:
+        raise typer.BadParameter("--save keeps the case beside the site file; name it with --file")
+    address = as_ or page
+    if not address.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{address} is no URL; say with --as what the URL of a file is")
+    if as_ and not Path(page).is_file():
+        raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
+    passed = _passed(inherited)
+    sites = load(file) if file is not None else _kept(url, crawl)
+    chosen = _site(sites, site, address)
+
+    # Here, not above: the libraries for fetching take a moment to load, and other verbs do not need them.
+    from gossamer.cli import tried as tell
+    from gossamer.engine import cases
+    from gossamer.engine.book import ServedSite
+    from gossamer.engine.trying import Trial, Tried, choose
+
+    served = ServedSite(chosen)
+    layer_of = choose(chosen, address, layer)
+
+    async def run() -> Tried:
+        trial = Trial()
+        try:
+            if as_:
+                kind = KINDS.get(Path(page).suffix.lower(), "application/octet-stream")
+                body = Path(page).read_bytes()
+                return await trial.read(served, layer_of, Document(as_, 200, {"content-type": kind}, body, passed))
+            return await trial.fetch(served, layer_of, page, passed)
+        finally:
+            await trial.close()
+
+    tried = asyncio.run(run())
+    if json:
+        output.write_json(tell.as_json(chosen, tried))
+    else:
+        tell.write(chosen, tried)
+    if save:
+        if tried.document is None or tried.reading is None or file is None:
+            output.write_notice("there is nothing to save")
+        else:
+            case = cases.Case(save, chosen.name, layer_of.layer, tried.document, cases.told(tried.reading))
+            output.write_notice(f"saved in {cases.save(file, case, force=force)}")
+    if tried.reading is None or tried.reading.verdict is not Verdict.OK:
+        raise typer.Exit(exits.FAILED)
+
+
+def _kept(url: str | None, crawl: str | None) -> list[Site]:
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        files = Registry(frontier).files()
+        texts = [(each.info.name, frontier.document(KIND, each.info.name).text) for each in files if not each.problem]
+    if not texts:
+        raise SiteError("This crawl has no site files. Name one with --file, or push one with `gossamer site push`.")
+    return [site for name, text in texts for site in load_text(text, name)]
+
+
+def _site(sites: list[Site], wanted: str, url: str) -> CompiledSite:
+    """The site called so; or the only one; or the only one that a layer of matches."""
+    if wanted:
+        named = [site for site in sites if site.site == wanted]
+        if not named:
+            hint = did_you_mean(wanted, [site.site for site in sites])
+            raise SiteError(f"There is no site {wanted}{f' ({hint})' if hint else ''}.")
+        return compile_site(named[0])
+    if len(sites) == 1:
+        return compile_site(sites[0])
+    fitting = [made for site in sites if (made := compile_site(site)).layer_of(url) is not None]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise SiteError(f"No layer of the {len(sites)} sites matches {url}. Choose a site with --site, and a --layer.")
+    names = ", ".join(site.name for site in fitting[:10])
+    raise SiteError(f"{len(fitting)} sites match {url}: {names}. Choose one with --site.")
+
+
+def _passed(text: str) -> Mapping[str, Any]:
+    if not text:
+        return {}
+    try:
+        data = json_.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--pass is no JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise typer.BadParameter('--pass must be a JSON object, as {"forum": "python"}')
+    return data
