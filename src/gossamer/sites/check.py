@@ -7,15 +7,14 @@ unfolded here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from gossamer.errors import PolicyError
-from gossamer.model import fingerprint
 from gossamer.model.policy import group_name
 from gossamer.sites import compilable, plan
 from gossamer.sites.asking import names_beside
 from gossamer.sites.checkpage import check_layer, check_method
+from gossamer.sites.checkrules import check_rules
 from gossamer.sites.checkstore import check_store
 from gossamer.sites.compilable import Complaint
 from gossamer.sites.environment import wrong_references
@@ -24,7 +23,6 @@ from gossamer.sites.format import Layer, Request, Seed, Site
 from gossamer.sites.match import pattern_of
 from gossamer.sites.params import Parameters
 from gossamer.sites.problems import ERROR, WARNING, Path, Problem, did_you_mean
-from gossamer.sites.read import RuleProblems, compile_layer
 from gossamer.sites.seeds import count, pieces, unfold, unknown_names
 from gossamer.sites.yaml import Spot
 
@@ -121,7 +119,7 @@ def _policy(checker: Checker, path: Path, made: Callable[[], object]) -> None:
         made()
     except PolicyError as error:
         message, _, hint = str(error).rstrip(".").partition("; ")
-        checker.add(path, message.removeprefix("seen: ").replace("window_count", "count"), hint)
+        checker.add(path, re.sub(r"^(seen|group|host|lane): ", "", message).replace("window_count", "count"), hint)
 
 
 def _check_request(checker: Checker, request: Request | None, path: Path) -> None:
@@ -263,38 +261,14 @@ def _check_ways(checker: Checker) -> None:
     ):
         if request is not None and request.auth is not None and not layout.hosts:
             checker.add((*path, "auth"), "the seeds name no host that may see the password", "write a seed with a URL")
-    _check_rules(checker, layout)
+    _policy(checker, ("layers",), lambda: plan.lanes(layout))
+    _policy(checker, ("politeness",), lambda: (plan.group(site), plan.hosts(layout)))
+    check_rules(checker, layout)
     reached = layout.reached()
     for name, layer in site.layers.items():
         if site.seeds and name not in reached:
             hint = "write a follow with to" if layer.match is None else "no link or seed leads to it"
             checker.warn(("layers", name), f"nothing leads to layer {name}", hint)
-
-
-def _check_rules(checker: Checker, layout: plan.Layout) -> None:
-    """What those who read pages by these rules have to say that was not seen before."""
-    context = _Context(layout)
-    for name, layer in checker.site.layers.items():
-        if layer.handler is None:
-            try:
-                compile_layer(name, layer, context)
-            except RuleProblems as error:
-                for path, message in error.problems:
-                    checker.add(("layers", name, *path), message)
-
-
-class _Context:
-    """As much of a site as the rules of its layers need to be compiled."""
-
-    def __init__(self, layout: plan.Layout) -> None:
-        self.params: Mapping[str, Any] = layout.params.single()
-        self.limits_depth = layout.site.limits.depth
-        self.layer_of = layout.matcher.layer_of
-        self.groups = layout.matcher.groups
-        self.has_layer = layout.site.layers.__contains__
-
-    def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
-        return fingerprint(url, method, body)
 
 
 def normal(pattern: str) -> str:

@@ -73,9 +73,9 @@ def listed(value: Any) -> Any:
 Duration = Annotated[
     float, BeforeValidator(seconds), Field(ge=0, le=86400 * 366 * 10, json_schema_extra={"written": "duration"})
 ]
-Size = Annotated[int, BeforeValidator(size), Field(ge=0, json_schema_extra={"written": "size"})]
-Whole = Annotated[int, BeforeValidator(whole), Field(ge=0)]
-Number = Annotated[int, BeforeValidator(whole)]
+Size = Annotated[int, BeforeValidator(size), Field(ge=0, le=2**53, json_schema_extra={"written": "size"})]
+Whole = Annotated[int, BeforeValidator(whole), Field(ge=0, le=2**53)]
+Number = Annotated[int, BeforeValidator(whole), Field(ge=-(2**53), le=2**53)]
 Flag = Annotated[bool, Strict()]
 LISTED = Field(json_schema_extra={"written": "listed"})
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed), LISTED]

@@ -29,7 +29,12 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: "
         severity = "warning: " if self.severity == WARNING else ""
-        return f"{place}{severity}{self.path + ': ' if self.path else ''}{self.message}{f' ({self.hint})' if self.hint else ''}"
+        path, hint = f"{self.path}: " if self.path else "", f" ({self.hint})" if self.hint else ""
+        line = f"{place}{severity}{path}{self.message}{hint}"
+        # One line, whatever stands in the file.
+        return (
+            line if line.isprintable() else "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+        )
 
 
 class SiteErrors(SiteError):

@@ -86,6 +86,8 @@ def layer(text: str) -> str:
         # policies
         (BEGIN + "seen: {policy: rolling}\nlayers: {a: {}}\n", "seen: rolling needs either window (seconds) or count"),
         (layer("seen: {policy: bloom, capacity: 1}"), "layers.a.seen: capacity 1 must lie between"),
+        (BEGIN + "politeness: {delay: 100w}\nlayers: {a: {}}\n", "politeness: delay is 60480000.0 (it must be a finite number, at least 0 and at most 3.1536e+07)"),
+        (BEGIN + "politeness: {hosts: {a.example: {delay: 100w}}}\nlayers: {a: {}}\n", "politeness: delay is 60480000.0"),
         (layer("revisit: {every: 1h, min: 2h, max: 1h}"), "layers.a.revisit: min is more than max"),
         (BEGIN + "politeness: {hosts: {'http://': {}}}\nlayers: {a: {}}\n", "politeness.hosts.http://: 'http://' is no host"),
         ("site: 'a b'\nseeds: http://s.example/\nlayers: {a: {}}\n", "'a b' cannot be the name of a site"),

@@ -55,6 +55,7 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
             "f.yaml:2:17: limits.pages: pages is 1.5; it must be a whole number",
         ),
         ("site: a\nlimits: {pages: -1}\n" + LAYERS, "f.yaml:2:17: limits.pages: pages is -1; it must be at least 0"),
+        ("site: a\nlimits: {pages: 1e30}\n" + LAYERS, "it must be at most 9.0072e+15"),
         ("site: a\nlimits: 5\n" + LAYERS, "f.yaml:2:9: limits: limits is 5; it must be a mapping"),
         (
             "site: a\nschedule: {every: soon}\n" + LAYERS,
