@@ -1,4 +1,5 @@
-"""{names} in the texts of a site file: fields, what the parent passed on, groups of `match`, parameters, in this order."""
+"""{names} in the texts of a site file: fields, what the parent passed on, groups of `match`, parameters, in this order. {{name}}
+stands for {name} itself."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from typing import Any
 from gossamer.sites.content import Page
 from gossamer.sites.kinds import as_text
 
-NAME = re.compile(r"\{([A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)\}")
+_WORDS = r"([A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)"
+NAME = re.compile(rf"\{{\{{{_WORDS}\}}\}}|(?<!\$)\{{{_WORDS}\}}")
+"""The first group is a name that only stands for itself, the second one that stands for something."""
 MOST = 10_000
 """URLs that one text with lists in it may give."""
 
@@ -59,9 +62,11 @@ def filled(value: Any, page: Page, fields: Mapping[str, Any]) -> Any:
     """A value with all names in its texts replaced; a text that is nothing but a name becomes what that stands for, with its type."""
     match value:
         case str():
-            if whole := NAME.fullmatch(value):
-                return _known(whole[1], page, fields)
-            return NAME.sub(lambda found: as_text(_known(found[1], page, fields)), value)
+            if (whole := NAME.fullmatch(value)) and whole[2]:
+                return _known(whole[2], page, fields)
+            return NAME.sub(
+                lambda found: f"{{{found[1]}}}" if found[1] else as_text(_known(found[2], page, fields)), value
+            )
         case list() | tuple():
             return [filled(one, page, fields) for one in value]
         case dict():
@@ -76,10 +81,10 @@ def text_of(value: str, page: Page, fields: Mapping[str, Any]) -> str:
 def urls(template: str, page: Page, fields: Mapping[str, Any]) -> Iterator[str]:
     """The URLs of a text; a name that stands for a list gives one for each member. What a name stands for cannot end the argument
     of the query that it is in, nor begin a fragment, unless the whole URL begins with it."""
-    pieces = NAME.split(template)
-    literals, values = pieces[::2], []
+    literals, names = _divided(template)
+    values = []
     query = ""
-    for literal, name in zip(literals, pieces[1::2], strict=False):
+    for literal, name in zip(literals, names, strict=False):
         query += literal
         value = _known(name, page, fields)
         members = value if isinstance(value, list) else [value]
@@ -91,6 +96,21 @@ def urls(template: str, page: Page, fields: Mapping[str, Any]) -> Iterator[str]:
         values.append(texts)
     for chosen in islice(product(*values), MOST):
         yield literals[0] + "".join(value + literal for value, literal in zip(chosen, literals[1:], strict=True))
+
+
+def _divided(template: str) -> tuple[list[str], list[str]]:
+    """What stands before, between and after the names of a text; and the names."""
+    literals, names, end = [""], [], 0
+    for found in NAME.finditer(template):
+        literals[-1] += template[end : found.start()]
+        end = found.end()
+        if found[1]:
+            literals[-1] += f"{{{found[1]}}}"
+        else:
+            names.append(found[2])
+            literals.append("")
+    literals[-1] += template[end:]
+    return literals, names
 
 
 def _in_query(text: str) -> str:

@@ -18,7 +18,9 @@ from typing import Any
 from gossamer.sites.yaml import Unreadable, decoded, read
 
 NAMED = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
-FORMATTED = frozenset({"url", "sitemap", "feed", "value", "headers", "cookies", "form", "json", "body", "pass"})
+FORMATTED = frozenset(
+    {"seeds", "url", "sitemap", "feed", "value", "headers", "cookies", "form", "json", "body", "pass"}
+)
 """Keys whose texts are filled again when pages are read: there, doubled braces stay doubled."""
 SEVERAL_MAX = 100_000
 """More rows than this are not read as parameters."""

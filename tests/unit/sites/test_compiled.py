@@ -166,6 +166,22 @@ def test_names_beside_a_url_are_combined_too() -> None:
     assert compiled.site.request.cookies == {"k": "x{one}"}
 
 
+def test_a_name_in_doubled_braces_stands_for_itself_wherever_texts_are_filled() -> None:
+    sites = load_text(
+        "site: 's-{p}'\nparams: {p: [x, y]}\nseeds: 'http://s.example/{{p}}/{p}'\nlayers:\n"
+        "  a: {match: ^/, fields: {t: h1, v: {value: '{{t}} {t} {p} {{p}}'}},\n"
+        "      follow: [{url: '/{{t}}/{t}/{{p}}/{p}?a={t}', to: a, headers: {H: '{{t}}{t}'}, json: {a: {b: '{t}'}, '{{c}}': '{{t}}'}}]}\n"
+    )
+    site = compile_site(sites[0])
+    assert [seed.url for seed in site.seeds()] == ["http://s.example/{p}/x"]
+    reading = site.read("a", page("http://s.example/", b"<h1>T</h1>"))
+    assert reading.records[0].fields["v"] == "{t} T x {p}"
+    (link,) = reading.links
+    assert link.url == "http://s.example/%7Bt%7D/T/%7Bp%7D/x?a=T"
+    assert link.headers["H"] == "{t}T"
+    assert link.body == b'{"a": {"b": "T"}, "{c}": "{t}"}'
+
+
 def test_a_site_that_was_never_checked_says_what_is_wrong_with_its_rules() -> None:
     site = Site.model_validate({"site": "s", "layers": {"a": {"fields": {"t": "h1["}}}})
     with pytest.raises(SiteError, match="The site s cannot be used: "):
