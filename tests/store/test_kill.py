@@ -94,7 +94,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(server_type: type[D
             return sum(len(acknowledged(said)) for _, said in workers)
 
         wait_until(
-            lambda: all_done() >= 0 and all("ready" in said.read_text() for _, said in workers), "all workers", 60
+            lambda: all_done() >= 0 and all("ready" in said.read_text() for _, said in workers), "all workers", 120
         )
         for child, _ in workers:
             assert child.stdin is not None
