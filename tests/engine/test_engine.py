@@ -221,12 +221,16 @@ async def test_sitemaps_and_feeds_are_seeds(crawl: Crawl, site: Site) -> None:
     site.on("/map.xml", Reply(body=f"<urlset>{pages}</urlset>"))
     site.on("/feed", Reply(body=f"<rss><channel><item><link>{site.url}/post/2</link></item></channel></rss>"))
     site.on("/broken", Reply(body="<html>no sitemap</html>"))
-    seeds = "seeds: [{sitemap: SITE/index.xml}, {feed: SITE/feed}, {sitemap: SITE/broken}]"
+    seeds = "seeds: [{sitemap: SITE/index.xml, pass: {page: 5}}, {feed: SITE/feed}, {sitemap: SITE/broken}]"
     crawl.push(FORUM.replace("seeds: [SITE/list/1]", seeds) + "    request: {retries: 0}\n")
     await crawl.run()
     assert sorted(site.paths()) == ["/broken", "/feed", "/index.xml", "/list/9", "/map.xml", "/post/1", "/post/2"]
     [(reason, detail)] = crawl.dead("forum")
     assert (reason, "no sitemap" in detail) == ("invalid", True)
+    posts = {
+        item["url"].removeprefix(site.url): item["list"] for item in crawl.items("forum") if item["layer"] == "post"
+    }
+    assert posts == {"/post/1": 5, "/post/2": None}
 
 
 async def test_a_changed_file_is_in_force_without_a_restart(crawl: Crawl, site: Site) -> None:

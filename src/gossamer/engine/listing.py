@@ -19,13 +19,14 @@ def links_of(site: CompiledSite, is_feed: bool, errand: Errand, got: Got, furthe
     since = errand.inherited.get(SINCE)
     oldest = datetime.now(UTC) - timedelta(seconds=since) if since else None
     wanted = errand.inherited.get(LAYER)
+    passed = {name: value for name, value in errand.inherited.items() if name not in (SINCE, LAYER)}
     links = []
     for named in listing.pages:
         if not _old(named, oldest):
             found = site.layer_of(named.url)
             layer = wanted or (found[0] if found else None)
             if layer is not None:
-                links.append(site.link(named.url, layer, depth=errand.depth))
+                links.append(site.link(named.url, layer, inherited=passed, depth=errand.depth))
     for named in listing.further:
         if not _old(named, oldest):
             fingerprint = site.fingerprint(further_layer, named.url)
