@@ -278,6 +278,12 @@ SETTINGS: tuple[Setting, ...] = (
         "The database for records of sites that name none: `sqlite:///file`, `postgresql://…`, `mysql://…`. Empty: the file items.db in GOSSAMER_DATA_DIR.",
     ),
     Setting(
+        "GOSSAMER_STORE_SECONDS",
+        120.0,
+        _seconds,
+        "How long a page of a site waits for its records to be stored while the database is away; then it is fetched again later, as often as it takes. 0: it waits on.",
+    ),
+    Setting(
         "GOSSAMER_GROUP",
         "",
         _text_or_empty,

@@ -25,12 +25,14 @@ class Visiting(Protocol):
 
 
 class Engine:
-    """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored."""
+    """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored. `parked` pages
+    wait for a database that is away, which may take long: they count for neither."""
 
     def __init__(self, link: Link, visits: Visiting, plan: Plan, tally: Tally, concurrency: int) -> None:
         self.courier = Courier(link, self, plan, tally)
         self._visits, self._concurrency = visits, concurrency
         self._downloads = 0
+        self.parked = 0
         self._tasks: dict[Identity, asyncio.Task[None]] = {}
         self._stopping = False
         self.failure: BaseException | None = None
@@ -66,9 +68,12 @@ class Engine:
     # What the courier asks and says.
 
     def room(self) -> int:
-        if self._stopping or len(self._tasks) >= 2 * self._concurrency:
+        if self._stopping or self._crowded():
             return 0
         return self._concurrency - self._downloads
+
+    def _crowded(self) -> bool:
+        return len(self._tasks) - self.parked >= 2 * self._concurrency
 
     def arrived(self) -> None:
         hints = self.courier.hints
@@ -99,7 +104,7 @@ class Engine:
     # Pages.
 
     def _fill(self) -> None:
-        while self._downloads < self._concurrency and not self._stopping and len(self._tasks) < 2 * self._concurrency:
+        while self._downloads < self._concurrency and not self._stopping and not self._crowded():
             lease = self.courier.take()
             if lease is None:
                 return

@@ -17,7 +17,7 @@ from gossamer.engine import hooks
 from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.errand import pack
 from gossamer.engine.shelf import Shelf
-from gossamer.errors import FrontierUnavailable, GossamerError
+from gossamer.errors import FrontierUnavailable, GossamerError, StoreAway
 from gossamer.model import EndState, GroupCounts, SeenScope, StartState, Token
 from gossamer.sites.schedule import is_late, next_due
 
@@ -28,6 +28,7 @@ LOOK = 2.0
 BACKLOG = 2000
 """So many seeds wait at most to be added."""
 AGAIN = 1.0
+FULL = "pages_full"
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -55,6 +56,7 @@ class Rounds:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._over: dict[str, int] = {}
         self._due: dict[str, float] = {}
+        self._leased: set[str] = set()
         self.called = asyncio.Event()
         """Set to make it look at once."""
 
@@ -81,7 +83,9 @@ class Rounds:
 
     async def _look(self) -> None:
         try:
-            rows = {row.group: row for row in (await self._ask("counts")).groups}
+            counts = await self._ask("counts")
+            rows = {row.group: row for row in counts.groups}
+            self._leased = {lane.lane.rpartition(".")[0] for lane in counts.lanes if lane.leased}
             for site in list(self._book):
                 row = rows.get(site.name)
                 if row is not None and site.name not in self._under_way:
@@ -104,6 +108,10 @@ class Rounds:
                 self._begin(site, self._end(site, number))
             elif state is EndState.DONE:
                 self._over[site.name] = number
+        elif row.paused == FULL and site.name not in self._leased and site.name not in self._over:
+            # As many pages as it may have: what waits is for the next round, or for a higher limit.
+            logger.info("Round %d of %s has as many pages as it may.", row.round, site.name)
+            self._over[site.name] = row.round
         elif site.name in self._over and self._repeat:
             await self._next(site, row.round)
 
@@ -122,7 +130,7 @@ class Rounds:
     async def _start(self, site: ServedSite, number: int) -> None:
         renewing = asyncio.ensure_future(self._keep("renew_start", site.name, asyncio.current_task()))
         try:
-            await self._shelf.archive(site, f"r{number}")
+            await self._archive(site, number)
             logger.info("Round %d of %s begins: %s seeds.", number, site.name, f"{site.compiled.seed_count():,}")
             await self._seed(site, number)
             if not await self._patiently("started", site.name, self._token):
@@ -139,6 +147,15 @@ class Rounds:
             await self._patiently("started", site.name, self._token)
         finally:
             renewing.cancel()
+
+    async def _archive(self, site: ServedSite, number: int) -> None:
+        """For as long as it takes: without it the round would write into the last one's tables."""
+        while True:
+            try:
+                return await self._shelf.archive(site, f"r{number}")
+            except StoreAway as error:
+                logger.warning("Round %d of %s waits for its database: %s", number, site.name, error)
+                await asyncio.sleep(AGAIN)
 
     async def _seed(self, site: ServedSite, number: int) -> None:
         lanes = site.lanes()

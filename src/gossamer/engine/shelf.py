@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,15 @@ from gossamer.store import Column, Row, Store, Table, Writer
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 120.0
-"""Seconds that a page waits for its records to be stored. Then it is given back, to be fetched again when the database is
-there: a worker that waits for all its pages could not even say that it waits."""
-
 
 class Shelf:
-    """Stores are opened when the first site that needs one is served, and closed with the worker."""
+    """Stores are opened when the first site that needs one is served, and closed with the worker. A page that waits longer than
+    GOSSAMER_STORE_SECONDS for its records to be stored is given back, to be fetched again when the database is there: it holds a lease."""
 
-    def __init__(self, settings: Settings, patience: float = PATIENCE) -> None:
-        self._settings, self._patience = settings, patience
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.patience: float = settings["GOSSAMER_STORE_SECONDS"]
+        self._waiting: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
         self._writers: dict[str, Writer] = {}
         self._stores: dict[str, Store] = {}
         self._of: dict[str, str] = {}
@@ -70,18 +70,33 @@ class Shelf:
             for record in records
             for row in rows_of(layer, record, document, errand, self.rounds.get(layer.site.name, 0))
         ]
-        writing = asyncio.ensure_future(self._writers[self._of[layer.site.name]].write(rows))
-        done, _ = await asyncio.wait([writing], timeout=self._patience)
-        if not done:
+        url = self._of[layer.site.name]
+        limit = asyncio.timeout(self.patience or None)
+        waiting = self._waiting[url]
+        waiting.add(limit)
+        try:
+            async with limit:
+                await self._writers[url].write(rows)
+        except TimeoutError:
             # Should it be written after all, the next visit writes the same again.
-            writing.add_done_callback(lambda task: task.cancelled() or task.exception())
             return False
-        await writing
+        finally:
+            waiting.discard(limit)
         return True
 
     def away(self) -> dict[str, str]:
         """The sites whose database cannot be reached, with the reason."""
         return {name: self._writers[url].away for name, url in self._of.items() if self._writers[url].away}
+
+    def parked(self) -> int:
+        """How many pages wait for a database that is away."""
+        return sum(len(limits) for url, limits in self._waiting.items() if limits and self._writers[url].away)
+
+    def give_up(self) -> None:
+        """Let no page wait any longer; those that do are fetched again later, by others."""
+        for limits in self._waiting.values():
+            for limit in limits:
+                limit.reschedule(0.0)
 
     async def close(self) -> None:
         for writer in self._writers.values():

@@ -43,7 +43,7 @@ GONE = frozenset({404, 410})
 BIG = 512 * 1024
 """Pages larger than this are read in a thread, so that the others need not wait."""
 STORE_PAUSE = 60.0
-"""Seconds after which a page is fetched again whose records could not be stored in time."""
+"""Seconds after which a page is fetched again whose records could not be stored in time; no more than it had waited for that."""
 
 Landed = Callable[[Feedback | None], None]
 OK = Feedback(Verdict.OK)
@@ -270,7 +270,11 @@ class Visits:
             ]
         try:
             if not await self._shelf.put(layer, errand, document, records):
-                raise Failed("store_away", "The database could not be reached in time.", after=STORE_PAUSE)
+                raise Failed(
+                    "store_away",
+                    "The database could not be reached in time.",
+                    after=min(STORE_PAUSE, self._shelf.patience or STORE_PAUSE),
+                )
         except StoreRefused as error:
             raise Failed("store_refused", str(error), again=False) from error
         self._tallies.of(layer.site.name).add("site/records", len(records))

@@ -29,15 +29,18 @@ from gossamer.engine.source import Source
 from gossamer.engine.tallies import Tallies
 from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
-from gossamer.errors import GossamerError, SiteError
+from gossamer.errors import GossamerError, SiteError, StoreAway
 from gossamer.model import Selection
 from gossamer.settings import Settings
+from gossamer.sites.compiled import CompiledSite
 from gossamer.sites.download import Downloader
 
 logger = logging.getLogger(__name__)
 
 LOOK = 0.5
 TELL = 5.0
+AGAIN = 3.0
+"""Seconds between two attempts to serve sites whose database is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,9 @@ class Worker:
         self._shelf = Shelf(settings)
         self._intakes: dict[tuple[str, str], Intake] = {}
         self._signal = 0
+        self._without: dict[str, tuple[CompiledSite, StoreAway]] = {}
+        """Sites that are to be served as soon as their database is there."""
+        self._trying: asyncio.Task[None] | None = None
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> Ended:
@@ -161,29 +167,42 @@ class Worker:
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
         )  # fmt: skip
         try:
-            await self._serve()
-            if not self._book and not job.forever:
+            await self._serve(first=True)
+            if not self._book and not self._without and not job.forever:
                 raise SiteError(_nothing(job.sites))
             self._engine.begin()
             rounds = asyncio.ensure_future(self._rounds.run())
+            rounds.add_done_callback(self._rounds_ended)
             try:
                 reason = await self._watch()
             finally:
-                rounds.cancel()
-                await asyncio.wait([rounds])
+                ending = [rounds] if self._trying is None else [rounds, self._trying]
+                for task in ending:
+                    task.cancel()
+                await asyncio.wait(ending)
             await self._leave()
         finally:
+            await robots.close()
             await self._shelf.close()
             archive.close()
             await self._fetcher.close()
         if self._engine.failure is not None:
             raise self._engine.failure
+        if reason == "drained" and self._without:
+            # The others are done. That these are not must not go unnoticed.
+            raise next(iter(self._without.values()))[1]
         return Ended(reason, self._signal)
+
+    def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
+        # It ends when it is cancelled. Otherwise something broke, and without it no site would ever begin or end a round.
+        if not rounds.cancelled() and (error := rounds.exception()) is not None:
+            self._engine.failed(error)
 
     # What is served.
 
-    async def _serve(self) -> None:
-        """Look at the crawl's site files, and serve what is new or another than before."""
+    async def _serve(self, first: bool = False) -> None:
+        """Look at the crawl's site files, and serve what is new or another than before. A site whose database is away is
+        served when it is there; a worker that is to end by itself and could do nothing else says so at once."""
         found = await self._source.changed()
         if found is None:
             return
@@ -191,22 +210,52 @@ class Worker:
             logger.info("The site %s is served no more.", name)
             self._book.drop(name)
             self._fetcher.forget(name)
+        self._without = {name: one for name, one in self._without.items() if name in found.names}
+        problems: list[GossamerError] = list(found.problems)
         for compiled in found.changed:
+            self._without.pop(compiled.name, None)
             try:
-                site = ServedSite(compiled)
-                await self._shelf.prepare(site)
-                await self._define(site)
+                await self._serve_one(compiled)
+            except StoreAway as error:
+                logger.warning("The site %s waits for its database: %s", compiled.name, error)
+                self._without[compiled.name] = compiled, error
             except GossamerError as error:
-                if self._job.sites or not self._book:
+                if self._job.sites and first:
                     raise
                 # One site of many: the others go on, and this one as it was before.
                 logger.error("The site %s is not served: %s", compiled.name, error)
-                continue
-            self._book.put(site)
-            self._take_tasks(site)
-        if found.problems and not self._book:
-            raise found.problems[0]
+                problems.append(error)
+        if not self._book and not self._job.forever:
+            problems += [error for _, error in self._without.values()]
+        if problems and not self._book and (first or not self._without):
+            raise problems[0]
         self._select()
+
+    async def _serve_one(self, compiled: CompiledSite) -> None:
+        site = ServedSite(compiled)
+        await self._shelf.prepare(site)
+        await self._define(site)
+        self._book.put(site)
+        self._take_tasks(site)
+
+    async def _try_again(self) -> None:
+        """Until the databases of all sites are there."""
+        while self._without:
+            await asyncio.sleep(AGAIN)
+            for name, (compiled, _) in list(self._without.items()):
+                try:
+                    await self._serve_one(compiled)
+                except StoreAway as error:
+                    if name in self._without:
+                        self._without[name] = compiled, error
+                    continue
+                except GossamerError as error:
+                    logger.error("The site %s is not served: %s", name, error)
+                else:
+                    logger.info("The database of %s is there.", name)
+                if self._without.get(name, (None,))[0] is compiled:
+                    del self._without[name]
+            self._rounds.called.set()
 
     async def _define(self, site: ServedSite) -> None:
         compiled = site.compiled
@@ -227,7 +276,9 @@ class Worker:
         if not groups and not lanes:
             # Nothing at all: a stage of a name that nobody may have.
             selection = Selection(stage="-nothing-")
-        self._engine.courier.plan = replace(self._engine.courier.plan, selection=selection)
+        parked = self._engine.parked = self._shelf.parked()
+        most = 2 * self._settings["GOSSAMER_ENGINE_CONCURRENCY"] + parked
+        self._engine.courier.plan = replace(self._engine.courier.plan, selection=selection, most=most)
 
     def _take_tasks(self, site: ServedSite) -> None:
         limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
@@ -277,6 +328,8 @@ class Worker:
                 self._engine.looked.clear()
                 self._rounds.called.set()
             self._select()
+            if self._without and (self._trying is None or self._trying.done()):
+                self._trying = asyncio.ensure_future(self._try_again())
             now = asyncio.get_running_loop().time()
             if now - told >= TELL:
                 told = now
@@ -300,6 +353,10 @@ class Worker:
         stopping = asyncio.ensure_future(self._engine.stop())
         hurry = asyncio.ensure_future(self._hurry.wait())
         self._engine.courier.tell({**self._info(), "closed": "1"})
+        wait = self._settings["GOSSAMER_CLOSE_SECONDS"]
+        await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED, timeout=wait)
+        # Pages whose database is away may wait for much longer than anybody who stops a worker.
+        self._shelf.give_up()
         await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if not stopping.done():
