@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gossamer.sites.format import ChildTable, FieldRule, Kind, Site, StoreRule
+from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, Site, StoreRule
 from gossamer.sites.values import Record
 
 EXTRA = {
@@ -73,7 +73,11 @@ def _plain(name: str) -> str:
 
 
 def type_of(rule: FieldRule) -> str:
-    if rule.all or rule.fields or any(getattr(step, "split", None) is not None for step in rule.clean):
+    several = rule.all
+    for step in rule.clean:
+        if isinstance(step, Clean):
+            several = step.split is not None or (several and step.join is None)
+    if several or rule.fields:
         return "json"
     return _TYPES.get(rule.type, rule.type.value)
 

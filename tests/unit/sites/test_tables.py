@@ -131,3 +131,19 @@ def test_a_handler_names_the_columns_of_somebody_elses_table() -> None:
     assert Rows(site).row(Record("a", {"id": 1, "any": "x"}), {"url": "u"}) == RowSpec(
         "t", {"url": "u", "id": 1, "any": "x"}, {}
     )
+
+
+def test_steps_that_clean_texts_leave_the_type_of_a_column_alone() -> None:
+    fields = {
+        "count": "{css: b, clean: [digits], type: int}",
+        "parts": "{css: b, clean: [strip, {split: ','}, sort]}",
+        "joined": "{css: b, all: true, clean: [unique, {join: ', '}]}",
+        "both": "{css: b, clean: [{split: ','}, reverse, {join: ','}], type: date}",
+        "again": "{css: b, all: true, clean: [{join: ' '}, {split: '-'}]}",
+    }
+    rules = "".join(f"      {name}: {rule}\n" for name, rule in fields.items())
+    (site,) = load_text(
+        f"site: s\nseeds: http://s.example/\nlayers:\n  item:\n    fields:\n{rules}store: {{item: {{}}}}\n"
+    )
+    types = {column.name: column.type for column in tables(site)[0].columns if column.name in fields}
+    assert types == {"count": "int", "parts": "json", "joined": "text", "both": "date", "again": "json"}
