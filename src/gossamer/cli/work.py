@@ -11,6 +11,7 @@ import typer
 
 from gossamer.cli import exits, options, spider
 from gossamer.settings import load
+from gossamer.sites.download import Downloader
 
 app = options.noun()
 
@@ -90,6 +91,14 @@ def _serve(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s [%(name)s] %(levelname)s: %(message)s"
     )
     job = Job(sites, stage, layer, forever=not drained, repeat=repeat or not drained)
-    ended = run(load(given), job)
+    settings = load(given)
+
+    def lend() -> Downloader:
+        # Here, not above: Scrapy is loaded only where a site asks for it.
+        from gossamer.worker.site import Sites
+
+        return Sites(given, settings["GOSSAMER_ENGINE_CONCURRENCY"])
+
+    ended = run(settings, job, lend)
     if ended.signal == signal.SIGINT:
         raise typer.Exit(exits.INTERRUPTED)

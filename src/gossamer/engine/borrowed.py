@@ -87,6 +87,9 @@ class Borrowed(Fetcher):
         if not options.lent:
             return await super()._ask(ask, prepared, url, headers, secure, proxy, stale)
         said = list(headers.items())
+        if ask.body and "Content-Type" not in headers:
+            # As the engine's own fetcher says it.
+            said.append(("Content-Type", "application/octet-stream"))
         if proxy is not None and proxy.authorization and url.scheme == "https":
             said.append(("Proxy-Authorization", proxy.authorization))
         wanted = Wanted(

@@ -1,0 +1,255 @@
+"""`engine: scrapy`: the pages of a site fetched by Scrapy, through the project's middlewares, extensions and pipelines.
+
+The site file is read, and its pages are asked for, judged, read and stored, by the same code as in the native engine. Scrapy
+takes the place of its fetcher: each site has a crawler of its own, with a spider of the site's name that stays open as long as
+the site is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import traceback
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from itemadapter import ItemAdapter
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider, DropItem
+from scrapy.http import Response
+from scrapy.utils.defer import maybe_deferred_to_future
+
+from gossamer.sites.download import Answer, ItemFailed, LeftOut, Wanted
+from gossamer.worker.join import AtOnce, plain
+from gossamer.worker.site_failure import failure
+from gossamer.worker.site_settings import settings_for
+from gossamer.worker.site_wire import META
+
+logger = logging.getLogger(__name__)
+
+NO_LIMIT = 86400.0 * 365
+SITE, LAYER = "site", "layer"
+"""Keys of a request's meta, for middlewares: which site and layer it belongs to."""
+
+Key = tuple[str, bool | str, bool]
+
+
+class SiteSpider(Spider):
+    """Stands for a site in its crawler: `name` is the site's. It asks for nothing itself."""
+
+    name = "site"
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def start(self) -> AsyncIterator[Any]:
+        # Here the engine has begun, and everything that waits for that (browsers) is there.
+        if not self.ready.done():
+            self.ready.set_result(None)
+        return
+        yield
+
+
+class Sites:
+    """The crawlers of a worker, each begun with the first page that is asked of it. Made inside a running event loop.
+    `given` are settings as after `-s`; `concurrency` is the number of pages at a time."""
+
+    def __init__(self, given: Mapping[str, Any], concurrency: int) -> None:
+        _install_reactor()
+        self._given, self._concurrency = dict(given), concurrency
+        self._runs: dict[Key, asyncio.Task[_Run]] = {}
+
+    async def download(self, wanted: Wanted) -> Answer:
+        """DownloadFailed for what the network does, LeftOut for what the project wants nothing of; what else is raised is a
+        mistake in the project's code."""
+        run = await self._run((wanted.site, wanted.verify, wanted.browser))
+        try:
+            return await run.download(wanted)
+        except Exception as error:
+            other = failure(error, wanted.timeout, wanted.max_size, bool(wanted.proxy))
+            if other is error:
+                raise
+            raise other from error
+
+    async def item(self, site: str, item: Mapping[str, Any]) -> dict[str, Any]:
+        keys = [key for key in self._runs if key[0] == site]
+        run = await self._run(keys[0] if keys else (site, True, False))
+        return await run.item(dict(item))
+
+    async def forget(self, site: str) -> None:
+        for key in [key for key in self._runs if key[0] == site]:
+            task = self._runs.pop(key)
+            if not task.cancel():
+                await task.result().close()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(self.forget(site) for site in {key[0] for key in self._runs}))
+        await _end_threads()
+
+    async def _run(self, key: Key) -> _Run:
+        task = self._runs.get(key)
+        if task is not None and task.done() and (task.cancelled() or task.exception() or task.result().over):
+            task = None
+        if task is None:
+            task = self._runs[key] = asyncio.ensure_future(self._begin(key))
+        # Who gives up waiting does not spoil it for the others.
+        return await asyncio.shield(task)
+
+    async def _begin(self, key: Key) -> _Run:
+        site, verify, browser = key
+        settings = await asyncio.to_thread(settings_for, self._given, verify, browser)
+        run = _Run(Crawler(SiteSpider, settings), site, self._concurrency)
+        await run.begin()
+        return run
+
+
+class _Run:
+    """One crawler, from its beginning to its end."""
+
+    def __init__(self, crawler: Crawler, site: str, concurrency: int) -> None:
+        self._crawler, self._site, self._concurrency = crawler, site, concurrency
+        self._crawl: asyncio.Future[Any] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether somebody (an extension) has ended it."""
+        return self._crawl is not None and self._crawl.done()
+
+    async def begin(self) -> None:
+        crawler = self._crawler
+        crawler.signals.connect(self._stay, signals.spider_idle)
+        # The old form of it, which every supported Scrapy has.
+        crawl = crawler.crawl(name=self._site)
+        self._crawl = asyncio.ensure_future(maybe_deferred_to_future(crawl))
+        ready = crawler.spider.ready if isinstance(crawler.spider, SiteSpider) else None
+        await asyncio.wait([self._crawl, *([ready] if ready else [])], return_when=asyncio.FIRST_COMPLETED)
+        if self._crawl.done():
+            await self._crawl
+            raise RuntimeError(
+                f"The spider of the site {self._site} was closed as soon as it was opened; its log says why."
+            )
+        downloader: Any = crawler.engine.downloader
+        downloader.per_slot_settings = AtOnce(self._concurrency, {})
+
+    def _stay(self) -> None:
+        raise DontCloseSpider
+
+    async def close(self) -> None:
+        if self._crawl is not None:
+            if not self._crawl.done():
+                stop = getattr(self._crawler, "stop_async", None)
+                await (stop() if stop is not None else maybe_deferred_to_future(self._crawler.stop()))
+            await asyncio.wait([self._crawl])
+
+    async def download(self, wanted: Wanted) -> Answer:
+        wire: list[bytes] = []
+        request = Request(
+            wanted.url,
+            method=wanted.method,
+            headers=list(wanted.headers),
+            body=wanted.body,
+            meta=_meta(wanted, wire),
+            dont_filter=True,
+        )
+        engine: Any = self._crawler.engine
+        fetch = getattr(engine, "download_async", None)
+        response: Response = await (fetch(request) if fetch else maybe_deferred_to_future(engine.download(request)))
+        sent, raw = wire or (b"", b"")
+        return Answer(response.url, response.status, _headers(response), response.body, sent, raw)
+
+    async def item(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Through the project's pipelines; extensions hear of it as of any spider's items."""
+        crawler, spider = self._crawler, self._crawler.spider
+        pipelines: Any = crawler.engine.scraper.itemproc
+        process = getattr(pipelines, "process_item_async", None)
+        try:
+            made = await (process(item) if process else maybe_deferred_to_future(pipelines.process_item(item, spider)))
+        except DropItem as error:
+            await self._tell(signals.item_dropped, item=item, exception=error)
+            raise LeftOut(str(error)) from error
+        except Exception as error:
+            await self._tell(signals.item_error, item=item, failure=None)
+            raise ItemFailed("".join(traceback.format_exception(error))) from error
+        await self._tell(signals.item_scraped, item=made)
+        found: Any = plain(made)
+        if not ItemAdapter.is_item(made) or not isinstance(found, dict):
+            raise ItemFailed(f"A pipeline of {self._site} returned {type(made).__name__}; it must return an item.")
+        return found
+
+    async def _tell(self, signal: Any, **named: Any) -> None:
+        named |= {"response": None, "spider": self._crawler.spider}
+        manager: Any = self._crawler.signals
+        if hasattr(manager, "send_catch_log_async"):
+            await manager.send_catch_log_async(signal, **named)
+        else:
+            await maybe_deferred_to_future(manager.send_catch_log_deferred(signal, **named))
+
+
+def _meta(wanted: Wanted, wire: list[bytes]) -> dict[str, Any]:
+    meta: dict[str, Any] = {
+        SITE: wanted.site,
+        LAYER: wanted.layer,
+        "download_timeout": wanted.timeout or NO_LIMIT,
+        "download_maxsize": wanted.max_size,
+        # The engine judges statuses, and knows the URL as it is to be sent.
+        "handle_httpstatus_all": True,
+        "verbatim_url": True,
+    }
+    if wanted.proxy:
+        meta["proxy"] = wanted.proxy
+    if wanted.raw:
+        meta[META] = wire
+    if wanted.render:
+        meta.update(_browser(wanted))
+    return meta
+
+
+def _browser(wanted: Wanted) -> dict[str, Any]:
+    """What scrapy-playwright wants: proxies and certificates are a matter of a browser's context, so each has its own."""
+    context: dict[str, Any] = {}
+    if wanted.proxy:
+        context["proxy"] = {"server": wanted.proxy}
+    if wanted.verify is False:
+        context["ignore_https_errors"] = True
+    return {
+        "playwright": True,
+        "playwright_context": f"{wanted.site} {wanted.proxy} {wanted.verify}",
+        "playwright_context_kwargs": context,
+        "playwright_page_goto_kwargs": {"timeout": wanted.timeout * 1000},
+    }
+
+
+def _headers(response: Response) -> tuple[tuple[str, str], ...]:
+    found = []
+    for name in response.headers:
+        for value in response.headers.getlist(name):
+            # Browsers give cookies together, a line each.
+            lines = value.split(b"\n") if name.lower() == b"set-cookie" else [value]
+            found += [(name.decode("latin-1"), line.decode("utf-8", "surrogateescape")) for line in lines]
+    return tuple(found)
+
+
+def _install_reactor() -> None:
+    """Twisted on the loop that runs already."""
+    if "twisted.internet.reactor" not in sys.modules:
+        from twisted.internet import asyncioreactor
+
+        asyncioreactor.install(asyncio.get_running_loop())  # type: ignore[no-untyped-call]
+        _reactor().startRunning(installSignalHandlers=False)
+
+
+async def _end_threads() -> None:
+    """Those in which Twisted looks names up: the process would not end with them. A reactor cannot be stopped without the loop
+    that it runs on, which is not ours."""
+    pool = _reactor().threadpool
+    if pool is not None and pool.started:
+        await asyncio.to_thread(pool.stop)
+
+
+def _reactor() -> Any:
+    from twisted.internet import reactor
+
+    return reactor

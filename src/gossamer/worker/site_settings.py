@@ -1,0 +1,133 @@
+"""The settings of the crawler that fetches a site's pages: those of the Scrapy project here, but for what a site file says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+from scrapy.settings import SETTINGS_PRIORITIES, Settings, default_settings
+from scrapy.utils.project import get_project_settings
+from twisted.internet.ssl import Certificate, trustRootFromCertificates
+from twisted.web.client import BrowserLikePolicyForHTTPS
+
+from gossamer.errors import SettingError, SiteError
+from gossamer.worker.addon import THROTTLE
+from gossamer.worker.run import ASYNCIO, _is_ours
+
+AUTHORITIES = "GOSSAMER_SITE_AUTHORITIES"
+WIRE = "gossamer.worker.site_wire.Wire"
+PLAYWRIGHT = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = (
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--metrics-recording-only",
+)
+"""So that a browser asks nobody but the sites."""
+
+OVER: Mapping[str, Any] = {
+    # The site file says it, and the engine does it, so that it means the same in both engines.
+    "COOKIES_ENABLED": False,
+    "REDIRECT_ENABLED": False,
+    "METAREFRESH_ENABLED": False,
+    "RETRY_ENABLED": False,
+    "ROBOTSTXT_OBEY": False,
+    "HTTPPROXY_ENABLED": False,
+    "DOWNLOAD_FAIL_ON_DATALOSS": True,
+    # The frontier does it, for the whole fleet.
+    "AUTOTHROTTLE_ENABLED": False,
+    "DOWNLOAD_DELAY": 0,
+    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
+    "JOBDIR": None,
+    # The loop is there already, and signals are the worker's.
+    "TWISTED_REACTOR": ASYNCIO,
+    "TWISTED_REACTOR_ENABLED": True,
+    "ASYNCIO_EVENT_LOOP": None,
+    "TELNETCONSOLE_ENABLED": False,
+}
+UNLESS_SAID: Mapping[str, Any] = {
+    # Scrapy's own would be headers that the site file does not name.
+    "DEFAULT_REQUEST_HEADERS": {},
+    "DOWNLOAD_WARNSIZE": 0,
+    "REMOTE_CONTROL_ENABLED": False,
+}
+
+
+def settings_for(given: Mapping[str, Any], verify: bool | str, browser: bool) -> Settings:
+    """`given` are settings as after `-s`. SettingError for a project that cannot be used, SiteError where a browser is missing."""
+    try:
+        settings = get_project_settings()
+    except Exception as error:
+        raise SettingError(
+            f"The project's settings cannot be imported: {type(error).__name__}: {error}. Correct scrapy.cfg or the module."
+        ) from error
+    settings.setdict({name: value for name, value in given.items() if not name.startswith("GOSSAMER_")}, "cmdline")
+    for name, value in UNLESS_SAID.items():
+        settings.set(name, value, "addon")
+    settings.setdict(dict(OVER), "cmdline")
+    settings.set("ADDONS", _others(settings["ADDONS"] or {}), "cmdline")
+    _put(settings, "EXTENSIONS", {THROTTLE: None})
+    _put(settings, "DOWNLOADER_MIDDLEWARES", {WIRE: 10_000})
+    _verify(settings, verify)
+    if browser:
+        _render(settings)
+    return settings
+
+
+def _others(addons: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Without ours: these crawlers do not take part in the crawl by themselves."""
+    return {addon: place for addon, place in addons.items() if place is not None and not _is_ours(addon)}
+
+
+def _put(settings: Settings, name: str, entries: Mapping[str, Any]) -> None:
+    settings.set(name, {**settings.getdict(name), **entries}, "cmdline")
+
+
+def _verify(settings: Settings, verify: bool | str) -> None:
+    if isinstance(verify, str):
+        settings.set(AUTHORITIES, verify, "cmdline")
+        settings.set("DOWNLOADER_CLIENTCONTEXTFACTORY", "gossamer.worker.site_settings.Authorities", "cmdline")
+    elif hasattr(default_settings, "DOWNLOAD_VERIFY_CERTIFICATES"):
+        settings.set("DOWNLOAD_VERIFY_CERTIFICATES", verify, "cmdline")
+    elif verify:
+        factory = "scrapy.core.downloader.contextfactory.BrowserLikeContextFactory"
+        settings.set("DOWNLOADER_CLIENTCONTEXTFACTORY", factory, "cmdline")
+
+
+class Authorities(BrowserLikePolicyForHTTPS):
+    """Checks certificates by the authorities in a file (`request.verify: FILE`)."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, **more: Any) -> Self:
+        text = Path(crawler.settings[AUTHORITIES]).read_text("ascii", "replace")
+        found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, re.DOTALL)
+        return cls(trustRootFromCertificates([Certificate.loadPEM(one) for one in found]))  # type: ignore[no-untyped-call]
+
+
+def _render(settings: Settings) -> None:
+    if find_spec("scrapy_playwright") is None:
+        raise SiteError("`render` needs scrapy-playwright: pip install 'gossamer[render]'.")
+    _put(settings, "DOWNLOAD_HANDLERS", {"http": PLAYWRIGHT, "https": PLAYWRIGHT})
+    chosen = SETTINGS_PRIORITIES["addon"]
+    if any((settings.getpriority(name) or 0) > chosen for name in ("PLAYWRIGHT_CDP_URL", "PLAYWRIGHT_CONNECT_URL")):
+        return
+    options = dict(settings.getdict("PLAYWRIGHT_LAUNCH_OPTIONS"))
+    if "executable_path" not in options and "channel" not in options:
+        # Where the system has none, Playwright's own is used; it says how to get it where there is none either.
+        path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+        if path is not None:
+            options["executable_path"] = path
+    # A browser that root runs starts only without its sandbox.
+    sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    options["args"] = [*QUIET, *sandbox, *options.get("args", ())]
+    settings.set("PLAYWRIGHT_LAUNCH_OPTIONS", options, "cmdline")

@@ -1,0 +1,170 @@
+"""One list of cases for both engines: each is a site file, a site that answers as the case says, and what must come of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.engine.crawling import Crawl
+from tests.worker.harness.site import Site
+
+from gossamer.sites.load import load_text
+from gossamer.testing.servers import Server
+
+SHARED = frozenset({"host", "connection", "content-length", "keep-alive"})
+"""Headers that belong to a connection, not to what a site is asked."""
+PROMISED = ("site/", "engine/status/", "engine/failed/", "engine/bytes", "gossamer/tasks")
+
+
+class Asked(NamedTuple):
+    """One request as the site saw it; headers by lower-case name, without those of a connection."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+
+class Came(NamedTuple):
+    """What came of a case. The site's own address is SITE, that of the other one OTHER, wherever it stands."""
+
+    asked: list[Asked]
+    other: list[Asked]
+    """What the other host was asked."""
+    items: list[dict[str, Any]]
+    dead: list[tuple[str, str]]
+    """Reason and detail."""
+    counters: Mapping[str, float]
+    folder: Path
+    """Where the worker kept its data."""
+    told: list[Any]
+    """What the hooks of tests/engine/conformance_hooks.py wrote down for this case."""
+
+    def targets(self) -> list[str]:
+        return [one.target for one in self.asked]
+
+    def one(self, path: str) -> Asked:
+        [found] = [one for one in self.asked if one.path == path]
+        return found
+
+    def of(self, layer: str) -> list[dict[str, Any]]:
+        return [item for item in self.items if item["layer"] == layer]
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        database = sqlite3.connect(self.folder / "items.db")
+        try:
+            return database.execute(query).fetchall()
+        finally:
+            database.close()
+
+
+@dataclass(frozen=True)
+class Case:
+    """`text` is the file without `site` and `engine`; `prepare(site, other)` says what the site answers; `tasks` are pushed to
+    the key TASKS; `check` says what must be true."""
+
+    name: str
+    text: str
+    prepare: Callable[[Site, Site], object]
+    check: Callable[[Came], object]
+    tasks: tuple[str, ...] = ()
+    same_order: bool = False
+
+
+@contextmanager
+def crawled(server: Server, name: str, folder: Path, engine: str, cases: list[Case]) -> Iterator[dict[str, Came]]:
+    """All cases, crawled by one worker process with one of the engines."""
+    with ExitStack() as stack:
+        sites = {case.name: (stack.enter_context(Site()), stack.enter_context(Site())) for case in cases}
+        told = folder / "told.jsonl"
+        crawl = Crawl(server, name, folder, next(iter(sites.values()))[0])
+        for case in cases:
+            _prepare(server, crawl, case, *sites[case.name], engine)
+        _work(crawl, [case.name for case in cases], told)
+        lines = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
+        yield {
+            case.name: _came(crawl, case.name, *sites[case.name], [said for site, *said in lines if site == case.name])
+            for case in cases
+        }
+
+
+def _prepare(server: Server, crawl: Crawl, case: Case, site: Site, other: Site, engine: str) -> None:
+    case.prepare(site, other)
+    key = f"{crawl.given['GOSSAMER_CRAWL']}:{case.name}"
+    text = f"site: {case.name}\nengine: {engine}\n" + textwrap.dedent(case.text)
+    text = text.replace("TASKS", key).replace("OTHER_HOST", other.host)
+    text = text.replace("SITE", site.url).replace("OTHER", other.url)
+    load_text(text, case.name)  # what is wrong with it is said here
+    with crawl.frontier() as frontier:
+        frontier.put_document("site", case.name, text)
+    for task in case.tasks:
+        server.call("RPUSH", key, task.replace("SITE", site.url))
+
+
+def _work(crawl: Crawl, names: list[str], told: Path) -> None:
+    words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages", "--drained"]
+    for setting, value in crawl.given.items():
+        words += ["-s", f"{setting}={value}"]
+    (crawl.folder / "project").mkdir()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        "CONFORMANCE_TOLD": str(told),
+        "CONFORMANCE_SECRET": "s3cret",
+    }
+    with (crawl.folder / "log").open("w") as log:
+        done = subprocess.run(
+            words, cwd=crawl.folder / "project", env=environment, stdout=log, stderr=log, timeout=240, check=False
+        )
+    if done.returncode:
+        raise AssertionError(f"the worker ended with {done.returncode}:\n{(crawl.folder / 'log').read_text()[-5000:]}")
+
+
+def _came(crawl: Crawl, name: str, site: Site, other: Site, told: list[Any]) -> Came:
+    def plain(value: Any) -> Any:
+        if isinstance(value, str):
+            for one, word in ((site, "SITE"), (other, "OTHER")):
+                value = value.replace(one.url, word).replace(one.host, f"{word}_HOST")
+            return value
+        if isinstance(value, dict):
+            return {key: plain(one) for key, one in value.items()}
+        return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+    def asked(one: Site) -> list[Asked]:
+        return [
+            Asked(
+                visit.method,
+                plain(visit.target),
+                {
+                    key.lower(): plain(value)
+                    for key, value in sorted(visit.headers.items())
+                    if key.lower() not in SHARED
+                },
+                visit.body,
+            )
+            for visit in one.visits
+        ]
+
+    counters = {key: value for key, value in crawl.counters(name).items() if key.startswith(PROMISED)}
+    return Came(
+        asked(site),
+        asked(other),
+        [plain(item) for item in crawl.items(name)],
+        sorted((reason, plain(detail)) for reason, detail in crawl.dead(name)),
+        counters,
+        crawl.folder,
+        plain(told),
+    )
