@@ -1,0 +1,163 @@
+"""A small web server for the example sites: pages are made by a function, and every request is remembered."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, urlsplit
+
+ALLOWED = "User-agent: *\nDisallow: /-/\n"
+
+
+class Asked(NamedTuple):
+    """One request. `place` says which of the server's hosts it was for, counted from 0; `query` has the first value of each
+    name."""
+
+    time: float
+    place: int
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body or b"null")
+
+
+class Answer(NamedTuple):
+    body: bytes = b""
+    kind: str = "text/html; charset=utf-8"
+    status: int = 200
+
+
+NOT_FOUND = Answer(b"<h1>There is no such page</h1>", status=404)
+
+
+def html(title: str, body: str, encoding: str = "utf-8", head: str = "") -> bytes:
+    text = f"<!doctype html>\n<html><head>{head}<title>{title}</title></head>\n<body>\n{body}\n</body></html>\n"
+    return text.encode(encoding, "xmlcharrefreplace")
+
+
+def data(value: Any, status: int = 200) -> Answer:
+    return Answer(json.dumps(value, ensure_ascii=False).encode(), "application/json", status)
+
+
+class Example:
+    """Serves `hosts` ports of 127.0.0.1 from threads of this process. `port` is the first one, 0 takes free ones."""
+
+    name = ""
+    hosts = 1
+    port = 0
+    """The ports that the example's site file names."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._log: list[Asked] = []
+        self._lock = threading.Lock()
+        self._servers: list[ThreadingHTTPServer] = []
+        try:
+            for place in range(self.hosts):
+                self._servers.append(_Server(("127.0.0.1", port + place if port else 0), _handler(self, place)))
+        except BaseException:
+            self._close()
+            raise
+        self._threads = [
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True) for server in self._servers
+        ]
+
+    @property
+    def url(self) -> str:
+        """The first host, without a slash at its end."""
+        return self.urls[0]
+
+    @property
+    def urls(self) -> list[str]:
+        return [f"http://127.0.0.1:{server.server_address[1]}" for server in self._servers]
+
+    def answer(self, asked: Asked) -> Answer:
+        """What a page is like; for those who make an example."""
+        raise NotImplementedError
+
+    def requests(self) -> list[Asked]:
+        """What was asked for, in the order of arrival, without robots.txt."""
+        with self._lock:
+            return [asked for asked in self._log if asked.path != "/robots.txt"]
+
+    def paths(self) -> list[str]:
+        return [asked.path for asked in self.requests()]
+
+    def forget(self) -> None:
+        with self._lock:
+            self._log.clear()
+
+    def serve(self, asked: Asked) -> Answer:
+        """Remember a request and answer it."""
+        with self._lock:
+            self._log.append(asked)
+        if asked.path == "/robots.txt":
+            return Answer(ALLOWED.encode(), "text/plain")
+        return self.answer(asked)
+
+    def start(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.shutdown()
+        for thread in self._threads:
+            thread.join()
+        self._close()
+
+    def _close(self) -> None:
+        for server in self._servers:
+            server.server_close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # A crawler that went away in the middle of an answer.
+
+
+def _handler(example: Example, place: int) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked = Asked(time.monotonic(), place, self.command, parts.path, query, headers, body)
+            answer = example.serve(asked)
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.kind)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
+
+        do_POST = do_HEAD = do_GET
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler

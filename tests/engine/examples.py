@@ -1,0 +1,81 @@
+"""Crawling the example sites from the command line, as their files tell it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import load
+from gossamer.testing.servers import Server
+
+SITES = Path(__file__).parents[2] / "examples" / "sites"
+GOSSAMER = [sys.executable, "-P", "-m", "gossamer"]
+SECONDS = 300
+
+
+class Place:
+    """An empty directory and a crawl, in which commands are run."""
+
+    def __init__(self, directory: Path, server: Server, crawl: str, **environ: str) -> None:
+        self.directory = directory
+        self.settings = {
+            "GOSSAMER_URL": server.url,
+            "GOSSAMER_CRAWL": crawl,
+            "GOSSAMER_DATA_DIR": str(directory / "data"),
+            "GOSSAMER_LEASE_SECONDS": "20",
+        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+        self.environ = {**kept, **self.settings, **environ}
+
+    def write(self, text: str, name: str = "site.yaml") -> str:
+        (self.directory / name).write_text(text, "utf-8")
+        return name
+
+    def elsewhere(self, example: str, base: str) -> str:
+        """The example's own file, with another address."""
+        return self.write(f"extends: {SITES / example}.yaml\nparams: {{base: '{base}'}}\n", f"{example}.yaml")
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*GOSSAMER, *words],
+            cwd=self.directory,
+            env=self.environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def run(self, *words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [*GOSSAMER, *words],
+            cwd=self.directory,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
+        return done.stdout
+
+    def crawl(self, file: str, *words: str) -> dict[str, Any]:
+        """With two workers, to the end."""
+        told: dict[str, Any] = json.loads(self.run("crawl", file, "-w", "2", "--json", *words))
+        return told
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.directory / "data" / "items.db")) as database:
+            return database.execute(query).fetchall()
+
+    def frontier(self) -> ValkeyFrontier:
+        return ValkeyFrontier.open(load(self.settings, {}))
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text("utf-8")[-2000:] for path in self.directory.rglob("*.log"))
