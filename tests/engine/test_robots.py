@@ -55,7 +55,7 @@ async def test_no_file_forbids_nothing(watched: Watched, host: str) -> None:
     assert await watched.says(host, "/anything") == ALLOWED
 
 
-@pytest.mark.parametrize("host", ["broken.test", "busy.test", "no-such-host.invalid"])
+@pytest.mark.parametrize("host", ["broken.test", "busy.test"])
 async def test_a_file_that_cannot_be_had_forbids_everything_for_a_while(watched: Watched, host: str) -> None:
     assert await watched.says(host, "/anything") == Word(False, KEPT_WITHOUT)
     watched.clock.now += 100
@@ -136,3 +136,22 @@ async def test_a_permit_that_is_refused_and_a_close_while_waiting() -> None:
     await robots.close()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_a_connection_that_broke_is_tried_again_soon_and_then_less_and_less_often() -> None:
+    clock, asked = Clock(), list[float]()
+
+    async def broken(ask: Ask) -> Got:
+        asked.append(clock.now)
+        if len(asked) < 10:
+            raise FetchError("reset", "the connection was closed")
+        return Got(ask.url, 404, {}, b"")
+
+    robots = Robots(broken, clock=clock)
+    waits = []
+    while not (word := await robots.ask("http://a.test/x", "me")).allowed:
+        waits.append(word.after)
+        clock.now += word.after + 0.001
+    assert waits[:3] == pytest.approx([5.0, 10.0, 20.0])
+    assert waits[-1] == pytest.approx(KEPT_WITHOUT)
+    assert len(asked) == 10

@@ -19,6 +19,9 @@ from gossamer.model import host_of
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
 """Seconds until a file is asked for again that a server could not give."""
+FIRST_AGAIN = 5.0
+"""Seconds until one is asked for again that could not even be asked for: a connection may have broken, or a proxy. Twice as many
+each further time."""
 LARGEST = 500 * 1024
 """Bytes that are read; the rest of a larger file does not count."""
 HOPS = 5
@@ -43,6 +46,7 @@ class _Rules(NamedTuple):
     until: float
     parser: Protego | None
     unknown: bool = False
+    failures: int = 0
 
 
 Fetch = Callable[[Ask], Awaitable[Got]]
@@ -113,7 +117,11 @@ class Robots:
         except FetchError:
             got = None
         now = self._clock()
-        if got is None or got.status == 429 or got.status >= 500:
+        if got is None:
+            failures = self._known[origin].failures if origin in self._known else 0
+            wait = min(FIRST_AGAIN * 2.0 ** min(failures, 32), self._kept_without)
+            rules = _Rules(now + wait, None, True, failures + 1)
+        elif got.status == 429 or got.status >= 500:
             rules = _Rules(now + self._kept_without, None, True)
         elif 200 <= got.status < 300:
             parser = parse(got.body)
