@@ -50,6 +50,8 @@ class Came(NamedTuple):
     counters: Mapping[str, float]
     folder: Path
     """Where the worker kept its data."""
+    written: list[str]
+    """Names of headers with X- as they were written."""
     told: list[Any]
     """What the hooks of tests/engine/conformance_hooks.py wrote down for this case."""
 
@@ -85,14 +87,21 @@ class Case:
 
 
 @contextmanager
-def crawled(server: Server, name: str, folder: Path, engine: str, cases: list[Case]) -> Iterator[dict[str, Came]]:
-    """All cases, crawled by one worker process with one of the engines."""
+def crawled(
+    server: Server, name: str, folder: Path, engine: str, cases: list[Case], project: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Came]]:
+    """All cases, crawled by one worker process with one of the engines. `project` are the files of the directory that it
+    runs in."""
     with ExitStack() as stack:
         sites = {case.name: (stack.enter_context(Site()), stack.enter_context(Site())) for case in cases}
         told = folder / "told.jsonl"
         crawl = Crawl(server, name, folder, next(iter(sites.values()))[0])
         for case in cases:
             _prepare(server, crawl, case, *sites[case.name], engine)
+        for file, text in (project or {}).items():
+            place = folder / "project" / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
         _work(crawl, [case.name for case in cases], told)
         lines = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
         yield {
@@ -118,7 +127,7 @@ def _work(crawl: Crawl, names: list[str], told: Path) -> None:
     words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages", "--drained"]
     for setting, value in crawl.given.items():
         words += ["-s", f"{setting}={value}"]
-    (crawl.folder / "project").mkdir()
+    (crawl.folder / "project").mkdir(exist_ok=True)
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
@@ -166,5 +175,6 @@ def _came(crawl: Crawl, name: str, site: Site, other: Site, told: list[Any]) -> 
         sorted((reason, plain(detail)) for reason, detail in crawl.dead(name)),
         counters,
         crawl.folder,
+        sorted({name for visit in site.visits for name in visit.headers if name.lower().startswith("x-")}),
         plain(told),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http import HTTPStatus
 from time import perf_counter
@@ -44,6 +44,11 @@ class Borrowed(Fetcher):
         if self._lent is None:
             self._lent = self._lend()
         return self._lent
+
+    async def begin(self, name: str, all_options: Iterable[Options]) -> None:
+        """Make sure that pages of such options can be fetched at all; SiteError says why they cannot."""
+        for verify, browser in {(options.verify, options.browser) for options in all_options}:
+            await self.downloader.begin(name, verify, browser)
 
     def forget(self, site: str) -> None:
         super().forget(site)

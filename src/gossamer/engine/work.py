@@ -234,6 +234,8 @@ class Worker:
     async def _serve_one(self, compiled: CompiledSite) -> None:
         site = ServedSite(compiled)
         await self._shelf.prepare(site)
+        if isinstance(self._fetcher, Borrowed) and compiled.site.engine == "scrapy":
+            await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
         await self._define(site)
         self._book.put(site)
         self._take_tasks(site)

@@ -66,6 +66,9 @@ class ItemFailed(Exception):
 class Downloader(Protocol):
     """Somebody else's downloader."""
 
+    async def begin(self, site: str, verify: bool | str, browser: bool) -> None:
+        """Make sure that pages of such a kind can be fetched; SiteError says why they cannot."""
+
     async def download(self, wanted: Wanted) -> Answer:
         """Raises DownloadFailed, or LeftOut where the page is not to be fetched at all."""
 

@@ -12,6 +12,9 @@ import logging
 import sys
 import traceback
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from functools import partial
+from threading import Thread
 from typing import Any
 
 from itemadapter import ItemAdapter
@@ -21,7 +24,8 @@ from scrapy.exceptions import DontCloseSpider, DropItem
 from scrapy.http import Response
 from scrapy.utils.defer import maybe_deferred_to_future
 
-from gossamer.sites.download import Answer, ItemFailed, LeftOut, Wanted
+from gossamer.errors import GossamerError, SiteError
+from gossamer.sites.download import Answer, DownloadFailed, ItemFailed, LeftOut, Wanted
 from gossamer.worker.join import AtOnce, plain
 from gossamer.worker.site_failure import failure
 from gossamer.worker.site_settings import settings_for
@@ -30,6 +34,8 @@ from gossamer.worker.site_wire import META
 logger = logging.getLogger(__name__)
 
 NO_LIMIT = 86400.0 * 365
+PATIENCE = 30.0
+"""Seconds that a spider may take to close."""
 SITE, LAYER = "site", "layer"
 """Keys of a request's meta, for middlewares: which site and layer it belongs to."""
 
@@ -61,11 +67,21 @@ class Sites:
         _install_reactor()
         self._given, self._concurrency = dict(given), concurrency
         self._runs: dict[Key, asyncio.Task[_Run]] = {}
+        self._proven: set[tuple[bool | str, bool]] = set()
+
+    async def begin(self, site: str, verify: bool | str, browser: bool) -> None:
+        """Begin the first crawler of a kind, which shows whether the project can be used; SiteError says why it cannot."""
+        if (verify, browser) not in self._proven:
+            await self._run((site, verify, browser))
+            self._proven.add((verify, browser))
 
     async def download(self, wanted: Wanted) -> Answer:
         """DownloadFailed for what the network does, LeftOut for what the project wants nothing of; what else is raised is a
         mistake in the project's code."""
-        run = await self._run((wanted.site, wanted.verify, wanted.browser))
+        try:
+            run = await self._run((wanted.site, wanted.verify, wanted.browser))
+        except GossamerError as error:
+            raise DownloadFailed("scrapy", str(error)) from error
         try:
             return await run.download(wanted)
         except Exception as error:
@@ -81,13 +97,13 @@ class Sites:
 
     async def forget(self, site: str) -> None:
         for key in [key for key in self._runs if key[0] == site]:
-            task = self._runs.pop(key)
-            if not task.cancel():
-                await task.result().close()
+            ending = asyncio.ensure_future(_ended(self._runs.pop(key)))
+            done, _ = await asyncio.wait([ending], timeout=PATIENCE)
+            if not done:
+                logger.warning("The spider of the site %s does not end; it is left behind.", site)
 
     async def close(self) -> None:
         await asyncio.gather(*(self.forget(site) for site in {key[0] for key in self._runs}))
-        await _end_threads()
 
     async def _run(self, key: Key) -> _Run:
         task = self._runs.get(key)
@@ -100,10 +116,23 @@ class Sites:
 
     async def _begin(self, key: Key) -> _Run:
         site, verify, browser = key
-        settings = await asyncio.to_thread(settings_for, self._given, verify, browser)
-        run = _Run(Crawler(SiteSpider, settings), site, self._concurrency)
-        await run.begin()
+        try:
+            settings = await asyncio.to_thread(settings_for, self._given, verify, browser)
+            run = _Run(Crawler(SiteSpider, settings), site, self._concurrency)
+            await run.begin()
+        except GossamerError:
+            raise
+        except Exception as error:
+            logger.exception("No spider of the site %s could be opened.", site)
+            raise SiteError(
+                f"Scrapy cannot fetch pages of the site {site} with the project here: {type(error).__name__}: {error}"
+            ) from error
         return run
+
+
+async def _ended(begun: asyncio.Task[_Run]) -> None:
+    with suppress(Exception):
+        await (await begun).close()
 
 
 class _Run:
@@ -239,14 +268,8 @@ def _install_reactor() -> None:
 
         asyncioreactor.install(asyncio.get_running_loop())  # type: ignore[no-untyped-call]
         _reactor().startRunning(installSignalHandlers=False)
-
-
-async def _end_threads() -> None:
-    """Those in which Twisted looks names up: the process would not end with them. A reactor cannot be stopped without the loop
-    that it runs on, which is not ours."""
-    pool = _reactor().threadpool
-    if pool is not None and pool.started:
-        await asyncio.to_thread(pool.stop)
+        # Nobody stops this reactor, whose loop is another's: a thread that looks a name up must not keep the process.
+        _reactor().getThreadPool().threadFactory = partial(Thread, daemon=True)
 
 
 def _reactor() -> Any:
