@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from scrapy import Request
 from scrapy.http import Response
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from gossamer.errors import UnsupportedScrapy
@@ -47,8 +48,8 @@ class Watcher(Protocol):
     def raised(self, request: Request, failure: Failure) -> None:
         """Its callback or errback raised."""
 
-    def calling(self, request: Request, task: asyncio.Task[Any] | None) -> None:
-        """Its callback or errback is called in this task; None: in none that could be cancelled."""
+    def calling(self, request: Request, task: asyncio.Task[Any] | Deferred[Any] | None) -> None:
+        """Its callback or errback is called in this task, or stands behind this Deferred, which can be cancelled."""
 
     def given_up(self, request: Request) -> bool:
         """Whether it was worked on for too long and is not waited for any more."""
@@ -151,10 +152,16 @@ def _wrap_scraper(scraper: Any, watcher: Watcher) -> None:
     call = scraper.call_spider_async
 
     async def call_spider_async(result: Response | Failure, request: Request) -> Any:
-        watcher.calling(request, asyncio.current_task() if on_asyncio() else None)
+        called: Any = call(result, request)
+        if on_asyncio():
+            watcher.calling(request, asyncio.current_task())
+        else:
+            # Without tasks it is the Deferred that can be cancelled.
+            called = Deferred.fromCoroutine(called)
+            watcher.calling(request, called)
         try:
-            return await call(result, request)
-        except asyncio.CancelledError:
+            return await called
+        except (asyncio.CancelledError, CancelledError):
             if watcher.given_up(request):
                 raise TimeoutError("worked on for longer than GOSSAMER_RENEW_MAX_SECONDS") from None
             raise
