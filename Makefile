@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # What the tests need from the system, as command:package.
-SYSTEM_PACKAGES := redis-server:redis-server openssl:openssl prometheus:prometheus postgres:postgresql mariadbd:mariadb-server
+SYSTEM_PACKAGES := redis-server:redis-server openssl:openssl prometheus:prometheus postgres:postgresql mariadbd:mariadb-server chromium:chromium
 
 # One worker per core, two at least, so that tests which disturb each other are found everywhere.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 2 ? 2 : n)))

@@ -28,6 +28,7 @@ from gossamer.errors import GossamerError, SiteError
 from gossamer.sites.download import Answer, DownloadFailed, ItemFailed, LeftOut, Wanted
 from gossamer.worker.join import AtOnce, plain
 from gossamer.worker.site_failure import failure
+from gossamer.worker.site_render import OF_THE_PROXY, rendered
 from gossamer.worker.site_settings import settings_for
 from gossamer.worker.site_wire import META
 
@@ -178,7 +179,7 @@ class _Run:
         request = Request(
             wanted.url,
             method=wanted.method,
-            headers=list(wanted.headers),
+            headers=[one for one in wanted.headers if not (wanted.render and one[0].lower() == OF_THE_PROXY)],
             body=wanted.body,
             meta=_meta(wanted, wire),
             dont_filter=True,
@@ -232,23 +233,8 @@ def _meta(wanted: Wanted, wire: list[bytes]) -> dict[str, Any]:
     if wanted.raw:
         meta[META] = wire
     if wanted.render:
-        meta.update(_browser(wanted))
+        meta.update(rendered(wanted))
     return meta
-
-
-def _browser(wanted: Wanted) -> dict[str, Any]:
-    """What scrapy-playwright wants: proxies and certificates are a matter of a browser's context, so each has its own."""
-    context: dict[str, Any] = {}
-    if wanted.proxy:
-        context["proxy"] = {"server": wanted.proxy}
-    if wanted.verify is False:
-        context["ignore_https_errors"] = True
-    return {
-        "playwright": True,
-        "playwright_context": f"{wanted.site} {wanted.proxy} {wanted.verify}",
-        "playwright_context_kwargs": context,
-        "playwright_page_goto_kwargs": {"timeout": wanted.timeout * 1000},
-    }
 
 
 def _headers(response: Response) -> tuple[tuple[str, str], ...]:

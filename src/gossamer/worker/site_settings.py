@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from scrapy.settings import SETTINGS_PRIORITIES, Settings, default_settings
+from scrapy.settings import Settings, default_settings
 from scrapy.utils.project import get_project_settings
 from twisted.internet.ssl import Certificate, trustRootFromCertificates
 from twisted.web.client import BrowserLikePolicyForHTTPS
 
-from gossamer.errors import SettingError, SiteError
+from gossamer.errors import SettingError
+from gossamer.worker import site_render
 from gossamer.worker.addon import THROTTLE
 from gossamer.worker.run import ASYNCIO, _is_ours
 
 AUTHORITIES = "GOSSAMER_SITE_AUTHORITIES"
 WIRE = "gossamer.worker.site_wire.Wire"
-PLAYWRIGHT = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-QUIET = (
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-default-apps",
-    "--disable-domain-reliability",
-    "--disable-sync",
-    "--metrics-recording-only",
-)
-"""So that a browser asks nobody but the sites."""
 
 OVER: Mapping[str, Any] = {
     # The site file says it, and the engine does it, so that it means the same in both engines.
@@ -80,7 +66,7 @@ def settings_for(given: Mapping[str, Any], verify: bool | str, browser: bool) ->
     _put(settings, "DOWNLOADER_MIDDLEWARES", {WIRE: 10_000})
     _verify(settings, verify)
     if browser:
-        _render(settings)
+        site_render.prepare(settings)
     return settings
 
 
@@ -112,22 +98,3 @@ class Authorities(BrowserLikePolicyForHTTPS):
         text = Path(crawler.settings[AUTHORITIES]).read_text("ascii", "replace")
         found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, re.DOTALL)
         return cls(trustRootFromCertificates([Certificate.loadPEM(one) for one in found]))  # type: ignore[no-untyped-call]
-
-
-def _render(settings: Settings) -> None:
-    if find_spec("scrapy_playwright") is None:
-        raise SiteError("`render` needs scrapy-playwright: pip install 'gossamer[render]'.")
-    _put(settings, "DOWNLOAD_HANDLERS", {"http": PLAYWRIGHT, "https": PLAYWRIGHT})
-    chosen = SETTINGS_PRIORITIES["addon"]
-    if any((settings.getpriority(name) or 0) > chosen for name in ("PLAYWRIGHT_CDP_URL", "PLAYWRIGHT_CONNECT_URL")):
-        return
-    options = dict(settings.getdict("PLAYWRIGHT_LAUNCH_OPTIONS"))
-    if "executable_path" not in options and "channel" not in options:
-        # Where the system has none, Playwright's own is used; it says how to get it where there is none either.
-        path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-        if path is not None:
-            options["executable_path"] = path
-    # A browser that root runs starts only without its sandbox.
-    sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    options["args"] = [*QUIET, *sandbox, *options.get("args", ())]
-    settings.set("PLAYWRIGHT_LAUNCH_OPTIONS", options, "cmdline")
