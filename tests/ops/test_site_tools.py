@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import sqlite3
 import textwrap
 from collections.abc import Iterator
@@ -13,10 +15,15 @@ import pytest
 from tests.ops.command import Command
 from tests.worker.harness.site import Reply, Site
 
+from gossamer.cli.depth import depths_of
+from gossamer.engine.errand import pack
 from gossamer.engine.work import Ended, Job, Worker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
-from gossamer.settings import load
+from gossamer.settings import Settings, load
+from gossamer.sites.compiled import compile_site
+from gossamer.sites.load import load as load_sites
+from gossamer.sites.values import Link
 
 FORUM = """\
 site: forum
@@ -120,6 +127,7 @@ class TestTry:
         said = command("site", "try", f"{site.url}/post/1", "--file", file, "--pass", '{"page": 7}')
         lines = said.out.splitlines()
         assert lines[0] == "site forum, layer post: match ^/post/"
+        assert re.fullmatch(rf"identity: {site.url}/post/1, fingerprint [0-9a-f]{{16}}", lines[1])
         assert lines[2] == "robots.txt: not asked (politeness.robots: ignore)"
         assert lines[3].startswith(f"GET {site.url}/post/1: 200, ")
         assert lines[4].startswith(f"{len(POST.encode()):,} bytes, utf-8")
@@ -135,6 +143,8 @@ class TestTry:
     def test_links_are_shown_with_layer_and_rule(self, command: Command, site: Site) -> None:
         file = write("forum.yaml", FORUM, site)
         told = command("site", "try", f"{site.url}/list/1", "--file", file, "--json").json
+        [found] = load_sites(file)
+        assert int(told["fingerprint"], 16) == compile_site(found).fingerprint("list", f"{site.url}/list/1")
         assert told["why"] == "match ^/list/(?P<page>\\d+), page 1"
         assert told["canonical"] == f"{site.url}/list/1"
         assert [(x["layer"], x["rule"], x["url"].removeprefix(site.url)) for x in told["reading"]["links"]] == [
@@ -511,3 +521,45 @@ class TestDepths:
         frontier.put_document("site", "bad", "site: bad\n")
         frontier.define("bad", {"all": LanePolicy()})
         assert "DEPTH" not in command("status").out
+
+
+class TestPools:
+    async def run(self, **job: Any) -> Ended:
+        return await Worker(self.settings(), Job(**job)).run()
+
+    async def test_one_layer_alone_is_a_round_too(self, command: Command, frontier: ValkeyFrontier, site: Site) -> None:
+        site.on("/list/2", Reply(body="<p>the end</p>"))
+        command("site", "push", write("forum.yaml", FORUM, site))
+        ended = await self.run(stage=None, layer="list")
+        assert ended.reason == "drained"
+        assert site.paths() == ["/list/1", "/list/2"]
+        assert [row.layers for _, row in depths_of(frontier, frontier.counts().lanes)] == [("list",), ("post",)]
+
+    async def test_a_stage_is_served_by_its_own_workers(
+        self, command: Command, frontier: ValkeyFrontier, site: Site
+    ) -> None:
+        text = FORUM.replace("  post:\n", "  post:\n    stage: details\n").replace("      - a.any\n", "")
+        site.on("/list/2", Reply(body="<p>the end</p>"))
+        command("site", "push", write("forum.yaml", text, site))
+        general, details = (
+            Worker(self.settings(), Job(forever=True)),
+            Worker(self.settings(), Job(stage="details", forever=True)),
+        )
+        running = [asyncio.ensure_future(worker.run()) for worker in (general, details)]
+        try:
+            await asyncio.to_thread(site.reached, "/list/2")
+            await asyncio.to_thread(site.reached, "/post/1")
+            details.stop()
+            await running[1]
+            frontier.add([pack(Link(f"{site.url}/post/9", "post", 9), "forum.post")])
+            frontier.add([pack(Link(f"{site.url}/list/9", "list", 10), "forum.list")])
+            await asyncio.to_thread(site.reached, "/list/9")
+            assert "/post/9" not in site.paths()
+        finally:
+            general.stop()
+            details.stop()
+            await asyncio.wait(running)
+        assert frontier.counts("forum").groups[0].open == 1
+
+    def settings(self) -> Settings:
+        return load({"GOSSAMER_DATA_DIR": str(Path.cwd() / "data"), "GOSSAMER_LEASE_SECONDS": 5.0})

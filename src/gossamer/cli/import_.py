@@ -12,6 +12,7 @@ import typer
 import typer.core
 
 from gossamer.cli import options, output, progress
+from gossamer.cli.import_neocrawler import neocrawler
 from gossamer.cli.import_scrapy_redis import scrapy_redis
 from gossamer.cli.import_seen import requests_seen
 from gossamer.cli.progress import throttled
@@ -33,6 +34,7 @@ app = options.noun("Bring in what `gossamer export` wrote, or another tool holds
 app.info.cls = FileOrSource
 app.command("scrapy-redis")(scrapy_redis)
 app.command("requests-seen")(requests_seen)
+app.command("neocrawler")(neocrawler)
 
 
 @app.command("file")

@@ -24,7 +24,7 @@ def as_json(site: CompiledSite, tried: Tried) -> dict[str, Any]:
         **tried.chosen._asdict(),
         "url": tried.url,
         "canonical": site.canonical(tried.chosen.layer, tried.url),
-        "fingerprint": f"{site.fingerprint(tried.chosen.layer, tried.url):016x}",
+        "fingerprint": _fingerprint(site, tried),
         "robots": tried.robots,
         "hops": [hop._asdict() for hop in tried.hops],
         "status": tried.document.status if tried.document is not None else None,
@@ -40,7 +40,7 @@ def as_json(site: CompiledSite, tried: Tried) -> dict[str, Any]:
 def write(site: CompiledSite, tried: Tried) -> None:
     line = output.write_line
     line(f"site {tried.site}, layer {tried.chosen.layer}: {tried.chosen.why}")
-    line(f"identity: {site.canonical(tried.chosen.layer, tried.url)}")
+    line(f"identity: {site.canonical(tried.chosen.layer, tried.url)}, fingerprint {_fingerprint(site, tried)}")
     line(f"robots.txt: {tried.robots}")
     for hop in tried.hops:
         line(f"{hop.method} {hop.url}: {hop.status}, {hop.seconds:.3f} s{f', leads to {hop.to}' if hop.to else ''}")
@@ -75,6 +75,11 @@ def write(site: CompiledSite, tried: Tried) -> None:
         line(f"missing: {', '.join(reading.missing)}")
     for note in reading.notes:
         line(f"note: {note}")
+
+
+def _fingerprint(site: CompiledSite, tried: Tried) -> str:
+    """As `gossamer seen forget` takes it."""
+    return f"{site.link(tried.url, tried.chosen.layer).fingerprint:016x}"
 
 
 def _link(method: str, url: str) -> str:
