@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -262,6 +264,18 @@ class TestTry:
         left = write("h.yaml", text.replace("HOW", "hooks: {before_request: 'tryhooks:no'}"))
         said = command("site", "try", f"{site.url}/post/1", "--file", left, code=1)
         assert "not read: the hook before_request left it out" in said.out
+
+    def test_a_site_of_scrapy_is_fetched_through_scrapy(self, command: Command, site: Site, tmp_path: Path) -> None:
+        file = write("f.yaml", "engine: scrapy\n" + FORUM, site)
+        site.on("/post/old", Reply(301, headers={"Location": "/post/1"}))
+        # In a process of its own: a reactor is there for good.
+        words = [sys.executable, "-m", "gossamer", "site", "try", f"{site.url}/post/old", "--file", file, "--json"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        told = json.loads(done.stdout)
+        assert [hop["status"] for hop in told["hops"]] == [301, 200]
+        assert told["reading"]["records"][0]["fields"]["title"] == "A post"
+        assert site.paths() == ["/post/old", "/post/1"]
 
     @pytest.mark.parametrize("given", ["[1]", "{"])
     def test_what_is_passed_must_be_an_object(self, command: Command, given: str) -> None:

@@ -15,6 +15,7 @@ from gossamer.errors import SiteError
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.registry import KIND, Registry
 from gossamer.sites.compiled import CompiledSite, compile_site
+from gossamer.sites.download import Downloader
 from gossamer.sites.format import Site
 from gossamer.sites.load import load, load_text
 from gossamer.sites.problems import did_you_mean
@@ -48,7 +49,8 @@ def try_(
 ) -> None:
     """Fetch one page and show what the site makes of it: layer, fields, links, verdict, time.
 
-    As a worker does it, with the layer's request options, robots.txt, redirects and hooks. Nothing is queued or stored.
+    As a worker does it, with the layer's request options, robots.txt, redirects and hooks; of a site with engine: scrapy, through
+    Scrapy. Nothing is queued or stored.
     Ends with exit code 1 if the page is not read, or not as it should be.
     """
     if save and file is None:
@@ -71,8 +73,13 @@ def try_(
     served = ServedSite(chosen)
     layer_of = choose(chosen, address, layer)
 
+    def lend() -> Downloader:
+        from gossamer.worker.site import Sites
+
+        return Sites({}, 1)
+
     async def run() -> Tried:
-        trial = Trial()
+        trial = Trial(lend if chosen.site.engine == "scrapy" and not as_ else None)
         try:
             if as_:
                 kind = KINDS.get(Path(page).suffix.lower(), "application/octet-stream")

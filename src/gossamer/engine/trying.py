@@ -4,18 +4,20 @@ stored."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gossamer.engine import hooks
 from gossamer.engine.ask import Ask, FetchError, Got
 from gossamer.engine.book import ServedLayer, ServedSite
+from gossamer.engine.borrowed import Borrowed
 from gossamer.engine.fetch import Fetcher
 from gossamer.engine.redirect import location, next_hop
 from gossamer.engine.robots import Robots
 from gossamer.errors import SiteError
 from gossamer.sites import charset
 from gossamer.sites.compiled import CompiledSite
+from gossamer.sites.download import Downloader, LeftOut
 from gossamer.sites.format import SELECTORS, Follow, Format
 from gossamer.sites.handled import handled
 from gossamer.sites.problems import did_you_mean
@@ -73,10 +75,10 @@ def choose(site: CompiledSite, url: str, layer: str = "") -> Chosen:
 
 
 class Trial:
-    """Fetches pages and reads them. To be closed."""
+    """Fetches pages and reads them. To be closed. `lend` gives the downloader of sites with `engine: scrapy`."""
 
-    def __init__(self) -> None:
-        self._fetcher = Fetcher(concurrency=4)
+    def __init__(self, lend: Callable[[], Downloader] | None = None) -> None:
+        self._fetcher = Fetcher(concurrency=4) if lend is None else Borrowed(lend, concurrency=4)
         self._robots = Robots(self._fetcher.fetch)
 
     async def close(self) -> None:
@@ -86,7 +88,7 @@ class Trial:
     async def fetch(self, site: ServedSite, chosen: Chosen, url: str, inherited: Mapping[str, Any] = NOTHING) -> Tried:
         """Ask for a page and follow its redirects, then read it."""
         layer = site.layers[chosen.layer]
-        self._prepare(site)
+        await self._prepare(site)
         link = site.compiled.link(url, chosen.layer, inherited=inherited)
         ask: Ask | None = Ask(
             link.url, link.method, link.headers, {**layer.cookies, **link.cookies}, link.body, site.name, layer.options
@@ -112,6 +114,8 @@ class Trial:
                 if target is None:
                     break
                 ask, got = next_hop(ask, got, target, [hop.url for hop in hops[:-1]], layer.redirects), None
+        except LeftOut:
+            failure = "the Scrapy project wants nothing of it"
         except FetchError as error:
             failure = f"{error.reason}: {error.detail}{', would be tried again' if error.retriable else ''}"
         seconds = time.perf_counter() - begun
@@ -150,7 +154,9 @@ class Trial:
             return "allowed", True
         return ("could not be had: until it can be, nothing is fetched" if word.after else "forbidden"), False
 
-    def _prepare(self, site: ServedSite) -> None:
+    async def _prepare(self, site: ServedSite) -> None:
+        if isinstance(self._fetcher, Borrowed):
+            await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
         self._fetcher.proxies.forget(site.name)
         for name, group in site.compiled.site.proxies.items():
             self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
