@@ -478,6 +478,19 @@ class TestReconcile:
         assert len(leases) == 1
         assert [(x["queued"], x["waiting"]) for x in self.reconcile(command, "--child", "review")] == [(1, 1)]
 
+    async def test_a_url_that_cannot_be_queued_is_told_and_the_others_are(
+        self, command: Command, crawled: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GOSSAMER_DATA_DIR", str(Path.cwd() / "data"))
+        monkeypatch.setenv("GOSSAMER_PAYLOAD_MAX_BYTES", "4096")
+        with sqlite3.connect("data/items.db") as database:
+            database.execute("delete from shop_review")
+            database.execute("update shop_item set url = url || ? where title = 'B'", ("x" * 5000,))
+        database.close()
+        said = command("site", "reconcile", "shop", "--child", "review", code=1)
+        assert said.rows == [["item", "review", "2", "1", "0"]]
+        assert "cannot be queued: http://127.0.0.1" in said.err
+
     def test_what_is_needed_is_said(self, command: Command, frontier: ValkeyFrontier, site: Site) -> None:
         command("site", "push", write("shop.yaml", STORED, site))
         run = ("site", "reconcile", "shop")

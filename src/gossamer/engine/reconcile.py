@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.engine.errand import pack
-from gossamer.errors import SiteError, UnknownDocument, UnknownGroup, VersionConflict
+from gossamer.errors import GossamerError, SiteError, UnknownDocument, UnknownGroup, VersionConflict
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome
 from gossamer.settings import Settings
@@ -24,7 +24,7 @@ from gossamer.sites.compiled import CompiledSite
 from gossamer.sites.format import SELECTORS
 from gossamer.sites.params import Parameters, parameters
 from gossamer.sites.plan import Layout
-from gossamer.sites.problems import did_you_mean, listed
+from gossamer.sites.problems import did_you_mean
 from gossamer.sites.values import Link
 from gossamer.store import Column, Store, Table
 
@@ -184,7 +184,7 @@ def queue(
         for link in batch:
             try:
                 requests.append(pack(link, lane, limit=limit))
-            except Exception as error:
+            except (GossamerError, ValueError) as error:
                 result.refused.append(f"{link.url}: {error}")
                 continue
             keys.append(f"reconcile:{lane}:{number}:{link.fingerprint:x}")
@@ -215,7 +215,7 @@ def _generation(frontier: Frontier, group: str, lane: str, again: bool) -> int:
             return kept.version
     try:
         text = json.dumps({"added": row.added})
-        return frontier.put_document(KIND, lane, text, expected=kept.version if kept else 0, note=listed([lane]))
+        return frontier.put_document(KIND, lane, text, expected=kept.version if kept else 0)
     except VersionConflict:
         # Somebody else reconciles at this moment: together with him.
         return frontier.document(KIND, lane).version
