@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Site
+from tests.worker.harness.variants import Variant
 
 from gossamer.sites.load import load_text
 from gossamer.testing.servers import Server
@@ -90,8 +91,9 @@ class Case:
 def crawled(
     server: Server, name: str, folder: Path, engine: str, cases: list[Case], project: Mapping[str, str] | None = None
 ) -> Iterator[dict[str, Came]]:
-    """All cases, crawled by one worker process with one of the engines. `project` are the files of the directory that it
-    runs in."""
+    """All cases, crawled by one worker process with one of the engines; "scrapy 2.13.4" is that version. `project` are the
+    files of the directory that it runs in."""
+    engine, _, version = engine.partition(" ")
     with ExitStack() as stack:
         sites = {case.name: (stack.enter_context(Site()), stack.enter_context(Site())) for case in cases}
         told = folder / "told.jsonl"
@@ -102,7 +104,7 @@ def crawled(
             place = folder / "project" / file
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text)
-        _work(crawl, [case.name for case in cases], told)
+        _work(crawl, [case.name for case in cases], told, Variant(version, "asyncio").path() if version else "")
         lines = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
         yield {
             case.name: _came(crawl, case.name, *sites[case.name], [said for site, *said in lines if site == case.name])
@@ -123,14 +125,14 @@ def _prepare(server: Server, crawl: Crawl, case: Case, site: Site, other: Site, 
         server.call("RPUSH", key, task.replace("SITE", site.url))
 
 
-def _work(crawl: Crawl, names: list[str], told: Path) -> None:
+def _work(crawl: Crawl, names: list[str], told: Path, first: str) -> None:
     words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages", "--drained"]
     for setting, value in crawl.given.items():
         words += ["-s", f"{setting}={value}"]
     (crawl.folder / "project").mkdir(exist_ok=True)
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([first or str(Path(__file__).parents[2]), str(Path(__file__).parents[2])]),
         "CONFORMANCE_TOLD": str(told),
         "CONFORMANCE_SECRET": "s3cret",
     }

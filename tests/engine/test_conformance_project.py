@@ -13,7 +13,7 @@ from secrets import token_hex
 import pytest
 from tests.engine.conformance import Came, Case, crawled
 from tests.engine.crawling import Crawl
-from tests.worker.harness.site import Reply, Site
+from tests.worker.harness.site import Reply, Site, links
 
 from gossamer.testing.servers import Server
 
@@ -50,7 +50,7 @@ class Mark:
         made.crawler = crawler
         return made
 
-    def process_request(self, request):
+    def process_request(self, request, spider=None):
         request.headers["X-Mark"] = f"{self.crawler.spider.name} {request.meta['site']} {request.meta['layer']}"
         if request.url.endswith("/ignored"):
             raise IgnoreRequest("not this one")
@@ -59,13 +59,13 @@ class Mark:
         if request.url.endswith("/own"):
             return HtmlResponse(request.url, body=b"<h1>own answer</h1>")
 
-    def process_response(self, request, response):
+    def process_response(self, request, response, spider=None):
         if response.css("h1::text").get() == "captcha":
             return request.replace(url=response.urljoin("/solved"), dont_filter=True)
         return response.replace(body=response.body.replace(b"gold", b"lead"))
 
 class Between:
-    async def process_spider_output(self, response, result):
+    async def process_spider_output(self, response, result, spider=None):
         told("between")
         async for one in result:
             yield one
@@ -82,7 +82,7 @@ class Thing:
     priced: bool = True
 
 class Prices:
-    def process_item(self, item):
+    def process_item(self, item, spider=None):
         if item["title"] == "free":
             raise DropItem("costs nothing")
         if item["title"] == "broken":
@@ -245,3 +245,23 @@ def test_a_project_that_cannot_be_imported_is_said(valkey_server: Server, crawl_
         assert "scrapy.cfg" in done.stderr
         assert "nowhere" in done.stderr
         assert site.visits == []
+
+
+CLOSED = {
+    "scrapy.cfg": PROJECT["scrapy.cfg"],
+    "shop/__init__.py": "",
+    "shop/settings.py": "CLOSESPIDER_PAGECOUNT = 2\n",
+}
+
+
+def test_a_spider_that_an_extension_closes_is_opened_again(
+    valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    text = BOTH.partition("seeds:")[2].replace("SITE/NAME", "SITE")
+    paths = [f"/post/{number}" for number in range(9)]
+    case = Case("closed", f"    seeds:{text}", lambda site, _: site.on("/list", links(*paths)), lambda came: None)
+    with crawled(valkey_server, crawl_name, tmp_path, "scrapy", [case], CLOSED) as found:
+        came = found["closed"]
+        assert sorted(came.targets()) == ["/list", *paths]
+        assert (len(came.of("post")), came.dead) == (9, [])
+        assert (tmp_path / "log").read_text().count("Spider closed (closespider_pagecount)") >= 1

@@ -15,9 +15,7 @@ from gossamer.testing.servers import Server
 from gossamer.testing.webproxy import WebProxy
 
 MADE = """<html><body><div id=x></div><script src="/script.js"></script></body></html>"""
-SCRIPT = (
-    """document.getElementById('x').innerHTML = '<h1>made ' + navigator.userAgent + '</h1><a href="/plain">p</a>'"""
-)
+SCRIPT = """document.getElementById('x').innerHTML = '<h1>made ' + navigator.userAgent + '</h1><a href="/plain">p</a><b id="/alone"></b>'"""
 SITE = """
     seeds: [SITE/made, SITE/raw, SITE/gone, SITE/empty, SITE/slow, SITE/moved]
     politeness: {robots: obey}
@@ -27,7 +25,8 @@ SITE = """
         match: '^/(made|gone|empty|slow|moved|there)'
         request: {render: true}
         fields: {title: h1, at: {from: url}}
-        follow: [{css: a, to: plain}]
+        follow: [{css: a, to: plain}, {css: b, attr: id, to: alone}]
+      alone: {match: '^/alone', request: {render: true, session: none}}
       plain: {match: '^/(plain|raw)', fields: {title: h1}}
 """
 
@@ -92,6 +91,11 @@ def test_a_browser_asks_as_the_site_file_says(came: Came) -> None:
 
 def test_cookies_of_a_rendered_page_are_the_sites(came: Came) -> None:
     assert came.one("/plain").headers["cookie"] == "c=5; s=1"
+
+
+def test_a_browser_keeps_its_cookies(came: Came) -> None:
+    # A difference: the layer says `session: none`.
+    assert "s=1" in came.one("/alone").headers["cookie"]
 
 
 def test_what_is_gone_or_too_slow_is_what_it_always_is(came: Came) -> None:

@@ -1,4 +1,4 @@
-"""`gossamer crawl FILE.yaml`: site files, crawled by a fleet of the native engine on this machine."""
+"""`gossamer crawl FILE.yaml`: site files, crawled by a fleet of workers on this machine."""
 
 from __future__ import annotations
 

@@ -68,6 +68,7 @@ class Sites:
         _install_reactor()
         self._given, self._concurrency = dict(given), concurrency
         self._runs: dict[Key, asyncio.Task[_Run]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
         self._proven: set[tuple[bool | str, bool]] = set()
 
     async def begin(self, site: str, verify: bool | str, browser: bool) -> None:
@@ -105,10 +106,15 @@ class Sites:
 
     async def close(self) -> None:
         await asyncio.gather(*(self.forget(site) for site in {key[0] for key in self._runs}))
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=PATIENCE)
 
     async def _run(self, key: Key) -> _Run:
         task = self._runs.get(key)
         if task is not None and task.done() and (task.cancelled() or task.exception() or task.result().over):
+            leaving = asyncio.ensure_future(_ended(task))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
             task = None
         if task is None:
             task = self._runs[key] = asyncio.ensure_future(self._begin(key))
@@ -145,8 +151,11 @@ class _Run:
 
     @property
     def over(self) -> bool:
-        """Whether somebody (an extension) has ended it."""
-        return self._crawl is not None and self._crawl.done()
+        """Whether somebody (an extension) has ended it, or is about to."""
+        if self._crawl is None or self._crawl.done():
+            return self._crawl is not None
+        slot = getattr(self._crawler.engine, "_slot", None)
+        return slot is None or bool(slot.closing)
 
     async def begin(self) -> None:
         crawler = self._crawler
@@ -172,7 +181,8 @@ class _Run:
             if not self._crawl.done():
                 stop = getattr(self._crawler, "stop_async", None)
                 await (stop() if stop is not None else maybe_deferred_to_future(self._crawler.stop()))
-            await asyncio.wait([self._crawl])
+            with suppress(Exception):
+                await self._crawl
 
     async def download(self, wanted: Wanted) -> Answer:
         wire: list[bytes] = []

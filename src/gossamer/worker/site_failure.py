@@ -21,6 +21,7 @@ _REASONS = {
     "NoRouteError": "connect",
     "TunnelError": "proxy",
     "DownloadCancelledError": "too_large",
+    "CancelledError": "too_large",
     "VerificationError": "tls",
     "CertificateError": "tls",
     "ConnectionLost": "reset",
