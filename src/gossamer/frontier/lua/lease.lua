@@ -423,9 +423,10 @@ local function sink(heap, i, n)
   heap[i] = entry
 end
 
--- Gives `left` turns to lanes: always to the lowest pass, which then moves on by 1/weight. Sets entry.share.
+-- Gives `left` turns to lanes: always to the lowest pass, which then moves on by 1/weight. Sets entry.share. Answers the lanes
+-- in the order of their first turns: where a host has a slot for one of them only, it is that one's.
 local function share_out(list, left)
-  local heap = {}
+  local heap, turns = {}, {}
   for _, entry in ipairs(list) do
     entry.share, entry.pass = 0, entry[2]
     if entry.room > 0 then heap[#heap + 1] = entry end
@@ -434,6 +435,7 @@ local function share_out(list, left)
   for i = floor(n / 2), 1, -1 do sink(heap, i, n) end
   while left > 0 and n > 0 do
     local entry = heap[1]
+    if entry.share == 0 then turns[#turns + 1] = entry end
     entry.share, entry.pass, left = entry.share + 1, entry.pass + 1 / entry[1].weight, left - 1
     if entry.share >= entry.room then
       heap[1] = heap[n]
@@ -441,6 +443,10 @@ local function share_out(list, left)
     end
     if n > 0 then sink(heap, 1, n) end
   end
+  for _, entry in ipairs(list) do
+    if entry.share == 0 then turns[#turns + 1] = entry end
+  end
+  return turns
 end
 
 -- Takes up to `want` requests: lower tiers strictly first, by stride inside a tier.
@@ -452,9 +458,9 @@ function Lease.take(S, selection, want)
     for _, entry in ipairs(list) do entry.room = lane_room(S, entry[1]) end
     while taken.n < want and #list > 0 and S.looked < LOOK_MAX do
       -- Shares of what is still wanted, by stride; then each lane gives its share, as far as it can.
-      share_out(list, want - taken.n)
+      local turns = share_out(list, want - taken.n)
       local rest = {}
-      for _, entry in ipairs(list) do
+      for _, entry in ipairs(turns) do
         local lane, got = entry[1], 0
         if entry.share > 0 then
           got = Queue.take(S, lane, entry.share, taken)

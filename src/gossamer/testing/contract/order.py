@@ -121,6 +121,24 @@ class TestLanes:
         for lane, weight in weights.items():
             assert abs(found[f"g.{lane}"] - weight / 10) <= 0.05 * weight / 10 + 1 / 400
 
+    @pytest.mark.parametrize("chosen", [True, False], ids=["chosen lanes", "all lanes"])
+    def test_weights_count_on_a_host_that_takes_one_at_a_time(self, crawl: Crawl, chosen: bool) -> None:
+        """However many a worker wants: the slot is that lane's whose turn it is."""
+        weights = {"a": 1.0, "b": 2.0, "c": 5.0}
+        crawl.define({lane: LanePolicy(weight=weight) for lane, weight in weights.items()})
+        crawl.frontier.set_host("", HostPolicy(concurrency=1))
+        for lane in weights:
+            crawl.frontier.add([crawl.request(f"{lane}{n}", lane=f"g.{lane}") for n in range(100)])
+        worker = crawl.worker("g") if chosen else crawl.worker()
+        leases: list[Lease] = []
+        for _ in range(80):
+            [lease] = worker.lease(32)
+            leases.append(lease)
+            worker.settle(lease)
+        found = shares(leases)
+        for lane, weight in weights.items():
+            assert found[f"g.{lane}"] == pytest.approx(weight / 8, abs=0.03)
+
     def test_weights_count_between_groups_too(self, crawl: Crawl) -> None:
         crawl.define({"a": LanePolicy(weight=3)})
         crawl.frontier.define("other", {"a": LanePolicy(weight=1)})
