@@ -29,6 +29,8 @@ class Errand(NamedTuple):
     depth: int
     trail: Sequence[str]
     hops: Sequence[str]
+    round: int | None = None
+    """The round that it belongs to; None where nobody said so."""
 
     @property
     def after(self) -> list[str]:
@@ -37,7 +39,12 @@ class Errand(NamedTuple):
 
 
 def pack(
-    link: Link, lane: str, trail: Sequence[str] = (), hops: Sequence[str] = (), limit: int | None = None
+    link: Link,
+    lane: str,
+    trail: Sequence[str] = (),
+    hops: Sequence[str] = (),
+    limit: int | None = None,
+    round: int | None = None,
 ) -> Request:
     """A link as the frontier keeps it; EncodingError where it cannot be kept, ValueError where it has no host."""
     meta: dict[str, Any] = {}
@@ -51,6 +58,8 @@ def pack(
         meta["trail"] = list(trail)
     if hops:
         meta["hops"] = list(hops)
+    if round is not None:
+        meta["round"] = round
     fields: dict[str, Any] = {"url": link.url}
     if meta:
         fields["meta"] = meta
@@ -89,6 +98,7 @@ def unpack(lease: Lease) -> Errand:
         meta.get("depth", 0),
         meta.get("trail", ()),
         meta.get("hops", ()),
+        meta.get("round"),
     )
 
 

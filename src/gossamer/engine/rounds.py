@@ -109,7 +109,7 @@ class Rounds:
             elif state is EndState.DONE:
                 self._over[site.name] = number
         elif row.paused == FULL and site.name not in self._leased and site.name not in self._over:
-            # As many pages as it may have: what waits is for the next round, or for a higher limit.
+            # As many pages as it may have: what waits does so until the limit is raised.
             logger.info("Round %d of %s has as many pages as it may.", row.round, site.name)
             self._over[site.name] = row.round
         elif site.name in self._over and self._repeat:
@@ -165,7 +165,7 @@ class Rounds:
             if lanes[link.layer].seen.scope is not SeenScope.ROUND:
                 # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key.
                 link = link._replace(dont_filter=True)
-            request = pack(link, f"{site.name}.{link.layer}", limit=self._payload_max)
+            request = pack(link, f"{site.name}.{link.layer}", limit=self._payload_max, round=number)
             self._adder.put(request, f"s{site.name}:{number}:{place}", None)
             if place % 100 == 99:
                 await self._below(BACKLOG)

@@ -65,11 +65,9 @@ class Shelf:
     async def put(self, layer: ServedLayer, errand: Errand, document: Document, records: list[Record]) -> bool:
         """Return when they are committed; False if the database was away for too long. StoreRefused for what it will not
         take."""
-        rows = [
-            row
-            for record in records
-            for row in rows_of(layer, record, document, errand, self.rounds.get(layer.site.name, 0))
-        ]
+        # What a page carries goes before what this worker has heard: the next round may have begun a moment ago.
+        number = errand.round if errand.round is not None else self.rounds.get(layer.site.name, 0)
+        rows = [row for record in records for row in rows_of(layer, record, document, errand, number)]
         url = self._of[layer.site.name]
         limit = asyncio.timeout(self.patience or None)
         waiting = self._waiting[url]

@@ -200,7 +200,9 @@ class Visits:
             hop.url, layer.name, fingerprint, lease.priority, hop.method, hop.headers, errand.cookies and hop.cookies, hop.body,
             errand.inherited, errand.turn, errand.depth, again,
         )  # fmt: skip
-        request = errands.pack(link, layer.lane, errand.trail, [*errand.hops, errand.url], self._payload_max)
+        request = errands.pack(
+            link, layer.lane, errand.trail, [*errand.hops, errand.url], self._payload_max, errand.round
+        )
         return Settlement(lease, Ending.REPLACED, [request])
 
     async def _read(self, lease: Lease, layer: ServedLayer, errand: Errand, got: Got) -> Settlement:
@@ -249,7 +251,7 @@ class Visits:
                 continue
             trail = trail or errand.after
             try:
-                children.append(errands.pack(link, lane, trail, (), self._payload_max))
+                children.append(errands.pack(link, lane, trail, (), self._payload_max, errand.round))
             except (GossamerError, ValueError) as error:
                 self._tallies.of(site.name).add("site/links_refused")
                 logger.warning("A link of %s cannot be followed: %s", errand.url, error)

@@ -1,0 +1,79 @@
+"""Rounds of the native engine: which one a page belongs to, and when one is over although something waits."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.engine.crawling import Crawl
+from tests.worker.harness.site import Site, links
+
+from gossamer.testing.servers import Server
+
+SITE = """
+    site: pages
+    seeds: [SITE/list]
+    politeness: {robots: ignore}
+    layers:
+      list: {match: '^/list', seen: round, follow: [{css: a, to: page}]}
+      page: {match: '^/page/', fields: {title: title}}
+    store: {page: {table: pages, key: [url], add: [url, round]}}
+"""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        one.on("/list", links(*(f"/page/{number}" for number in range(12))))
+        yield one
+
+
+@pytest.fixture
+def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
+    return Crawl(valkey_server, crawl_name, tmp_path, site)
+
+
+async def test_a_page_belongs_to_the_round_that_found_it(crawl: Crawl, site: Site) -> None:
+    site.hold("/page/3")
+    crawl.push(SITE)
+    running = asyncio.ensure_future(crawl.run(forever=True))
+    await asyncio.to_thread(site.reached, "/page/3")
+    with crawl.frontier() as frontier:
+        frontier.new_round("pages", 1)
+    await asyncio.to_thread(site.reached, "/list", 2)
+    site.release("/page/3")
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(_over, crawl):
+            await asyncio.sleep(0.05)
+    running.cancel()
+    await asyncio.wait([running])
+    with closing(sqlite3.connect(crawl.folder / "items.db")) as database:
+        rounds = dict(database.execute("select url, round from pages").fetchall())
+    assert rounds == {f"{site.url}/page/{number}": 0 for number in range(12)}
+
+
+def _over(crawl: Crawl) -> bool:
+    with crawl.frontier() as frontier:
+        return frontier.drained("pages").drained
+
+
+async def test_a_round_with_as_many_pages_as_it_may_have_is_over_until_the_limit_is_raised(
+    crawl: Crawl, site: Site
+) -> None:
+    """A worker that ends when all is done ends, with what it may not fetch still queued."""
+    limited = SITE.replace("match: '^/page/'", "match: '^/page/', concurrency: 1") + "    limits: {pages: 5}\n"
+    crawl.push(limited)
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert len(site.paths()) == 5
+    with crawl.frontier() as frontier:
+        [group] = frontier.counts("pages").groups
+        assert (group.paused, group.open) == ("pages_full", 8)
+    crawl.push(limited.replace("pages: 5", "pages: 100"))
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert sorted(site.paths()) == sorted(["/list", *(f"/page/{number}" for number in range(12))])
