@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.ops.tour import FENCE, FILE
 
-from gossamer.engine.ask import Ask
+from gossamer.engine.ask import Ask, Got
+from gossamer.engine.warc import WarcWriter
 from gossamer.sites.compiled import CompiledSite, compile_site
 from gossamer.sites.environment import variables
 from gossamer.sites.handled import handled
@@ -178,3 +179,15 @@ def test_the_questions_on_prices_are_sql() -> None:
     database.close()
     assert sorted(now) == [("a", 2, "2"), ("b", 5, "1")]
     assert ("a", "2", 2, 1) in changes
+
+
+def test_kept_pages_are_read_as_the_guide_says(tmp_path: Path) -> None:
+    [(_, text)] = blocks("keep-raw-pages", "python")
+    names: dict[str, Any] = {}
+    exec(compile(text, "keep-raw-pages.md", "exec"), names)
+    page = Got(
+        "https://archive.example/reports/1", 200, {}, b"one", raw=b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none"
+    )
+    with WarcWriter(tmp_path / "kept") as writer:
+        writer.write(page)
+    assert list(names["pages"](tmp_path / "kept")) == [("https://archive.example/reports/1", b"one")]
