@@ -89,17 +89,23 @@ class Case:
 
 @contextmanager
 def crawled(
-    server: Server, name: str, folder: Path, engine: str, cases: list[Case], project: Mapping[str, str] | None = None
+    server: Server,
+    name: str,
+    folder: Path,
+    engine: str,
+    cases: list[Case],
+    project: Mapping[str, str] | None = None,
+    words: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Came]]:
     """All cases, crawled by one worker process with one of the engines; "scrapy 2.13.4" is that version. `project` are the
-    files of the directory that it runs in."""
+    files of the directory that it runs in, `words` what else stands for something in the cases' files."""
     engine, _, version = engine.partition(" ")
     with ExitStack() as stack:
         sites = {case.name: (stack.enter_context(Site()), stack.enter_context(Site())) for case in cases}
         told = folder / "told.jsonl"
         crawl = Crawl(server, name, folder, next(iter(sites.values()))[0])
         for case in cases:
-            _prepare(server, crawl, case, *sites[case.name], engine)
+            _prepare(server, crawl, case, *sites[case.name], engine, words or {})
         for file, text in (project or {}).items():
             place = folder / "project" / file
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -112,10 +118,14 @@ def crawled(
         }
 
 
-def _prepare(server: Server, crawl: Crawl, case: Case, site: Site, other: Site, engine: str) -> None:
+def _prepare(
+    server: Server, crawl: Crawl, case: Case, site: Site, other: Site, engine: str, words: Mapping[str, str]
+) -> None:
     case.prepare(site, other)
     key = f"{crawl.given['GOSSAMER_CRAWL']}:{case.name}"
     text = f"site: {case.name}\nengine: {engine}\n" + textwrap.dedent(case.text)
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
     text = text.replace("TASKS", key).replace("OTHER_HOST", other.host)
     text = text.replace("SITE", site.url).replace("OTHER", other.url)
     load_text(text, case.name)  # what is wrong with it is said here

@@ -668,6 +668,24 @@ def proxies_in_turn(came: Came) -> None:
     assert came.counters["engine/failed/proxy"] == 1
 
 
+SECURED = """
+    seeds: [SECURE?file, SECURE?open, SECURE?usual]
+    politeness: {robots: ignore}
+    layers:
+      file: {match: 'file$', request: {verify: AUTHORITY}, fields: {status: {from: status, type: int}}}
+      open: {match: 'open$', request: {verify: false}, fields: {status: {from: status, type: int}}}
+      usual: {match: 'usual$', fields: {status: {from: status, type: int}}}
+"""
+
+
+@case(SECURED, lambda site, _: None)
+def certificates(came: Came) -> None:
+    assert sorted((item["layer"], item["status"]) for item in came.items) == [("file", 200), ("open", 200)]
+    assert [reason for reason, _ in came.dead] == ["tls"]
+    # Another try would not help.
+    assert "site/retries" not in came.counters
+
+
 SAVED = """
     seeds: [SITE/kept, SITE/not]
     politeness: {robots: ignore}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import fcntl
+import pickle
 from contextlib import ExitStack
 from secrets import token_hex
 
@@ -11,19 +12,35 @@ from tests.engine.conformance import Asked, Came, Case, crawled
 from tests.engine.conformance_cases import CASES
 from tests.worker.harness.variants import FIRST
 
+from gossamer.testing.hardserver import HardServer
 from gossamer.testing.servers import Server
 
 ENGINES = ("native", "scrapy", f"scrapy {FIRST}")
-Both = dict[str, dict[str, Came]]
+All = dict[str, dict[str, Came]]
+
+pytestmark = pytest.mark.timeout(400)
 
 
-@pytest.fixture(scope="module")
-def both(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    """What came of all cases, by engine; one worker process for each."""
+@pytest.fixture(scope="session")
+def came(valkey_server: Server, hard: HardServer, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> All:
+    """What came of all cases, by engine: one worker process for each, once for all processes of pytest."""
+    if worker_id == "master":
+        return _crawled(valkey_server, hard, tmp_path_factory)
+    shared = tmp_path_factory.getbasetemp().parent / "conformance"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            shared.write_bytes(pickle.dumps(_crawled(valkey_server, hard, tmp_path_factory)))
+        found: All = pickle.loads(shared.read_bytes())
+    return found
+
+
+def _crawled(server: Server, hard: HardServer, folders: pytest.TempPathFactory) -> All:
+    words = {"SECURE": hard.secure_url("/ok"), "AUTHORITY": hard.authority}
     with ExitStack() as stack:
-        yield {
+        return {
             engine: stack.enter_context(
-                crawled(valkey_server, f"c{token_hex(6)}", tmp_path_factory.mktemp(engine[:6]), engine, CASES)
+                crawled(server, f"c{token_hex(6)}", folders.mktemp(engine[:6]), engine, CASES, words=words)
             )
             for engine in ENGINES
         }
@@ -31,16 +48,16 @@ def both(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_means_what_it_should(both: Both, case: Case, engine: str) -> None:
-    case.check(both[engine][case.name])
+def test_it_means_what_it_should(came: All, case: Case, engine: str) -> None:
+    case.check(came[engine][case.name])
 
 
 @pytest.mark.parametrize("engine", ENGINES[1:])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_means_the_same(both: Both, case: Case, engine: str) -> None:
-    native, scrapy = both["native"][case.name], both[engine][case.name]
+def test_it_means_the_same(came: All, case: Case, engine: str) -> None:
+    native, scrapy = came["native"][case.name], came[engine][case.name]
     for part in ("asked", "other"):
-        one, two = (_in_order(getattr(came, part), case.same_order) for came in (native, scrapy))
+        one, two = (_in_order(getattr(each, part), case.same_order) for each in (native, scrapy))
         assert one == two, part
     assert sorted(map(repr, native.items)) == sorted(map(repr, scrapy.items))
     assert [reason for reason, _ in native.dead] == [reason for reason, _ in scrapy.dead]

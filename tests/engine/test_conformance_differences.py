@@ -20,6 +20,8 @@ from tests.worker.harness.site import Reply, Site
 
 from gossamer.testing.servers import Server
 
+pytestmark = pytest.mark.timeout(300)
+
 ENGINES = ("native", "scrapy")
 Both = dict[str, dict[str, Came]]
 WHOLE = b"<h1>title</h1>" + bytes(range(1, 256)) * 40

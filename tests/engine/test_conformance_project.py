@@ -17,6 +17,8 @@ from tests.worker.harness.site import Reply, Site, links
 
 from gossamer.testing.servers import Server
 
+pytestmark = pytest.mark.timeout(300)
+
 SETTINGS = """
 BOT_NAME = "shop"
 ADDONS = {"gossamer.Addon": 100}

@@ -14,6 +14,8 @@ from tests.worker.harness.site import Reply, Site
 from gossamer.testing.servers import Server
 from gossamer.testing.webproxy import WebProxy
 
+pytestmark = pytest.mark.timeout(300)
+
 MADE = """<html><body><div id=x></div><script src="/script.js"></script></body></html>"""
 SCRIPT = """document.getElementById('x').innerHTML = '<h1>made ' + navigator.userAgent + '</h1><a href="/plain">p</a><b id="/alone"></b>'"""
 SITE = """
