@@ -15,6 +15,7 @@ from tests.engine.conformance import Came, Case, crawled
 from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Reply, Site, links
 
+from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
 pytestmark = pytest.mark.timeout(300)
@@ -267,3 +268,32 @@ def test_a_spider_that_an_extension_closes_is_opened_again(
         assert sorted(came.targets()) == ["/list", *paths]
         assert (len(came.of("post")), came.dead) == (9, [])
         assert (tmp_path / "log").read_text().count("Spider closed (closespider_pagecount)") >= 1
+
+
+def test_rounds_are_repeated_and_the_spider_of_a_removed_site_is_closed(
+    valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    with Site() as site:
+        crawl = Crawl(valkey_server, crawl_name, tmp_path, site)
+        text = textwrap.dedent(BOTH).replace("NAME", "again").replace("ENGINE", "scrapy")
+        crawl.push(
+            text.replace("match: '/list$'", "match: '/list$', seen: round") + "schedule: {every: 0.5s}\n", "again"
+        )
+        words = [sys.executable, "-P", "-m", "gossamer", "work"]
+        for name, value in crawl.given.items():
+            words += ["-s", f"{name}={value}"]
+        log = tmp_path / "log"
+        with log.open("w") as file:
+            worker = subprocess.Popen(words, stdout=file, stderr=file, cwd=tmp_path)
+        try:
+            site.reached("/again/list", 3)
+            with crawl.frontier() as frontier:
+                frontier.drop_document("site", "again")
+            wait_until(lambda: "Spider closed (shutdown)" in log.read_text(), "the spider to be closed", 60)
+            assert worker.poll() is None
+        finally:
+            worker.terminate()
+            code = worker.wait(60)
+        assert code == 0, log.read_text()
+        with crawl.frontier() as frontier:
+            assert {one.trigger for one in frontier.rounds("again") if one.round > 0} == {"schedule"}
