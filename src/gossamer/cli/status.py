@@ -28,9 +28,9 @@ def status(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Show a crawl at a glance: server, groups, lanes, workers; of sites, what waits at each depth.
+    """Show a crawl at a glance: server, groups, lanes, workers.
 
-    Costs the same whatever is queued; nothing is scanned. Hosts may be many, so only those asked for are shown, and
+    Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts may be many, so only those asked for are shown, and
     those that are blocked longest.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:

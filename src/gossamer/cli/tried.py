@@ -40,7 +40,7 @@ def as_json(site: CompiledSite, tried: Tried) -> dict[str, Any]:
 def write(site: CompiledSite, tried: Tried) -> None:
     line = output.write_line
     line(f"site {tried.site}, layer {tried.chosen.layer}: {tried.chosen.why}")
-    line(f"identity: {site.canonical(tried.chosen.layer, tried.url)}, fingerprint {_fingerprint(site, tried)}")
+    line(f"identity: {site.canonical(tried.chosen.layer, tried.url)}")
     line(f"robots.txt: {tried.robots}")
     for hop in tried.hops:
         line(f"{hop.method} {hop.url}: {hop.status}, {hop.seconds:.3f} s{f', leads to {hop.to}' if hop.to else ''}")
