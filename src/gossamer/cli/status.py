@@ -30,8 +30,8 @@ def status(
 ) -> None:
     """Show a crawl at a glance: server, groups, lanes, workers.
 
-    Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts may be many, so only those asked for are shown, and
-    those that are blocked longest.
+    Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts
+    may be many, so only those asked for are shown, and those that are blocked longest.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         view = reading.overview(frontier, group)
