@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -12,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import pytest
 from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Site
 from tests.worker.harness.variants import Variant
@@ -24,6 +27,9 @@ from gossamer.testing.servers import Server
 SHARED = frozenset({"host", "connection", "content-length", "keep-alive"})
 """Headers that belong to a connection, not to what a site is asked."""
 PROMISED = ("site/", "engine/status/", "engine/failed/", "engine/bytes", "gossamer/tasks")
+
+
+Result = TypeVar("Result")
 
 
 class Asked(NamedTuple):
@@ -85,6 +91,19 @@ class Case:
     check: Callable[[Came], object]
     tasks: tuple[str, ...] = ()
     same_order: bool = False
+
+
+def once(folders: pytest.TempPathFactory, worker_id: str, name: str, crawl: Callable[[], Result]) -> Result:
+    """What came of a crawl that is made once for all processes of pytest."""
+    if worker_id == "master":
+        return crawl()
+    shared = folders.getbasetemp().parent / f"conformance-{name}"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            shared.write_bytes(pickle.dumps(crawl()))
+        found: Result = pickle.loads(shared.read_bytes())
+    return found
 
 
 @contextmanager

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import pickle
 from contextlib import ExitStack
 from secrets import token_hex
 
 import pytest
-from tests.engine.conformance import Asked, Came, Case, crawled
+from tests.engine.conformance import Asked, Came, Case, crawled, once
 from tests.engine.conformance_cases import CASES
 from tests.worker.harness.variants import FIRST
 
@@ -24,15 +22,7 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.fixture(scope="session")
 def came(valkey_server: Server, hard: HardServer, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> All:
     """What came of all cases, by engine: one worker process for each, once for all processes of pytest."""
-    if worker_id == "master":
-        return _crawled(valkey_server, hard, tmp_path_factory)
-    shared = tmp_path_factory.getbasetemp().parent / "conformance"
-    with shared.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not shared.exists():
-            shared.write_bytes(pickle.dumps(_crawled(valkey_server, hard, tmp_path_factory)))
-        found: All = pickle.loads(shared.read_bytes())
-    return found
+    return once(tmp_path_factory, worker_id, "cases", lambda: _crawled(valkey_server, hard, tmp_path_factory))
 
 
 def _crawled(server: Server, hard: HardServer, folders: pytest.TempPathFactory) -> All:

@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from tests.engine.conformance import Came, Case, crawled
+from tests.engine.conformance import Came, Case, crawled, once
 from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Reply, Site
 
@@ -52,7 +52,7 @@ CONNECT = """
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def unheard() -> Iterator[int]:
     """A port at which nobody answers: its queue of connections is full."""
     with ExitStack() as stack:
@@ -66,20 +66,24 @@ def unheard() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-@pytest.fixture(scope="module")
-def both(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory, unheard: int) -> Iterator[Both]:
+@pytest.fixture(scope="session")
+def both(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory, worker_id: str, unheard: int) -> Both:
     cases = [
         Case("headers", HEADERS, lambda site, _: None, lambda came: None),
         Case("cut", CUT, packed, lambda came: None),
         Case("connect", CONNECT.replace("PORT", str(unheard)), lambda site, _: None, lambda came: None),
     ]
-    with ExitStack() as stack:
-        yield {
-            engine: stack.enter_context(
-                crawled(valkey_server, f"c{token_hex(6)}", tmp_path_factory.mktemp(engine), engine, cases)
-            )
-            for engine in ENGINES
-        }
+
+    def crawl() -> Both:
+        with ExitStack() as stack:
+            return {
+                engine: stack.enter_context(
+                    crawled(valkey_server, f"c{token_hex(6)}", tmp_path_factory.mktemp(engine), engine, cases)
+                )
+                for engine in ENGINES
+            }
+
+    return once(tmp_path_factory, worker_id, "differences", crawl)
 
 
 def test_scrapy_writes_names_of_headers_its_own_way(both: Both) -> None:

@@ -6,12 +6,11 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from tests.engine.conformance import Came, Case, crawled
+from tests.engine.conformance import Came, Case, crawled, once
 from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Reply, Site, links
 
@@ -143,12 +142,16 @@ def shop(site: Site, _: Site) -> None:
     site.on("/there", Reply(body="<h1>there</h1>"))
 
 
-@pytest.fixture(scope="module")
-def came(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Came]]:
+@pytest.fixture(scope="session")
+def came(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Came]:
     cases = [Case("shop", SHOP, shop, lambda came: None), Case("kept", KEPT, shop, lambda came: None)]
-    folder = tmp_path_factory.mktemp("project")
-    with crawled(valkey_server, f"c{token_hex(6)}", folder, "scrapy", cases, PROJECT) as found:
-        yield found
+
+    def crawl() -> dict[str, Came]:
+        folder = tmp_path_factory.mktemp("project")
+        with crawled(valkey_server, f"c{token_hex(6)}", folder, "scrapy", cases, PROJECT) as found:
+            return found
+
+    return once(tmp_path_factory, worker_id, "project", crawl)
 
 
 def test_downloader_middlewares_see_every_request_and_answer(came: dict[str, Came]) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from tests.engine.conformance import Came, Case, crawled
+from tests.engine.conformance import Came, Case, crawled, once
 from tests.worker.harness.site import Reply, Site
 
 from gossamer.testing.servers import Server
@@ -61,18 +59,21 @@ def prepare(site: Site, _: Site) -> None:
     site.hold("/slow")
 
 
-@pytest.fixture(scope="module")
-def both(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Came]]:
-    folder: Path = tmp_path_factory.mktemp("render")
-    with WebProxy(login="me:pass") as proxy:
-        by_proxy = BY_PROXY.replace("PROXY", proxy.url)
-        cases = [
-            Case("rendered", SITE, prepare, lambda came: None),
-            Case("by_proxy", by_proxy, prepare, lambda came: None),
-        ]
-        with crawled(valkey_server, f"c{token_hex(6)}", folder, "scrapy", cases, PROJECT) as found:
-            assert ("GET", True) in {(method, login) for method, _, login in proxy.asked()}
-            yield found
+@pytest.fixture(scope="session")
+def both(valkey_server: Server, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Came]:
+    def crawl() -> dict[str, Came]:
+        folder = tmp_path_factory.mktemp("render")
+        with WebProxy(login="me:pass") as proxy:
+            by_proxy = BY_PROXY.replace("PROXY", proxy.url)
+            cases = [
+                Case("rendered", SITE, prepare, lambda came: None),
+                Case("by_proxy", by_proxy, prepare, lambda came: None),
+            ]
+            with crawled(valkey_server, f"c{token_hex(6)}", folder, "scrapy", cases, PROJECT) as found:
+                assert ("GET", True) in {(method, login) for method, _, login in proxy.asked()}
+                return found
+
+    return once(tmp_path_factory, worker_id, "render", crawl)
 
 
 @pytest.fixture
