@@ -109,6 +109,10 @@ class TestCheck:
         said = command("site", "check", "a.yaml", "--hooks", code=2)
         assert said.out.startswith("a.yaml:4:25: hooks.after_download: gossamer.nowhere cannot be imported: ")
         assert "on_fail" not in said.out
+        Path("functions_of_a_site.py").write_text("def run(document):\n    return document\n")
+        text = Path("a.yaml").read_text()
+        Path("a.yaml").write_text(text.replace("gossamer.nowhere:run", "functions_of_a_site:run"))
+        assert command("site", "check", "a.yaml", "--hooks").out == "1 file, 1 site, 1 seed\n"
 
     def test_files_that_are_not_there(self, command: Command) -> None:
         assert "nothing.yaml" in command("site", "check", "nothing.yaml", code=2).out
@@ -437,6 +441,21 @@ class TestReconcile:
             rows = database.execute("select title, list from shop_item order by title").fetchall()
         database.close()
         assert rows == [("A", "one"), ("B", "one")], "what it inherited it has again"
+
+    async def test_children_whose_rows_are_gone_come_back_although_they_were_seen(
+        self, command: Command, crawled: ValkeyFrontier, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GOSSAMER_DATA_DIR", str(Path.cwd() / "data"))
+        site.on("/item/b", Reply(body="<h1>B</h1><a href=/review/1>r</a>"))
+        with sqlite3.connect("data/items.db") as database:
+            database.execute("delete from shop_review")
+        database.close()
+        assert [x["queued"] for x in self.reconcile(command, "--child", "review")] == [2]
+        await self.run(crawled)
+        assert site.paths().count("/review/1") > 1
+        with sqlite3.connect("data/items.db") as database:
+            assert database.execute("select text from shop_review").fetchall() == [("fine",)]
+        database.close()
 
     async def test_what_is_still_missing_afterwards_is_queued_again(
         self, command: Command, crawled: ValkeyFrontier, site: Site, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import exits, options, output
+from gossamer.engine.hooks import look_here
 from gossamer.sites.checkhooks import check_hooks
 from gossamer.sites.format import Site
 from gossamer.sites.load import survey
@@ -32,6 +33,7 @@ def check(
     found = survey(files)
     problems = found.problems
     if hooks:
+        look_here()
         problems = in_order([*problems, *(one for each in found.sites for one in check_hooks(each.site, each.spot))])
     wrong = len(errors_of(problems))
     names = {each.file for each in found.sites} | {problem.file for problem in problems}

@@ -31,6 +31,8 @@ class Errand(NamedTuple):
     hops: Sequence[str]
     round: int | None = None
     """The round that it belongs to; None where nobody said so."""
+    again: str = ""
+    """The layer whose links on this page are followed although they were seen; "" for none."""
 
     @property
     def after(self) -> list[str]:
@@ -45,6 +47,7 @@ def pack(
     hops: Sequence[str] = (),
     limit: int | None = None,
     round: int | None = None,
+    again: str = "",
 ) -> Request:
     """A link as the frontier keeps it; EncodingError where it cannot be kept, ValueError where it has no host."""
     meta: dict[str, Any] = {}
@@ -60,6 +63,8 @@ def pack(
         meta["hops"] = list(hops)
     if round is not None:
         meta["round"] = round
+    if again:
+        meta["again"] = again
     fields: dict[str, Any] = {"url": link.url}
     if meta:
         fields["meta"] = meta
@@ -99,6 +104,7 @@ def unpack(lease: Lease) -> Errand:
         meta.get("trail", ()),
         meta.get("hops", ()),
         meta.get("round"),
+        meta.get("again", ""),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -10,9 +12,17 @@ from typing import Any
 from gossamer.errors import SiteError
 
 
+def look_here() -> None:
+    """Let functions be found that lie in the working directory; last, so that nothing stands in for modules of its name."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def find(name: str) -> Callable[..., Any]:
     """The function; SiteError where there is none."""
     module, _, function = name.partition(":")
+    look_here()
     try:
         found = getattr(import_module(module), function, None)
     except Exception as error:

@@ -183,7 +183,8 @@ def queue(
         requests, keys = [], []
         for link in batch:
             try:
-                requests.append(pack(link, lane, limit=limit))
+                # Its children were seen, or they would not be missing.
+                requests.append(pack(link, lane, limit=limit, again=pair.child if pair.child in site.layers else ""))
             except (GossamerError, ValueError) as error:
                 result.refused.append(f"{link.url}: {error}")
                 continue

@@ -244,6 +244,8 @@ class Visits:
         children, dropped = [], 0
         for link in links:
             lane = site.layers[link.layer].lane
+            if errand.again and link.layer == errand.again:
+                link = link._replace(dont_filter=True)
             if lane in remembering and not link.dont_filter and known(lane, link.fingerprint):
                 dropped += 1
                 continue
