@@ -125,6 +125,7 @@ class Courier:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._watch: Timer | None = None
+        self._latest: Timer | None = None
         self._last = self._since = self._ready = self._add_after = link.now()
         self._idle = IDLE_FIRST
         self._asked_all = False
@@ -216,7 +217,7 @@ class Courier:
             done()
             return
         self._closing = done
-        self.link.later(self.plan.close_seconds, self._end)
+        self._latest = self.link.later(self.plan.close_seconds, self._end)
         if self.inbox:
             leases = [lease for lease, _ in self.inbox]
             self.inbox.clear()
@@ -484,7 +485,7 @@ class Courier:
     def _end(self) -> None:
         done, self._closing = self._closing, None
         self._closed = True
-        for timer in (self._timer, self._watch):
+        for timer in (self._timer, self._watch, self._latest):
             if timer is not None:
                 timer.cancel()
         if done is not None:
