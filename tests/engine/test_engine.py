@@ -107,6 +107,25 @@ async def test_redirects_are_followed_hop_by_hop_and_deduplicated(crawl: Crawl, 
     assert site.paths().count("/post/loop") == 1
 
 
+async def test_what_is_the_sites_own_to_know_is_told_to_its_own_hosts_only(crawl: Crawl, site: Site) -> None:
+    with Site() as other:
+        site.on("/list/1", links("/post/here", "/post/moved", f"{other.url}/post/there"))
+        site.on("/post/moved", Reply(302, headers={"Location": f"{other.url}/post/target"}))
+        request = "request: {headers: {Authorization: Bearer 1, X-Api-Key: '2', X-Plain: '3'}, cookies: {sid: '4'}}"
+        crawl.push(
+            FORUM.replace("a.post", "a").replace("robots: ignore", "robots: obey").rstrip() + f"\n    {request}\n"
+        )
+        await crawl.run()
+        secrets = ("Authorization", "X-Api-Key", "Cookie")
+        assert {tuple(visit.headers.get(name) for name in secrets) for visit in site.visits} == {
+            ("Bearer 1", "2", "sid=4"),
+            ("Bearer 1", "2", None),  # robots.txt is no page
+        }
+        assert sorted(other.paths()) == ["/post/target", "/post/there", "/robots.txt"]
+        assert {tuple(visit.headers.get(name) for name in secrets) for visit in other.visits} == {(None, None, None)}
+        assert {visit.headers.get("X-Plain") for visit in other.visits} == {"3"}
+
+
 async def test_failures_are_tried_again_and_then_dead_letters(crawl: Crawl, site: Site) -> None:
     site.on("/list/1", links("/post/busy", "/post/broken", "/post/gone", "/post/forbidden"))
     site.on("/post/busy", Reply(500, times=1), Reply(body="<h1>at last</h1>"))

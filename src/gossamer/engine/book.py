@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gossamer.engine import hooks
-from gossamer.engine.ask import AGENT, Options
+from gossamer.engine.address import address, is_own
+from gossamer.engine.ask import AGENT, NOTHING, Options
 from gossamer.engine.retry import RETRY_STATUS
 from gossamer.model import LanePolicy, SeenKind, SeenScope
 from gossamer.sites.compiled import CompiledSite
@@ -15,6 +17,9 @@ from gossamer.sites.format import Request as Asking
 from gossamer.sites.plan import LISTINGS
 
 RETRIES, REDIRECTS = 3, 10
+_SECRET = re.compile(
+    r"auth|cookie|token|secret|session|api-?key|password|passwd|signature|credential", re.IGNORECASE
+).search
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
 
 Hook = Callable[..., Any]
@@ -24,7 +29,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds."""
 
     __slots__ = (
-        "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "handler", "lane", "name",
+        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "guarded", "handler", "lane", "name",
         "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "stored",
     )  # fmt: skip
 
@@ -35,8 +40,12 @@ class ServedLayer:
         asking = _joined(whole.request, rule.request if rule is not None else None)
         self.saves = rule is not None and rule.save
         self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
+        self.abroad = abroad(self.options)
+        """How pages of other hosts are asked for: without what is only the site's own to know."""
         self.agent = self.options.user_agent
         self.cookies: Mapping[str, str] = asking.get("cookies") or {}
+        self.guarded = bool(self.options.hosts) and (bool(self.cookies) or self.abroad is not self.options)
+        """Whether it makes a difference to which host a page belongs."""
         self.conditional: bool = _said(asking, "conditional", False)
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
@@ -49,6 +58,13 @@ class ServedLayer:
         self.before_store: Hook | None = found["before_store"]
         self.on_fail: Hook | None = found["on_fail"]
         self.handler: Hook | None = hooks.find(rule.handler) if rule is not None and rule.handler else None
+
+    def manner(self, url: str) -> tuple[Options, Mapping[str, str]]:
+        """How a page is asked for, and with which cookies. What is the site's own to know (passwords, keys, sessions) is for its
+        own hosts only; FetchError for a URL that is none."""
+        if not self.guarded or is_own(address(url)[0], self.options.hosts):
+            return self.options, self.cookies
+        return self.abroad, NOTHING
 
 
 class ServedSite:
@@ -118,7 +134,7 @@ def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False
         user_agent=_said(asking, "user_agent", AGENT),
         headers=tuple((asking.get("headers") or {}).items()),
         auth=asking.get("auth"),
-        hosts=compiled.own_hosts,
+        hosts=compiled.own_hosts.union(compiled.site.politeness.hosts) if compiled.own_hosts else frozenset(),
         session=_said(asking, "session", "site") == "site",
         proxy=asking.get("proxy") or "",
         verify=_said(asking, "verify", True),
@@ -131,6 +147,14 @@ def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False
 
 def _askings(compiled: CompiledSite) -> list[Asking | None]:
     return [compiled.site.request, *(layer.request for layer in compiled.layers.values())]
+
+
+def abroad(options: Options) -> Options:
+    """The same without password and without headers that look like secrets."""
+    public = tuple((name, value) for name, value in options.headers if not _SECRET(name))
+    if len(public) == len(options.headers) and options.auth is None:
+        return options
+    return options._replace(headers=public, auth=None)
 
 
 def _joined(site: Asking, layer: Asking | None) -> dict[str, Any]:

@@ -90,8 +90,9 @@ class Trial:
         layer = site.layers[chosen.layer]
         await self._prepare(site)
         link = site.compiled.link(url, chosen.layer, inherited=inherited)
+        options, cookies = layer.manner(link.url)
         ask: Ask | None = Ask(
-            link.url, link.method, link.headers, {**layer.cookies, **link.cookies}, link.body, site.name, layer.options
+            link.url, link.method, link.headers, {**cookies, **link.cookies}, link.body, site.name, options
         )
         hops: list[Hop] = []
         said, failure = "not asked (politeness.robots: ignore)", ""
@@ -149,7 +150,7 @@ class Trial:
     async def _word(self, site: ServedSite, layer: ServedLayer, url: str) -> tuple[str, bool]:
         if not site.obeys:
             return "not asked (politeness.robots: ignore)", True
-        word = await self._robots.ask(url, layer.agent, site.name, layer.options)
+        word = await self._robots.ask(url, layer.agent, site.name, layer.manner(url)[0])
         if word.allowed:
             return "allowed", True
         return ("could not be had: until it can be, nothing is fetched" if word.after else "forbidden"), False

@@ -98,7 +98,7 @@ class Visits:
                 layer = self._matched_again(lease, errand)
             if layer.site.obeys and self._robots.known(errand.url, layer.agent) is None:
                 # The host's slot and its turn are used up by that: pages that waited for it must not come bunched up.
-                await self._robots.ask(errand.url, layer.agent, layer.site.name, layer.options)
+                await self._robots.ask(errand.url, layer.agent, layer.site.name, layer.manner(errand.url)[0])
                 told = True
                 return None
             return await self._visit(lease, layer, errand, once)
@@ -150,8 +150,9 @@ class Visits:
                     )
                 self._tallies.of(site.name).add("site/robots_denied")
                 return Settlement(lease)
-        cookies = {**layer.cookies, **errand.cookies} if layer.cookies else errand.cookies
-        ask = Ask(errand.url, errand.method, errand.headers, cookies, errand.body, site.name, layer.options)
+        options, cookies = layer.manner(errand.url)
+        cookies = {**cookies, **errand.cookies} if cookies else errand.cookies
+        ask = Ask(errand.url, errand.method, errand.headers, cookies, errand.body, site.name, options)
         conditional = layer.conditional and errand.method == "GET"
         if conditional and (conditions := self._versions.conditions(site.name, lease.fingerprint)):
             ask = ask._replace(headers={**errand.headers, **conditions})
