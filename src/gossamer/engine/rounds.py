@@ -10,6 +10,7 @@ import logging
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from gossamer.courier import Adder
@@ -89,7 +90,9 @@ class Rounds:
             for site in list(self._book):
                 row = rows.get(site.name)
                 if row is not None and site.name not in self._under_way:
-                    await self._look_at(site, row)
+                    # Somebody may drop its group at any moment.
+                    with suppress(UnknownGroup):
+                        await self._look_at(site, row)
         except FrontierUnavailable:
             return  # the courier says so, and waits
 
