@@ -18,7 +18,7 @@ from gossamer.engine import hooks
 from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.errand import pack
 from gossamer.engine.shelf import Shelf
-from gossamer.errors import FrontierUnavailable, GossamerError, StoreAway
+from gossamer.errors import FrontierUnavailable, GossamerError, StoreAway, UnknownGroup
 from gossamer.model import EndState, GroupCounts, SeenScope, StartState, Token
 from gossamer.sites.schedule import is_late, next_due
 
