@@ -17,6 +17,10 @@ from gossamer.store import Column, Row, Store, Table, Writer
 
 logger = logging.getLogger(__name__)
 
+CLOSING = 30.0
+PAUSE = 60.0
+"""Seconds until a page comes again whose database was away, but no more than it had waited for it."""
+
 
 class Shelf:
     """Stores are opened when the first site that needs one is served, and closed with the worker. A page that waits longer than
@@ -24,7 +28,9 @@ class Shelf:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.patience: float = settings["GOSSAMER_STORE_SECONDS"]
+        self._patience: float = settings["GOSSAMER_STORE_SECONDS"]
+        self.pause = min(PAUSE, self._patience or PAUSE)
+        """Seconds after which a page is fetched again whose records could not be stored in time."""
         self._waiting: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
         self._writers: dict[str, Writer] = {}
         self._stores: dict[str, Store] = {}
@@ -69,7 +75,7 @@ class Shelf:
         number = errand.round if errand.round is not None else self.rounds.get(layer.site.name, 0)
         rows = [row for record in records for row in rows_of(layer, record, document, errand, number)]
         url = self._of[layer.site.name]
-        limit = asyncio.timeout(self.patience or None)
+        limit = asyncio.timeout(self._patience or None)
         waiting = self._waiting[url]
         waiting.add(limit)
         try:
@@ -92,13 +98,15 @@ class Shelf:
 
     def give_up(self) -> None:
         """Let no page wait any longer; those that do are fetched again later, by others."""
+        self.pause = 1.0  # It is this worker that has no more time, not they.
         for limits in self._waiting.values():
             for limit in limits:
                 limit.reschedule(0.0)
 
     async def close(self) -> None:
         for writer in self._writers.values():
-            await writer.close()
+            # Nobody waits for what a writer still has: it is done again by others.
+            await writer.close(0.0 if writer.away else CLOSING)
         for store in self._stores.values():
             await asyncio.to_thread(store.close)
 

@@ -42,8 +42,6 @@ GONE = frozenset({404, 410})
 """The page is no more: that is an answer, not a failure."""
 BIG = 512 * 1024
 """Pages larger than this are read in a thread, so that the others need not wait."""
-STORE_PAUSE = 60.0
-"""Seconds after which a page is fetched again whose records could not be stored in time; no more than it had waited for that."""
 
 Landed = Callable[[Feedback | None], None]
 OK = Feedback(Verdict.OK)
@@ -278,7 +276,7 @@ class Visits:
                 raise Failed(
                     "store_away",
                     "The database could not be reached in time.",
-                    after=min(STORE_PAUSE, self._shelf.patience or STORE_PAUSE),
+                    after=self._shelf.pause,
                 )
         except StoreRefused as error:
             raise Failed("store_refused", str(error), again=False) from error
