@@ -70,6 +70,7 @@ def crawl(
             raise typer.BadParameter("-a is for spiders; what differs from site to site are its `params`")
         asked = Asked([Path(name) for name in names], workers, resume, repeat, layer, log, json)
         crawl_sites(asked, load_settings(chosen), chosen)
+        return
     if repeat or layer:
         raise typer.BadParameter("--repeat and --layer are for site files")
     [name] = names

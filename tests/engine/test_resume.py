@@ -1,0 +1,72 @@
+"""A crawl of a site that is stopped from the terminal, or whose fleet is killed, goes on where it was."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.engine.examples import Place
+from tests.worker.harness.site import Reply, Site
+
+from gossamer.testing.servers import Server
+
+FILE = """
+site: forum
+seeds: [{url}/list]
+politeness: {{robots: ignore, concurrency: 2}}
+layers:
+  list: {{match: '^/list', follow: [{{css: a, to: post}}]}}
+  post: {{match: '^/post/', fields: {{title: h1}}}}
+store: {{post: {{table: posts}}}}
+"""
+POSTS = [f"/post/{number}" for number in range(12)]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        one.on("/list", Reply(body="".join(f'<a href="{path}">x</a>' for path in POSTS)))
+        for path in POSTS:
+            one.on(path, Reply(body=f"<h1>{path}</h1>"))
+        yield one
+
+
+@pytest.mark.timeout(300)
+def test_after_ctrl_c(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, valkey_server, crawl_name)
+    file = place.write(FILE.format(url=site.url))
+    site.hold("/post/5")
+    crawling = place.start("crawl", file, "-w", "2")
+    site.reached("/post/5")
+    crawling.send_signal(signal.SIGINT)
+    site.release("/post/5")
+    assert crawling.wait(120) == 130
+    done = len(site.paths())
+    assert done < len(POSTS), "it was stopped in the middle"
+    told = place.crawl(file, "--resume")
+    assert [(one["round"], one["left"], one["drained"]) for one in told["sites"]] == [(0, 0, True)]
+    # Everything once: what was under way was ended, the rest was left.
+    assert sorted(site.paths()) == sorted(["/list", *POSTS])
+    assert place.rows("select count(*), count(distinct title) from posts") == [(12, 12)]
+    # Nothing is left, and a new round is only begun without --resume.
+    assert place.run("crawl", file, "--resume") == ""
+    assert len(site.paths()) == 13
+
+
+@pytest.mark.timeout(300)
+def test_after_a_kill_of_everything(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, valkey_server, crawl_name, GOSSAMER_LEASE_SECONDS="3")
+    file = place.write(FILE.format(url=site.url))
+    site.hold("/post/5")
+    crawling = place.start("crawl", file, "-w", "1")
+    site.reached("/post/5")
+    # Its workers die with it.
+    crawling.kill()
+    crawling.wait()
+    site.release("/post/5")
+    told = place.crawl(file, "--resume")
+    assert told["sites"][0]["drained"]
+    assert set(site.paths()) == {"/list", *POSTS}
+    assert place.rows("select count(*), count(distinct title) from posts") == [(12, 12)]
