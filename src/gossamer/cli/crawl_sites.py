@@ -156,18 +156,19 @@ class _Report:
             )
             return
         shown = [name for name in self.names if len(self.names) <= SHOWN or self.did[name].dead or self.did[name].open]
-        output.write_table(
-            ("site", "round", "pages", "failed", "redirects", "items", "dead letters", "left"),
-            [
-                (
-                    name,
-                    f"{did.round}",
-                    *(f"{n:,}" for n in (did.pages, did.failed, did.replaced, did.items, did.dead, did.open)),
-                )
-                for name in shown[:SHOWN]
-                for did in [self.did[name]]
-            ],
-        )
+        if shown:
+            output.write_table(
+                ("site", "round", "pages", "failed", "redirects", "items", "dead letters", "left"),
+                [
+                    (
+                        name,
+                        f"{did.round}",
+                        *(f"{n:,}" for n in (did.pages, did.failed, did.replaced, did.items, did.dead, did.open)),
+                    )
+                    for name in shown[:SHOWN]
+                    for did in [self.did[name]]
+                ],
+            )
         if len(shown) > SHOWN:
             output.write_line(f"and {len(shown) - SHOWN} more")
         output.write_line(f"{_title(self.names)}: {pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s")
