@@ -30,6 +30,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 from w3lib.url import canonicalize_url
 
+from gossamer.sites.canonical import short_way
 from gossamer.worker import fingerprint as ours
 
 PORTION = 25_000
@@ -46,7 +47,7 @@ def compare(seed: int, number: int) -> Counter[str]:
         form = outcome(canonicalize_url, url)
         if outcome(ours.canonical, url) != form:
             raise AssertionError(f"canonical form of {url!r} is {ours.canonical(url)!r}, not {form!r}")
-        found["short way"] += ours._short_way(url) is not None
+        found["short way"] += short_way(url) is not None
         try:
             request = Request(url)
             digest = scrapy_fingerprint(request)

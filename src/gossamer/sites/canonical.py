@@ -27,20 +27,28 @@ _SHAPE = re.compile(
     rf"(?:\?({_ARGUMENT}(?:&{_ARGUMENT})*+))?+"
     r"(?:#[A-Za-z0-9\-._~!$&'()*+,:;@=/?%]*+)?+"
 ).fullmatch
-_DEFAULT_PORT = re.compile(r"(http://[^/?#]*):0*80(?=/)|(https://[^/?#]*):0*443(?=/)")
+# At the beginning only: a path may hold another URL.
+_DEFAULT_PORT = re.compile(r"\A(?:(http://[^/?#]*):0*80(?=/)|(https://[^/?#]*):0*443(?=/))")
 
 
 def canonical(url: str, fragment: bool = False) -> str:
     """The one form of a URL; a URL that w3lib cannot take apart stays as it is. With `fragment`, what follows # counts."""
-    found = None if fragment else _SHAPE(url)
-    if found is None or "/." in url:
+    known = None if fragment else short_way(url)
+    if known is None:
         try:
             return without_default_port(canonicalize_url(url, keep_fragments=fragment))
         except ValueError:
             return url
+    # Past the colon of the scheme.
+    return without_default_port(known) if ":" in known[6:] else known
+
+
+def short_way(url: str) -> str | None:
+    """What `canonicalize_url(url)` gives for a URL of which that is known beforehand; None for any other."""
+    found = _SHAPE(url)
+    if found is None or "/." in url:
+        return None
     base, query = found.groups()
-    if ":" in base[6:]:
-        base = without_default_port(base)
     return f"{base}?{in_order(query)}" if query is not None else str(base)
 
 

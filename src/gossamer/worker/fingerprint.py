@@ -2,19 +2,17 @@
 
 Nearly all of that cost is `w3lib.url.canonicalize_url`, which takes a URL apart and puts it together again. A URL made only of
 parts that come back as they went in needs none of it: its canonical form is the same text with the query's arguments in
-order. `_SHAPE` admits such URLs and no others, whatever the version of w3lib; the rest takes the long way through w3lib.
+order. `short_way` admits such URLs and no others, whatever the version of w3lib; the rest takes the long way through w3lib.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable
 from functools import cache, lru_cache
 from hashlib import sha1
 from typing import TYPE_CHECKING, Self
-from urllib.parse import unquote_to_bytes
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -25,6 +23,7 @@ from w3lib.url import canonicalize_url
 
 from gossamer.errors import InvalidRequest
 from gossamer.settings import load
+from gossamer.sites.canonical import short_way, without_default_port
 from gossamer.worker.seen import number_of, number_of_custom
 
 if TYPE_CHECKING:
@@ -37,59 +36,10 @@ REMEMBERED = 32_768
 LONG = 2_048
 """A longer URL (a `data:` URL may have megabytes) is not kept."""
 
-# Characters that stand for themselves, and the escapes that stay escapes. In a path, w3lib decodes what needs no escape, and
-# its versions differ on %23, %25 and %3B, on dot segments and on `;`; in a query it decodes only letters, digits and -._~.
-_PATH = r"[A-Za-z0-9\-._~!$&'()*+,:@=/]*+"
-_PATH_ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[02F]|3[CEF]|5[CE]|60|7[BDF])"
-_WORD = r"[A-Za-z0-9\-._~+]"
-# Without %00, so that a zero byte may divide name and value where arguments are compared.
-_WORD_ESCAPE = r"%(?:0[1-9A-F]|[189A-F][0-9A-F]|2[1-9A-CF]|3[A-F]|40|5[B-E]|60|7[BCDF])"
-_ARGUMENT = (
-    rf"(?:{_WORD}|{_WORD_ESCAPE}){_WORD}*+(?:{_WORD_ESCAPE}{_WORD}*+)*+(?:={_WORD}*+(?:{_WORD_ESCAPE}{_WORD}*+)*+)?+"
-)
-_PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}"
-_SHAPE = re.compile(
-    rf"(https?://[a-z0-9_.-]++(?::(?:{_PORT}))?/{_PATH}(?:{_PATH_ESCAPE}{_PATH})*+)"
-    rf"(?:\?({_ARGUMENT}(?:&{_ARGUMENT})*+))?+"
-    r"(?:#[A-Za-z0-9\-._~!$&'()*+,:;@=/?%]*+)?+"
-).fullmatch
-_DEFAULT_PORT = re.compile(r"(http://[^/?#]*):0*80(?=/)|(https://[^/?#]*):0*443(?=/)")
-
 
 def canonical(url: str) -> str:
     """What `canonicalize_url(url)` gives, sooner for most URLs."""
-    return _short_way(url) or canonicalize_url(url)
-
-
-def _short_way(url: str) -> str | None:
-    """The canonical form of a URL of which it is known to be this; None of any other."""
-    found = _SHAPE(url)
-    if found is None or "/." in url:
-        return None
-    if found.lastindex == 1:
-        return str(found[1])
-    base, query = found.groups()
-    if "&" not in query:
-        return f"{base}?{query}" if "=" in query else f"{base}?{query}="
-    # Arguments are ordered by name, then by value, both decoded. Divided by a zero byte, which comes before all that a name may
-    # have, they compare as one text; so does a plus, which stands for a space and, like it, comes before the rest.
-    arguments: list[str] = query.replace("=", "\0").split("&")
-    if query.count("=") < len(arguments):
-        arguments = [word if "\0" in word else word + "\0" for word in arguments]
-    if "%" in query:
-        arguments.sort(key=_decoded)
-    else:
-        arguments.sort()
-    return f"{base}?{'&'.join(arguments)}".replace("\0", "=")
-
-
-def _decoded(argument: str) -> bytes:
-    return unquote_to_bytes(argument.replace("+", " "))
-
-
-def without_default_port(url: str) -> str:
-    """A canonical URL without the port that its scheme has anyway."""
-    return _DEFAULT_PORT.sub(r"\1\2", url, count=1)
+    return short_way(url) or canonicalize_url(url)
 
 
 # Scrapy hashes sorted JSON. This is where the URL of a GET without a body begins in it.
@@ -97,7 +47,7 @@ _PLAIN_GET = sha1(b'{"body": "", "headers": {}, "method": "GET", "url": ')
 
 
 def _digest(url: str) -> bytes:
-    short = _short_way(url)
+    short = short_way(url)
     hashed = _PLAIN_GET.copy()
     hashed.update(f'"{short}"}}'.encode() if short else f"{json.dumps(canonicalize_url(url))}}}".encode())
     return hashed.digest()
