@@ -114,6 +114,15 @@ class TestCheck:
         Path("a.yaml").write_text(text.replace("gossamer.nowhere:run", "functions_of_a_site:run"))
         assert command("site", "check", "a.yaml", "--hooks").out == "1 file, 1 site, 1 seed\n"
 
+    def test_a_crawl_tells_each_mistake_in_a_line_of_its_own(self, command: Command) -> None:
+        write("a.yaml", "site: a\nlayrs: {}\nseedz: []\n")
+        said = command("crawl", "a.yaml", code=2)
+        assert [line.partition(": ")[2][:9] for line in said.err.splitlines()] == [
+            "a.yaml:1:",
+            "a.yaml:2:",
+            "a.yaml:3:",
+        ]
+
     def test_files_that_are_not_there(self, command: Command) -> None:
         assert "nothing.yaml" in command("site", "check", "nothing.yaml", code=2).out
         Path("empty").mkdir()

@@ -20,7 +20,7 @@ import typer.main
 
 from gossamer import __version__
 from gossamer.cli import exits, output
-from gossamer.errors import GossamerError, SettingError
+from gossamer.errors import GossamerError, SettingError, SiteError
 from gossamer.settings import BY_NAME, load
 
 NOUNS: Mapping[str, str] = {
@@ -154,7 +154,9 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _fail(error: Exception | None, message: str, code: int) -> int:
     if error is not None and _wants_traceback():
         traceback.print_exception(error)
-    output.write_error(message)
+    # Mistakes of site files are told all at once, and looked for one by one.
+    for line in message.splitlines() if isinstance(error, SiteError) else [message]:
+        output.write_error(line)
     return code
 
 

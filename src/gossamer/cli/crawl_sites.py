@@ -187,6 +187,9 @@ class _Report:
                 f"{len(self.fleet.failed)} of {len(self.fleet.workers)} workers failed"
                 + (f"; see {where}" if where else "")
             )
+        failed = [name for name, did in self.did.items() if did.dead]
+        if failed:
+            output.write_notice(f"there are dead letters; see why: gossamer dead list --group {failed[0]}")
         left = [name for name, drained in self.drained.items() if not drained]
         if left:
             output.write_notice(f"{_title(left)} not drained; go on with: {again}")
