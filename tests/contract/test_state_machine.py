@@ -483,8 +483,9 @@ class Machine(RuleBasedStateMachine):
         assert self.frontier.started(group, worker.token) == self.model.started(group, worker.name)
 
     def new_round(self, data: st.DataObject) -> None:
-        number = self.model.parts[0].rounds.get("g", 0) + data.draw(st.integers(0, 1), "step")
-        assert self.frontier.new_round("g", number) == self.model.new_round("g", number)
+        group = data.draw(st.sampled_from(("g", "g", "h")), "group")
+        number = self.model.parts[0].rounds.get(group, 0) + data.draw(st.integers(0, 1), "step")
+        assert self.frontier.new_round(group, number) == self.model.new_round(group, number)
 
     def remember(self, data: st.DataObject) -> None:
         lane, number = data.draw(st.sampled_from(NAMES), "lane"), data.draw(st.integers(0, 11), "fingerprint")

@@ -64,8 +64,8 @@ def _over(crawl: Crawl) -> bool:
 async def test_a_round_with_as_many_pages_as_it_may_have_is_over_until_the_limit_is_raised(
     crawl: Crawl, site: Site
 ) -> None:
-    """A worker that ends when all is done ends, with what it may not fetch still queued."""
-    limited = SITE.replace("match: '^/page/'", "match: '^/page/', concurrency: 1") + "    limits: {pages: 5}\n"
+    """A worker that ends when all is done ends, with what it may not fetch still queued: for the next round, or a raised limit."""
+    limited = SITE + "    limits: {pages: 5}\n"
     crawl.push(limited)
     async with asyncio.timeout(60):
         assert (await crawl.run()).reason == "drained"
@@ -73,7 +73,11 @@ async def test_a_round_with_as_many_pages_as_it_may_have_is_over_until_the_limit
     with crawl.frontier() as frontier:
         [group] = frontier.counts("pages").groups
         assert (group.paused, group.open) == ("pages_full", 8)
+        frontier.new_round("pages", 1)
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert len(site.paths()) == 10
     crawl.push(limited.replace("pages: 5", "pages: 100"))
     async with asyncio.timeout(60):
         assert (await crawl.run()).reason == "drained"
-    assert sorted(site.paths()) == sorted(["/list", *(f"/page/{number}" for number in range(12))])
+    assert sorted(site.paths()) == sorted(["/list", "/list", *(f"/page/{number}" for number in range(12))])

@@ -139,7 +139,7 @@ class GroupPolicy:
     """A spider or a site.
 
     `max_queued` binds producers over all its lanes; `max_pages` ends leasing with reason `pages_full` once that many
-    pages were done (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
+    pages of a round are done or leased (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
     group (0: as the host's). `start` says that a start is owed: the group is not drained before it has run. `tasks`
     are the keys that feed it. Items and dead letters beyond `max_items` / `max_dead` pause it. All limits
     hold on each partition.

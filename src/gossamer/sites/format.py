@@ -559,7 +559,7 @@ class Limits(Part):
     backlog: Whole = 0
     """At most so many requests wait; producers and seeds wait for room."""
     pages: Whole = 0
-    """After so many pages nothing more is fetched."""
+    """A round has at most so many pages; what still waits then is for the next one."""
     depth: Whole = 0
     """Links further than so many steps from the seeds are left alone."""
     seeds: Whole = 1_000_000

@@ -220,6 +220,7 @@ class Model:
         for part in self.parts:
             if number > part.rounds.get(group, 0):
                 part.rounds[group] = number
+                part.base[group] = part.tally[group, "pages"]
                 if group in part.starts:
                     part.starts[group] = Start()
         return self.parts[0].rounds.get(group, 0)

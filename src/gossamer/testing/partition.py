@@ -113,6 +113,7 @@ class Partition:
     seen: dict[tuple[str, str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     keyed: set[str] = field(default_factory=set)
     rounds: dict[str, int] = field(default_factory=dict)
+    base: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     starts: dict[str, Start] = field(default_factory=dict)
     tally: Tally[tuple[str, str]] = field(default_factory=Tally)
     counters: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -152,6 +153,10 @@ class Partition:
     def in_flight(self, host: str) -> int:
         return sum(held.host == host and held.mark != 2 for held in self.held.values())
 
+    def pages(self, group: str) -> int:
+        """Of the present round."""
+        return self.tally[group, "pages"] - self.base[group]
+
     # What may be leased.
 
     def full(self, group: str) -> bool:
@@ -159,7 +164,7 @@ class Partition:
         return any(
             0 < limit <= value
             for limit, value in (
-                (policy.max_pages, self.tally[group, "pages"]),
+                (policy.max_pages, self.pages(group) + sum(map(self.leased, self.lanes_of(group)))),
                 (policy.max_items, len(self.items[group])),
                 (policy.max_dead, self.dead_of(group)),
             )

@@ -81,7 +81,7 @@ local function exchange(keys, args)
   local refused = h.lists and Lists.problem(h.lists)
   if refused then return refused end
 
-  S.looked, S.wake_lanes, S.incarnation, S.given_back = 0, {}, incarnation, 0
+  S.looked, S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = 0, {}, {}, incarnation, 0
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
   local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group)
   Lease.fetched(S, incarnation, h.fetched)
@@ -93,6 +93,7 @@ local function exchange(keys, args)
   Adding.counters(S, h.counters)
   Host.wake_due(S)
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
+  Lane.unhold_pages(S)
 
   if S.given_back > 0 then count(S, 'w|' .. incarnation, -S.given_back) end
   local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease, busy = h.busy}
@@ -100,6 +101,7 @@ local function exchange(keys, args)
   if h.info or not worker then call('HSET', S.b .. K.workers, incarnation, h.info or '') end
   call('ZADD', S.b .. K.worker_seen, S.now, incarnation)
 
+  S.pages_left = {}
   local selection = read_selection(S, h)
   local taken, paused, alone, tasting = new_taken(), S.m.paused, nil, 0
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
@@ -114,6 +116,7 @@ local function exchange(keys, args)
     end
   end
   local heads, records, ids = Lease.grant(S, info, taken, alone)
+  Lane.unhold_pages(S)
   local ready_in = -1
   if #ids < h.want then
     ready_in = Lease.ready_in(S) or -1

@@ -143,11 +143,25 @@ function Lane.wake_group(S, group)
   end
 end
 
+-- round, counts at its begin, counts of the round before (round.lua).
+function Lane.round_base(S, group)
+  local raw = call('HGET', S.b .. K.round_base, group)
+  return raw and unpack_msg(raw) or {0, {0, 0, 0, 0}, {0, 0, 0, 0}}
+end
+
+-- How many pages of a group may still be leased in its present round: as many as were neither done nor are in a worker's hands.
+function Lane.pages_left(S, group, policy)
+  if policy.max_pages == 0 then return huge end
+  local left = policy.max_pages - count_now(S, 'g|' .. group .. '|pages') + Lane.round_base(S, group)[2][1]
+  for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. group)) do left = left - count_now(S, id .. '|l') end
+  return left
+end
+
 -- What of a group is still full, or nil.
 function Lane.full(S, group)
   local policy = Lane.group(S, group)
   if not policy then return nil end
-  if policy.max_pages > 0 and count_now(S, 'g|' .. group .. '|pages') >= policy.max_pages then return 'pages_full' end
+  if Lane.pages_left(S, group, policy) <= 0 then return 'pages_full' end
   if policy.max_items > 0 and call('XLEN', S.b .. K.items .. group) >= policy.max_items then return 'items_full' end
   if policy.max_dead > 0 and call('ZCARD', S.b .. K.dead_order .. group) >= policy.max_dead then return 'dead_full' end
 end
@@ -163,4 +177,10 @@ function Lane.unhold(S, group, reason)
     if S.held_groups then S.held_groups[group] = '' end
     Lane.wake_group(S, group)
   end
+end
+
+-- Leases ended, by group: where they ended without a page, others may be leased instead. To be said when all is counted.
+function Lane.unhold_pages(S)
+  for group in pairs(S.fewer_leased) do Lane.unhold(S, group, 'pages_full') end
+  S.fewer_leased = {}
 end

@@ -37,6 +37,12 @@ local function bury(S, group, lane_name, v, id, reason, detail)
   return dead
 end
 
+-- One less is leased: a group that is limited to so many pages may have room again (`Lane.unhold_pages`).
+local function fewer_leased(S, lane)
+  local policy = Lane.group(S, lane.group)
+  if policy and policy.max_pages > 0 then S.fewer_leased[lane.group] = true end
+end
+
 -- The request leaves the hands of a worker; its slot is freed unless the response had arrived.
 local function put_down(S, lane_id, host, incarnation, alone, mark)
   if mark ~= '2' then Host.free(S, host) end
@@ -54,6 +60,7 @@ local function put_down(S, lane_id, host, incarnation, alone, mark)
   if lane then
     count(S, lane.f.l, -1)
     if lane.max_leased > 0 then S.wake_lanes[lane.id] = lane end
+    fewer_leased(S, lane)
   end
   return lane
 end
@@ -67,14 +74,6 @@ end
 
 local function open_change(S, group, by)
   count(S, 'g|' .. group .. '|open', by)
-end
-
-local function page_done(S, lane)
-  count(S, lane.f.pages, 1)
-  local policy = Lane.group(S, lane.group)
-  if policy and policy.max_pages > 0 and count_now(S, lane.f.pages) >= policy.max_pages then
-    Lane.hold(S, lane.group, 'pages_full')
-  end
 end
 
 -- Leases that ran out go back ahead of other work; what struck too often is set aside to be tried alone.
@@ -154,7 +153,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
           else
             count(S, lane.f.open, -1)
             count(S, lane.f.done, 1)
-            page_done(S, lane)
+            count(S, lane.f.pages, 1)
           end
         end
       end
@@ -191,7 +190,7 @@ function Lease.ended(S, lane, id, v, s, args)
     count(S, lane.id .. '|' .. ending, 1)
     if ending == 'failed' then bury(S, group, lane.name, v, id, s[6], s[7]) end
   end
-  if ending == 'done' or ending == 'failed' then page_done(S, lane) end
+  if ending == 'done' or ending == 'failed' then count(S, lane.f.pages, 1) end
   if s[13] then Lists.push(s[13], args, s[9] + s[10]) end
   if s[10] > 0 then
     local key = S.b .. K.items .. group
@@ -241,6 +240,7 @@ local function bury_garbage(S, lane, priority, host, record)
   count(S, lane.id .. '|failed', 1)
   bury(S, lane.group, lane.name, {lane.id, host, priority, 0, 0, '', '', 0, record}, 0, 'garbage', 'not a record of the frontier')
   Host.free(S, host)
+  fewer_leased(S, lane)
   S.looked = LOOK_MAX -- what lies behind it may be ready: the worker is asked to call again
   Lane.activate(S, lane)
 end
@@ -299,6 +299,17 @@ local function serves(selection, lane)
   return lane.stage == selection.stage
 end
 
+-- The lane's group may still have so many pages. When all that it may have are done or in workers' hands, it is held.
+local function set_pages_left(S, lane, left)
+  S.pages_left[lane.group] = left
+  if left <= 0 then Lane.hold(S, lane.group, 'pages_full') end
+  return left
+end
+
+local function pages_left(S, lane)
+  return S.pages_left[lane.group] or set_pages_left(S, lane, Lane.pages_left(S, lane.group, Lane.group(S, lane.group)))
+end
+
 -- A suspect goes alone to a worker that holds nothing else. One worker at a time is emptied for that: the taster.
 -- Returns true when this worker must take nothing else now.
 function Lease.taste(S, call_info, selection, taken)
@@ -313,7 +324,7 @@ function Lease.taste(S, call_info, selection, taken)
     if not lane then
       call('LREM', key, 1, raw)
       S.m.x = max(0, S.m.x - 1)
-    elseif serves(selection, lane) and Lane.closed(S, lane) == '' then
+    elseif serves(selection, lane) and Lane.closed(S, lane) == '' and pages_left(S, lane) > 0 then
       local other = S.m.taster ~= '' and S.m.taster ~= call_info.incarnation and S.m.tasterat > S.now
       if other then
         look_again(S, S.m.tasterat)
@@ -333,6 +344,7 @@ function Lease.taste(S, call_info, selection, taken)
         S.m.alone = S.m.alone + 1
         call('HSET', S.b .. K.alone, call_info.incarnation, suspect[1])
         put_taken(taken, lane, v[3], v[2], again(suspect[1], v[4], v[5], v[9]))
+        set_pages_left(S, lane, pages_left(S, lane) - 1)
         return true
       end
     end
@@ -404,10 +416,11 @@ local function candidates(S, selection, want)
   return tiers, reason
 end
 
--- Room that max_leased leaves in a lane.
+-- Room that max_leased leaves in a lane, and max_pages in its group.
 local function lane_room(S, lane)
-  if lane.max_leased == 0 then return huge end
-  return lane.max_leased - count_now(S, lane.id .. '|l')
+  local left = pages_left(S, lane)
+  if lane.max_leased == 0 then return left end
+  return min(left, lane.max_leased - count_now(S, lane.id .. '|l'))
 end
 
 -- Moves heap[i] down to its place; the smallest pass is at the top.
@@ -462,10 +475,13 @@ function Lease.take(S, selection, want)
       local rest = {}
       for _, entry in ipairs(turns) do
         local lane, got = entry[1], 0
-        if entry.share > 0 then
-          got = Queue.take(S, lane, entry.share, taken)
+        -- Another lane of its group may have taken the last pages that it may have.
+        entry.room = min(entry.room, pages_left(S, lane))
+        if entry.share > 0 and entry.room > 0 then
+          got = Queue.take(S, lane, min(entry.share, entry.room), taken)
           if got > 0 then
             Lane.advance(S, lane, entry[2], got)
+            set_pages_left(S, lane, pages_left(S, lane) - got)
             entry[2] = entry[2] + got / lane.weight
             entry.room = entry.room - got
           end

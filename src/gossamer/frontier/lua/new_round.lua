@@ -42,6 +42,7 @@ local function new_round(keys, args)
       call('HSET', S.b .. K.starts, h.group, pack({h.round, 'owed', '', 0}))
     end
     if h.home then log_turn(S, h, round, counts) end
+    Lane.unhold(S, h.group, 'pages_full')
     round = h.round
     S.changed = true
     -- Workers hear of it: what they know to be known may be wanted again.

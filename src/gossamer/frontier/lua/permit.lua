@@ -13,7 +13,7 @@ local function permit(keys, args)
   local kept, misuse = kept_answer(S, h.i .. '/p', h.s)
   if misuse then return misuse end
   if kept then return pack({kept[2], kept[3], kept[4], kept[5]}) end
-  S.looked, S.wake_lanes, S.incarnation, S.given_back = 0, {}, false, 0
+  S.looked, S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = 0, {}, {}, false, 0
   Lease.reclaim(S, h.strikes)
   local host = Host.get(S, h.host)
   local free, wake = Host.capacity(S, host)
@@ -30,6 +30,7 @@ local function permit(keys, args)
     wait = wake - S.now
   end
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
+  Lane.unhold_pages(S)
   finish(S)
   keep_answer(S, h.i .. '/p', {h.s, id, wait, deadline, h.n})
   return pack({id, wait, deadline, h.n})

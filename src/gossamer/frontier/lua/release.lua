@@ -9,7 +9,7 @@ local function release(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
   local h = unpack_msg(args[1])
-  S.wake_lanes, S.incarnation, S.given_back = {}, false, 0
+  S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = {}, {}, false, 0
   local out, gone, ids = {}, {}, {}
   for i, l in ipairs(h.leases) do ids[i] = l[1] end
   if #ids == 0 then return '' end
@@ -41,6 +41,7 @@ local function release(keys, args)
   end
   drop_leases(S, gone)
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
+  Lane.unhold_pages(S)
   finish(S)
   return table.concat(out)
 end

@@ -2,7 +2,7 @@
 -- present one began.
 --
 -- `round_log` is a sorted set per group: a row by its round's number. `round_base` maps group -> round, counts at its begin,
--- counts of the round before.
+-- counts of the round before (`Lane.round_base`).
 
 local Round = {}
 
@@ -21,14 +21,9 @@ local function standing(S, group)
   return {count_now(S, prefix .. 'pages'), count_now(S, prefix .. 'items'), failed, count_now(S, prefix .. 'dead')}
 end
 
-local function base_of(S, group)
-  local raw = call('HGET', S.b .. K.round_base, group)
-  return raw and unpack_msg(raw) or {0, {0, 0, 0, 0}, {0, 0, 0, 0}}
-end
-
 -- The counts of the present round on this partition. A lane that was dropped took its own along.
 function Round.counts(S, group)
-  local base, now = base_of(S, group)[2], standing(S, group)
+  local base, now = Lane.round_base(S, group)[2], standing(S, group)
   for i = 1, 4 do now[i] = max(0, now[i] - base[i]) end
   return now
 end
@@ -42,14 +37,14 @@ end
 
 -- What `Round.turn` has answered.
 function Round.before(S, group)
-  return base_of(S, group)[3]
+  return Lane.round_base(S, group)[3]
 end
 
 -- As if so much had been counted in round `number` until now.
 function Round.rebase(S, group, number, counts)
   local now = standing(S, group)
   for i = 1, 4 do now[i] = now[i] - counts[i] end
-  call('HSET', S.b .. K.round_base, group, pack({number, now, base_of(S, group)[3]}))
+  call('HSET', S.b .. K.round_base, group, pack({number, now, Lane.round_base(S, group)[3]}))
 end
 
 function Round.counted(counts)

@@ -100,6 +100,43 @@ class TestBounded:
         crawl.define({}, GroupPolicy(max_pages=3))
         assert len(worker.lease(1)) == 1
 
+    def test_no_more_than_max_pages_are_in_hand_and_done(self, crawl: Crawl) -> None:
+        """Of all lanes together, whoever holds them and whatever the weights."""
+        crawl.define({"a": LanePolicy(weight=3), "b": LanePolicy(), "c": LanePolicy(tier=-1)}, GroupPolicy(max_pages=4))
+        for lane in "abc":
+            crawl.add(*(f"{lane}{n}" for n in range(3 if lane != "c" else 1)), lane=f"g.{lane}")
+        one, two = crawl.worker("g"), crawl.worker("g")
+        first = one.lease(2)
+        assert (len(first), len(two.lease(10)), one.lease(10)) == (2, 2, [])
+        for lease in first:
+            one.settle(lease)
+        assert (one.lease(10), crawl.group().paused, crawl.group().pages) == ([], "pages_full", 2)
+
+    def test_what_ends_without_a_page_leaves_its_place_to_another(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()}, GroupPolicy(max_pages=1))
+        crawl.add("1", "2")
+        crawl.add("3", lane="g.b")
+        worker = crawl.worker("g")
+        for ending in (Ending.RETRY, Ending.REPLACED):
+            worker.settle(worker.one(), ending=ending)
+        worker.release(worker.one())
+        worker.one()
+        assert (worker.lease(3), crawl.group().paused) == ([], "pages_full")
+        crawl.expire()
+        worker.settle(worker.one())
+        assert (worker.lease(3), crawl.group().paused, crawl.group().pages) == ([], "pages_full", 1)
+
+    def test_max_pages_is_of_one_round(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(max_pages=2))
+        crawl.add("1", "2", "3", "4", "5", "6")
+        worker = crawl.worker("g")
+        for lease in worker.lease(2):
+            worker.settle(lease)
+        assert worker.lease(9) == []
+        crawl.frontier.new_round("g", 1)
+        assert crawl.group().paused == ""
+        assert (len(worker.lease(9)), crawl.group().pages) == (2, 2)
+
     def test_the_reason_is_told_to_every_worker_again_and_again(self, crawl: Crawl) -> None:
         crawl.define(policy=GroupPolicy(max_pages=1))
         crawl.add("1", "2")
