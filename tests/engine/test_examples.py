@@ -34,7 +34,7 @@ def moment(text: str) -> datetime:
 
 def test_a_forum_with_comments_as_json(place: Place) -> None:
     with ForumExample() as forum:
-        told = place.crawl(place.elsewhere("forum", forum.url))
+        told = place.crawl(str(SITES / "forum.yaml"), "--param", f"base={forum.url}")
         asked = Counter(f"{one.path}?{one.query.get('page', '')}" for one in forum.requests())
     [site] = told["sites"]
     assert (site["drained"], site["dead"], site["left"]) == (True, 0, 0)

@@ -158,6 +158,19 @@ class TestPush:
         ]
         assert command("site", "show", "plain").out == PLAIN
 
+    def test_other_parameters_are_written_out(self, command: Command, frontier: ValkeyFrontier) -> None:
+        text = "site: 's-{k}' # Why.\nparams: {k: [x, y], n: [1, 2]}\nseeds: ['http://s.example/{k}/{n}']\nlayers: {a: {}}\n"
+        Path("s.yaml").write_text(text)
+        Path("other.yaml").write_text("site: other\nparams: {m: 1}\nseeds: ['http://o.example/{m}']\nlayers: {a: {}}\n")
+        command("site", "push", "s.yaml", "other.yaml", "--param", "k=z", "--param", "n=[01, 7]")
+        written = frontier.document("site", "s").text
+        assert written.startswith("# Written out when it was pushed, with other values of k and n than its file has.\n")
+        (site,) = load_text(written)
+        assert (site.site, site.params) == ("s-z", {"k": ["z"], "n": [1, 7]})
+        assert frontier.document("site", "other").text == Path("other.yaml").read_text()
+        command("site", "push", "s.yaml")
+        assert frontier.document("site", "s").text == text
+
     @pytest.mark.parametrize(
         ("text", "said"),
         [

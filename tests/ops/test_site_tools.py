@@ -94,6 +94,16 @@ class TestCheck:
         write("one.yml", FORUM)
         assert command("site", "check", "sites", "one.yml").out == "2 files, 3 sites, 601 seeds\n"
 
+    def test_a_body_with_several_values_is_a_seed_for_each(self, command: Command) -> None:
+        seed = "{url: http://a.example/search, json: {query: '{topic}'}}"
+        write("a.yaml", f"site: a\nparams: {{topic: [x, y, z]}}\nseeds: [{seed}]\nlayers: {{p: {{}}}}\n")
+        assert command("site", "check", "a.yaml").out == "1 file, 1 site, 3 seeds\n"
+        assert command("site", "check", "a.yaml", "--param", "topic=[x, y]").out == "1 file, 1 site, 2 seeds\n"
+        assert command("site", "check", "a.yaml", "--param", "topic=x").out == "1 file, 1 site, 1 seed\n"
+        said = command("site", "check", "a.yaml", "--param", "topics=x", code=2).out.splitlines()
+        assert said == ["--param: topics: no site has this parameter (did you mean topic?)", "1 file, 1 site, 1 error"]
+        assert "cannot be read" in command("site", "check", "a.yaml", "--param", "topic=[x, {]", code=2).err
+
     def test_warnings_are_told_and_are_no_errors(self, command: Command) -> None:
         write("a.yaml", "site: a\nlayers: {p: {}}\n")
         said = command("site", "check", "a.yaml")
@@ -288,6 +298,14 @@ class TestTry:
         assert [hop["status"] for hop in told["hops"]] == [301, 200]
         assert told["reading"]["records"][0]["fields"]["title"] == "A post"
         assert site.paths() == ["/post/old", "/post/1"]
+
+    def test_parameters_may_have_other_values(self, command: Command, frontier: ValkeyFrontier, site: Site) -> None:
+        write("f.yaml", "params: {base: http://x.example}\n" + FORUM.replace("[SITE/list/1]", "['{base}/list/1']"))
+        given = ("--param", f"base={site.url}")
+        for where in (("--file", "f.yaml"), ("--site", "forum")):
+            assert "layer post" in command("site", "try", f"{site.url}/post/1", *where, *given).out
+            assert "layer list" in command("site", "try", f"{site.url}/post/1", *where).out
+            command("site", "push", "f.yaml")
 
     @pytest.mark.parametrize("given", ["[1]", "{"])
     def test_what_is_passed_must_be_an_object(self, command: Command, given: str) -> None:

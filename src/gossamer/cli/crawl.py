@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gossamer import status
-from gossamer.cli import exits, options, output, spider
+from gossamer.cli import exits, options, output, params, spider
 from gossamer.cli.crawl_sites import Asked, are_sites, crawl_sites
 from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores
 from gossamer.cli.fleetlog import logs as log_files
@@ -45,6 +45,7 @@ def crawl(
         bool, typer.Option("--repeat", help="Sites: begin rounds when they are due, until Ctrl-C.")
     ] = False,
     layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
+    param: params.Given = None,
     project: spider.Project = None,
     log: Annotated[
         str,
@@ -67,12 +68,14 @@ def crawl(
     spider.enter(project)
     if are_sites(names):
         if arguments:
-            raise typer.BadParameter("-a is for spiders; what differs from site to site are its `params`")
-        asked = Asked([Path(name) for name in names], workers, resume, repeat, layer, log, json)
+            raise typer.BadParameter(
+                "-a is for spiders; what differs from site to site are its `params`, given by --param"
+            )
+        asked = Asked([Path(name) for name in names], workers, resume, repeat, layer, log, json, param or ())
         crawl_sites(asked, load_settings(chosen), chosen)
         return
-    if repeat or layer:
-        raise typer.BadParameter("--repeat and --layer are for site files")
+    if repeat or layer or param:
+        raise typer.BadParameter("--repeat, --layer and --param are for site files")
     [name] = names
     # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
     from gossamer.worker.run import look_up

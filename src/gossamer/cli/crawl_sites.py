@@ -11,7 +11,7 @@ from typing import NamedTuple
 import typer
 
 from gossamer import status
-from gossamer.cli import exits, output
+from gossamer.cli import exits, output, params
 from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores, logs
 from gossamer.cli.site import user as user
 from gossamer.cli.watch import Watched, watch
@@ -38,6 +38,7 @@ class Asked(NamedTuple):
     layer: str
     log: str
     json: bool
+    param: Sequence[str] = ()
 
 
 def are_sites(names: Sequence[str]) -> bool:
@@ -58,14 +59,15 @@ def _is_site(name: str) -> bool:
 
 def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None:
     """Push what has changed, begin rounds where none is open, and crawl until all of them are drained."""
-    sites = [site for site in load(asked.paths) if site.active]
+    values = params.values(asked.param)
+    sites = [site for site in load(asked.paths, values) if site.active]
     if not sites:
         raise typer.BadParameter("none of these sites is active")
     _check_layer(sites, asked.layer)
     names = [site.site for site in sites]
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(settings)) as frontier:
-        Registry(frontier).push_all(read_files(asked.paths), who=user(None))
+        Registry(frontier).push_all(read_files(asked.paths, values), who=user(None))
         groups = _begin(frontier, names, asked.resume)
         if not groups:
             output.write_notice("nothing is left of these sites; without --resume a new round begins")
@@ -175,6 +177,8 @@ class _Report:
 
     def code(self, asked: Asked, given: dict[str, str]) -> int:
         words = ["gossamer", "crawl", *map(str, asked.paths), "--resume"]
+        words += [word for value in asked.param for word in (params.OPTION, value)]
+        words += ["--layer", asked.layer] if asked.layer else []
         for name, value in given.items():
             words += ["-s", f"{name}={value}"]
         again = shlex.join(words)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer.cli import options, output, progress
+from gossamer.cli import options, output, params, progress
 from gossamer.cli.moment import moment
 from gossamer.cli.site_check import check, schema
 from gossamer.cli.site_reconcile import reconcile
@@ -35,6 +35,7 @@ app.command("test")(replay)
 @app.command()
 def push(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Site files, or folders of them.")],
+    param: params.Given = None,
     note: Note = "",
     who: Who = None,
     json: options.Json = False,
@@ -44,9 +45,10 @@ def push(
     """Check site files and keep them in the crawl, for all its workers.
 
     Running workers serve them within seconds. All files are checked first: if anything is wrong with any of them,
-    nothing is changed. A file that is kept already, word for word, gets no new version.
+    nothing is changed. A file that is kept already, word for word, gets no new version. With --param, or where it needs
+    other files, it is kept written out, without its comments.
     """
-    texts = read_files(files)
+    texts = read_files(files, params.values(param))
     with ValkeyFrontier.open(options.load_settings(url, crawl)) as frontier:
         pushed = Registry(frontier).push_all(texts, who=user(who), note=note)
     _tell(pushed, json)
@@ -176,7 +178,7 @@ def restore(
     """Push all site files of a folder. Files of the crawl that are not in it stay."""
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is no folder; a single file goes with `gossamer site push`")
-    push([folder], note, who, json, url, crawl)
+    push([folder], None, note, who, json, url, crawl)
 
 
 @app.command()

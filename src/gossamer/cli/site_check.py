@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli import exits, options, output
+from gossamer.cli import exits, options, output, params
 from gossamer.engine.hooks import look_here
+from gossamer.sites.asking import names_beside
 from gossamer.sites.checkhooks import check_hooks
 from gossamer.sites.format import Site
 from gossamer.sites.load import survey
@@ -24,19 +25,20 @@ def check(
     hooks: Annotated[
         bool, typer.Option("--hooks", help="Also import the Python functions that they name; this runs their modules.")
     ] = False,
+    param: params.Given = None,
     json: options.Json = False,
 ) -> None:
     """Tell all mistakes of all files at once, each with file, line and column.
 
     What is doubtful but can be used is a warning. Needs no server and fetches nothing.
     """
-    found = survey(files)
+    found = survey(files, params.values(param))
     problems = found.problems
     if hooks:
         look_here()
         problems = in_order([*problems, *(one for each in found.sites for one in check_hooks(each.site, each.spot))])
     wrong = len(errors_of(problems))
-    names = {each.file for each in found.sites} | {problem.file for problem in problems}
+    names = {each.file for each in found.sites} | {problem.file for problem in problems} - {params.OPTION}
     seeds = sum(_seeds(each.site) for each in found.sites) if not wrong else None
     if json:
         counts = {"files": len(names), "sites": len(found.sites), "seeds": seeds}
@@ -66,8 +68,8 @@ def schema(
 
 def _seeds(site: Site) -> int:
     known = parameters(site.params) if site.params else Parameters()
-    texts = (seed.url or seed.sitemap or seed.feed for seed in site.seeds)
-    return sum(count(text, known) for text in texts if text is not None)
+    texts = ((seed.url or seed.sitemap or seed.feed, names_beside(seed)) for seed in site.seeds)
+    return sum(count(text, known, beside) for text, beside in texts if text is not None)
 
 
 def _n(count: int, what: str) -> str:

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer.cli import exits, options, output
+from gossamer.cli import exits, options, output, params
 from gossamer.errors import SiteError
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.registry import KIND, Registry
 from gossamer.sites.compiled import CompiledSite, compile_site
 from gossamer.sites.download import Downloader
 from gossamer.sites.format import Site
-from gossamer.sites.load import load, load_text
+from gossamer.sites.load import load, sound, survey_texts
 from gossamer.sites.problems import did_you_mean
 from gossamer.sites.values import Document, Verdict
 
@@ -43,6 +43,7 @@ def try_(
         str, typer.Option("--save", metavar="CASE", help="Keep page and result beside the site file, as a test case.")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Write over a case of that name.")] = False,
+    param: params.Given = None,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
@@ -61,7 +62,8 @@ def try_(
     if as_ and not Path(page).is_file():
         raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
     passed = _passed(inherited)
-    sites = load(file) if file is not None else _kept(url, crawl)
+    given = params.values(param)
+    sites = load(file, given) if file is not None else _kept(url, crawl, given)
     chosen = _site(sites, site, address)
 
     # Here, not above: the libraries for fetching take a moment to load, and other verbs do not need them.
@@ -104,13 +106,13 @@ def try_(
         raise typer.Exit(exits.FAILED)
 
 
-def _kept(url: str | None, crawl: str | None) -> list[Site]:
+def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[Site]:
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         files = Registry(frontier).files()
-        texts = [(each.info.name, frontier.document(KIND, each.info.name).text) for each in files if not each.problem]
+        texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
     if not texts:
         raise SiteError("This crawl has no site files. Name one with --file, or push one with `gossamer site push`.")
-    return [site for name, text in texts for site in load_text(text, name)]
+    return [loaded.site for loaded in sound(survey_texts(texts, given))]
 
 
 def _site(sites: list[Site], wanted: str, url: str) -> CompiledSite:

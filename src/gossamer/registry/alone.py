@@ -6,16 +6,17 @@ Workers elsewhere do not have those files. The text is read again before it coun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from gossamer.sites.format import Site
 from gossamer.sites.load import load_text
-from gossamer.sites.problems import Problem, SiteErrors
+from gossamer.sites.problems import Problem, SiteErrors, listed
 from gossamer.sites.yaml import Unreadable, read
 
+WITHOUT = "it cannot be written out with other values"
 FILES = {"extends": "write its keys here", "params": "write its rows here"}
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./ -]*\Z")
 WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -36,12 +37,17 @@ def others(text: str, file: str) -> Iterator[Problem]:
         return  # That is said when the sites are read.
 
 
-def alone(text: str, file: str, sites: Sequence[Site]) -> str:
-    """The text itself if it stands alone; otherwise one that does, and describes the same sites."""
+def alone(text: str, file: str, sites: Sequence[Site], given: Collection[str] = ()) -> str:
+    """The text itself if it stands alone; otherwise one that does, and describes the same sites. `given` are the parameters
+    whose values are not those of the text."""
     named = list(others(text, file))
-    if not named:
+    changed = sorted({name for site in sites for name in _params(site) if name in given})
+    if not named and not changed:
         return text
     head = "# Written out when it was pushed, with the other files that it names: what workers elsewhere need.\n"
+    if changed:
+        head = f"# Written out when it was pushed, with other values of {listed(changed)} than its file has.\n"
+        named.append(Problem(file, 0, 0, "params", WITHOUT, "write a file that extends it"))
     tables = [site.model_dump(mode="json", by_alias=True, exclude_unset=True) for site in sites]
     body: str = yaml.dump_all(tables, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     try:
@@ -66,6 +72,11 @@ def _text(dumper: _Dumper, value: str) -> Any:
 
 
 _Dumper.add_representer(str, _text)
+
+
+def _params(site: Site) -> Collection[str]:
+    rows = site.params
+    return rows if isinstance(rows, dict) else rows[0] if rows and not isinstance(rows, str) else ()
 
 
 def _plain(site: Site) -> dict[str, Any]:

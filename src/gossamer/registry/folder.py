@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from gossamer.errors import FilesExist
 from gossamer.registry.alone import alone
 from gossamer.registry.registry import KIND, Registry
 from gossamer.registry.texts import SiteText
 from gossamer.sites.format import Site
-from gossamer.sites.load import SUFFIXES, survey
-from gossamer.sites.problems import SiteErrors, errors_of
+from gossamer.sites.load import SUFFIXES, sound, survey
 
 __all__ = ["SUFFIXES", "dump", "read"]
 
@@ -35,18 +35,21 @@ def dump(registry: Registry, folder: Path, *, force: bool = False) -> list[Path]
     return list(texts)
 
 
-def read(paths: Iterable[Path]) -> list[SiteText]:
+def read(paths: Iterable[Path], params: Mapping[str, Any] | None = None) -> list[SiteText]:
     """The site files at these paths and in these folders. Each stands alone: one that others describe in part (`extends`, a file
-    of `params`) is written out. SiteErrors has all that is wrong with any of them."""
-    found = survey(paths)
-    if wrong := errors_of(found.problems):
-        raise SiteErrors(wrong)
+    of `params`), or that has other `params` than its own, is written out. SiteErrors has all that is wrong with any of them."""
+    found = sound(survey(paths, params))
     texts: dict[str, str] = {}
     sites: dict[str, list[Site]] = {}
-    for loaded in found.sites:
+    for loaded in found:
         texts[loaded.file] = loaded.text
         sites.setdefault(loaded.file, []).append(loaded.site)
     return [
-        SiteText(Path(file).stem, alone(text, file, sites[file]), file, tuple(site.site for site in sites[file]))
+        SiteText(
+            Path(file).stem,
+            alone(text, file, sites[file], params or ()),
+            file,
+            tuple(site.site for site in sites[file]),
+        )
         for file, text in texts.items()
     ]

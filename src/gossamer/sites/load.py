@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,8 @@ from gossamer.sites.yaml import Spot, Text, Unreadable, read
 
 SUFFIXES = (".yaml", ".yml")
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+Given = Mapping[str, Any] | None
+"""Other values for parameters than the files have: a value, or a list of them."""
 
 
 class Loaded(NamedTuple):
@@ -40,20 +42,21 @@ class Survey(NamedTuple):
     problems: list[Problem]
 
 
-def load(paths: Paths) -> list[Site]:
-    """The sites of files and folders, in the order given; inside a folder by name. Raises SiteErrors with all errors."""
-    return [loaded.site for loaded in _sound(survey(paths))]
+def load(paths: Paths, params: Given = None) -> list[Site]:
+    """The sites of files and folders, in the order given; inside a folder by name. `params` are values that count instead of the
+    files' own. Raises SiteErrors with all errors."""
+    return [loaded.site for loaded in sound(survey(paths, params))]
 
 
 def load_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> list[Site]:
     """The sites of a text. `name` stands in messages; files it names are looked for in `folder` (here: none)."""
-    return [loaded.site for loaded in _sound(survey_text(text, name, folder))]
+    return [loaded.site for loaded in sound(survey_text(text, name, folder))]
 
 
-def survey(paths: Paths) -> Survey:
+def survey(paths: Paths, params: Given = None) -> Survey:
     """As `load`, with warnings, and without raising."""
     with _uninterrupted():
-        return _survey(paths)
+        return _survey(paths, params)
 
 
 @contextmanager
@@ -70,13 +73,21 @@ def _uninterrupted() -> Iterator[None]:
         gc.enable()
 
 
-def _survey(paths: Paths) -> Survey:
-    reader = _Reader()
+def _survey(paths: Paths, params: Given) -> Survey:
+    reader = _Reader(params)
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found = [(file, sure) for path in given for file, sure in _files(Path(path), reader.problems)]
     for file in dict.fromkeys(file for file, _ in found):
         reader.read_file(file)
     return reader.survey(besides={os.path.normpath(file) for file, sure in found if not sure})
+
+
+def survey_texts(texts: Iterable[tuple[str, str]], params: Given = None) -> Survey:
+    """The sites of several texts, each with its name; as `survey`."""
+    reader = _Reader(params)
+    for text, name in texts:
+        reader.read_text(text, name, None)
+    return reader.survey()
 
 
 def survey_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> Survey:
@@ -86,7 +97,8 @@ def survey_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[st
     return reader.survey()
 
 
-def _sound(found: Survey) -> list[Loaded]:
+def sound(found: Survey) -> list[Loaded]:
+    """What was found; SiteErrors if anything is wrong with it."""
     if wrong := errors_of(found.problems):
         raise SiteErrors(wrong)
     return found.sites
@@ -114,8 +126,10 @@ def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
 class _Reader:
     """Reads many files; each file that several extend is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, params: Given = None) -> None:
         self.problems: list[Problem] = []
+        self._given = params or {}
+        self._known: set[str] = set()
         self._found: list[Loaded] = []
         self._files = Files(self.problems)
         self._siteless: dict[str, list[Problem]] = {}
@@ -127,6 +141,10 @@ class _Reader:
             if os.path.normpath(file) not in parts:
                 self.problems += problems
         self.problems += _namesakes(self._found)
+        for name in self._given if self._found or not self.problems else ():
+            if name not in self._known:
+                hint = did_you_mean(name, sorted(self._known)) or "they are named in params"
+                self.problems.append(Problem("--param", 0, 0, name, "no site has this parameter", hint))
         return Survey(self._found, in_order(self.problems))
 
     def read_file(self, path: Path) -> None:
@@ -172,15 +190,17 @@ class _Reader:
     def _unfold(self, data: dict[str, Any], spot: Spot, text: str, folder: Path | None, file: str) -> None:
         """One site, or one for each of the parameters that stand in its name."""
         given, where = data.get("params"), spot.find(("params",)).spot
+        # What was inherited counts from the file that says it.
+        beside = folder if folder is None or where.file == file else Path(where.file).parent
         try:
-            values = (
-                parameters(given, Path(where.file).parent if folder is not None else None) if given else Parameters()
-            )
+            values = parameters(given, beside) if given else Parameters()
+            self._known.update(values.names)
+            values = values.changed(self._given)
         except BadParams as error:
             self.problems.append(problem_at(spot, ("params",), str(error), error.hint))
             return
-        if isinstance(given, str):
-            self._files.parts.add(os.path.normpath(Path(where.file).parent / given))
+        if isinstance(given, str) and beside is not None:
+            self._files.parts.add(os.path.normpath(beside / given))
         name = data.get("site")
         names = names_in(name) if isinstance(name, str) else []
         if unknown := [one for one in names if one not in values.names]:

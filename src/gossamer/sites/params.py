@@ -99,6 +99,18 @@ class Parameters:
         for values in itertools.product(*(self.lists[name] for name in wanted)):
             yield dict(zip(wanted, values, strict=True))
 
+    def changed(self, given: Mapping[str, Any]) -> Parameters:
+        """The same with other values for those of these names that it has; in rows, one value for all of them. Raises BadParams."""
+        mine = {name: value for name, value in given.items() if name in self.names}
+        lists = parameters(mine).lists if mine else {}
+        if self.rows is None:
+            return Parameters(lists={**self.lists, **lists})
+        for name, values in lists.items():
+            if len(values) > 1:
+                raise BadParams(f"parameter {name} stands in rows, where it has one value")
+        same = {name: values[0] for name, values in lists.items()}
+        return Parameters(rows=[{**row, **same} for row in self.rows])
+
     def without(self, names: Iterable[str]) -> dict[str, list[Any]]:
         taken = set(names)
         return {name: values for name, values in self.lists.items() if name not in taken}
@@ -107,6 +119,8 @@ class Parameters:
 def parameters(given: Any, folder: Path | None = None) -> Parameters:
     """What `params` says. Raises BadParams."""
     if isinstance(given, str):
+        if folder is None:
+            raise BadParams("a text that is no file cannot name a file of rows", "write the rows here")
         given = rows_of_file(given, folder)
     if isinstance(given, Mapping):
         lists = {}
@@ -143,9 +157,9 @@ def _check_names(names: Iterable[Any]) -> None:
             raise BadParams(f"{name!r} cannot be the name of a parameter", "use letters, digits and _")
 
 
-def rows_of_file(name: str, folder: Path | None) -> list[Any]:
+def rows_of_file(name: str, folder: Path) -> list[Any]:
     """The rows of a CSV, JSON or YAML file. A name that is not absolute is looked for beside the site file."""
-    path = Path(name) if folder is None else folder / name
+    path = folder / name
     readers: dict[str, Callable[[str], Any]] = {
         ".csv": _csv,
         ".json": json.loads,

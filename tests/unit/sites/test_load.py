@@ -293,6 +293,60 @@ def test_parameters_that_cannot_be_used_are_told(tmp_path: Path, params: str, sa
     assert lines[0].startswith(("site.yaml:2:9: params: ", "site.yaml:1:7: site: "))
 
 
+def test_rows_of_a_text_lie_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("lang\nde\nfr\n")
+    text = "site: 's-{lang}'\nparams: rows.csv\nseeds: http://s.example/\nlayers: {a: {}}\n"
+    assert [site.site for site in load_text(text, "elsewhere/s.yaml", tmp_path)] == ["s-de", "s-fr"]
+    with pytest.raises(SiteErrors, match=r"elsewhere/s.yaml:2:9: params: a text that is no file cannot name a file"):
+        load_text(text, "elsewhere/s.yaml")
+
+
+def test_rows_that_are_inherited_lie_beside_the_file_that_names_them(tmp_path: Path) -> None:
+    put(tmp_path, base__base="params: rows.csv\nseeds: http://s.example/\nlayers: {a: {}}\n")
+    (tmp_path / "base" / "rows.csv").write_text("lang\nde\n")
+    (site,) = load_text("site: 's-{lang}'\nextends: base/base.yaml\n", "s.yaml", tmp_path)
+    assert site.site == "s-de"
+
+
+PARAMS = "site: 's-{k}'\nparams: PARAMS\nseeds: ['http://{host}/{k}/{n}']\nlayers: {a: {fields: {n: {value: '{n}'}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("params", "given", "sites"),
+    [
+        ("{host: a, k: [x, y], n: 1}", {"host": "b"}, [("s-x", ["b"]), ("s-y", ["b"])]),
+        ("{host: a, k: [x, y], n: 1}", {"k": "z"}, [("s-z", ["a"])]),
+        ("{host: a, k: x, n: 1}", {"k": ["u", "v"], "host": ["b", "c"]}, [("s-u", ["b", "c"]), ("s-v", ["b", "c"])]),
+        ("[{host: a, k: x, n: 1}, {host: b, k: y, n: 1}]", {"host": "c"}, [("s-x", "c"), ("s-y", "c")]),
+    ],
+)
+def test_other_values_count_instead_of_the_files_own(
+    tmp_path: Path, params: str, given: dict[str, object], sites: list[tuple[str, object]]
+) -> None:
+    put(tmp_path, site=PARAMS.replace("PARAMS", params))
+    found = load(tmp_path, given)
+    hosts = [site.params["host"] for site in found if isinstance(site.params, dict)]
+    assert [(site.site, host) for site, host in zip(found, hosts, strict=True)] == sites
+
+
+@pytest.mark.parametrize(
+    ("params", "given", "said"),
+    [
+        ("{host: a, k: x, n: 1}", {"hots": "b"}, "--param: hots: no site has this parameter (did you mean host?)"),
+        ("[{host: a, k: x, n: 1}]", {"host": ["b", "c"]}, "parameter host stands in rows, where it has one value"),
+        ("[{host: a, k: x, n: 1}, {host: a, k: y, n: 1}]", {"k": "z"}, "two rows give the same site s-z"),
+        ("{host: a, k: x, n: 1}", {"host": []}, "parameter host has no value"),
+    ],
+)
+def test_other_values_that_cannot_be_used_are_told(
+    tmp_path: Path, params: str, given: dict[str, object], said: str
+) -> None:
+    put(tmp_path, site=PARAMS.replace("PARAMS", params))
+    problems = [str(problem) for problem in survey(tmp_path, given).problems]
+    assert len(problems) == 1
+    assert said in problems[0]
+
+
 def test_the_same_mistake_in_a_thousand_rows_is_told_once() -> None:
     rows = ", ".join(f"{{n: {n}}}" for n in range(1000))
     with pytest.raises(SiteErrors) as caught:
