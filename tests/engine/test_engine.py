@@ -14,8 +14,11 @@ import pytest
 from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Reply, Site, links
 
+from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.work import Job, Worker
 from gossamer.errors import SiteError
+from gossamer.sites.compiled import compile_site
+from gossamer.sites.load import load_text
 from gossamer.testing.servers import Server
 
 FORUM = """
@@ -414,3 +417,12 @@ async def test_a_crawl_without_sites_says_so(crawl: Crawl) -> None:
         await crawl.run()
     with pytest.raises(SiteError, match="nothere"):
         await crawl.run(sites=("nothere",))
+
+
+def test_a_worker_tells_which_engines_fetch_its_pages() -> None:
+    book = Book()
+    assert book.engines == "native"
+    for name, engine in (("a", "scrapy"), ("b", "native"), ("c", "scrapy")):
+        (site,) = load_text(f"site: {name}\nengine: {engine}\nseeds: http://s.example/\nlayers: {{a: {{}}}}\n")
+        book.put(ServedSite(compile_site(site)))
+        assert book.engines == ("scrapy" if name == "a" else "native scrapy")

@@ -98,6 +98,11 @@ class Book:
         self.sites: dict[str, ServedSite] = {}
         self._layers: dict[str, ServedLayer] = {}
 
+    @property
+    def engines(self) -> str:
+        """Those that fetch its sites' pages."""
+        return " ".join(sorted({site.compiled.site.engine for site in self})) or "native"
+
     def put(self, site: ServedSite) -> None:
         """Serve a site, or from now on another version of it. Pages that are being worked on end as they began."""
         self.drop(site.name)

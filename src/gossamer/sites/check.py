@@ -13,6 +13,7 @@ from gossamer.errors import PolicyError
 from gossamer.model.policy import group_name
 from gossamer.sites import compilable, plan
 from gossamer.sites.asking import names_beside
+from gossamer.sites.checkneeds import check_needs
 from gossamer.sites.checkpage import check_layer, check_method
 from gossamer.sites.checkrules import check_rules
 from gossamer.sites.checkstore import check_store
@@ -71,6 +72,7 @@ def check(site: Site, spot: Spot, params: Parameters) -> list[Problem]:
         _check_layer_keys(checker, name, layer)
         check_layer(checker, name, layer)
     check_store(checker)
+    check_needs(checker)
     if checker.sound:
         _check_ways(checker)
     return checker.problems

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 
 from gossamer.model import host_of
+from gossamer.sites.urlpattern import url_pattern
 
 REMEMBERED = 65_536
 """How many URLs' layers a process keeps, whatever the number of its sites."""
@@ -50,7 +51,7 @@ class Matcher:
     """The patterns of one site. `hosts` are the site's own; None: any."""
 
     def __init__(self, patterns: Iterable[tuple[str, str]], hosts: frozenset[str] | None) -> None:
-        self._rules = [(layer, pattern_of(text), is_whole(text), len(text)) for layer, text in patterns]
+        self._rules = [(layer, url_pattern(text), is_whole(text), len(text)) for layer, text in patterns]
         self._by_layer = {layer: (pattern, whole) for layer, pattern, whole, _ in self._rules}
         self._hosts = None if not hosts else frozenset(map(own_host, hosts))
         self.layer_of = partial(_layer_of, self)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.sites import checkneeds
 from gossamer.sites.checkhooks import check_hooks, hooks_of
 from gossamer.sites.load import load_text, survey_text
+from gossamer.store import address
 
 BEGIN = "site: s\nseeds: http://s.example/\n"
 
@@ -83,6 +85,9 @@ def layer(text: str) -> str:
         (BEGIN + "proxies: {vip: {urls: [p:1]}}\nlayers: {a: {}}\n", "proxies.vip.urls[0]: 'p:1' is no URL of a proxy"),
         (BEGIN + "database: 'postgresql://${}'\nlayers: {a: {}}\n", "database: ${ begins a variable here, and it has no name or no }"),
         ("site: s\nseeds: {tasks: t}\nrequest: {auth: [a, b]}\nlayers: {a: {}}\n", "request.auth: the seeds name no host that may see the password"),
+        (BEGIN + "database: 'foo://x'\nlayers: {a: {}}\n", "database: this is not the URL of a database (there are sqlite, "),
+        (BEGIN + "database: 'postgre://x/y'\nlayers: {a: {}}\n", "this is not the URL of a database (did you mean postgres?)"),
+        (BEGIN + "database: records.db\nlayers: {a: {}}\n", "this is not the URL of a database (as sqlite:///records.db or "),
         # policies
         (BEGIN + "seen: {policy: rolling}\nlayers: {a: {}}\n", "seen: rolling needs either window (seconds) or count"),
         (layer("seen: {policy: bloom, capacity: 1}"), "layers.a.seen: capacity 1 must lie between"),
@@ -146,6 +151,21 @@ def test_what_fits_together_has_nothing_to_be_told() -> None:
         )
         == []
     )
+
+
+def test_what_is_not_installed_here_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "site: s\nengine: scrapy\nseeds: http://s.example/\ndatabase: mysql://h/d\nlayers: {a: {request: {render: true}}}\n"
+    assert told(text) == []
+    monkeypatch.setattr(checkneeds, "installed", lambda module: False)
+    assert told(text) == [
+        "f.yaml:4:11: warning: database: pymysql is not installed here (where it is crawled: pip install 'gossamer[mysql]')",
+        "f.yaml:5:32: warning: layers.a.request.render: scrapy-playwright is not installed here (where it is crawled: pip install 'gossamer[render]')",
+    ]
+    assert told(text.replace("mysql://h/d", "${DATABASE}").replace("true", "false")) == []
+
+
+def test_the_databases_are_those_of_the_store() -> None:
+    assert {name: (module, extra) for name, (_, _, module, extra) in address._SCHEMES.items()} == checkneeds.DRIVERS
 
 
 def test_places_of_what_one_thing_stands_for_are_its_own() -> None:
