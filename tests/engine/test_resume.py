@@ -70,3 +70,22 @@ def test_after_a_kill_of_everything(site: Site, valkey_server: Server, crawl_nam
     assert told["sites"][0]["drained"]
     assert set(site.paths()) == {"/list", *POSTS}
     assert place.rows("select count(*), count(distinct title) from posts") == [(12, 12)]
+
+
+@pytest.mark.timeout(300)
+def test_a_round_that_has_its_pages_is_over(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    """It is no failure, and the next crawl begins the next round; a raised limit goes on with the present one."""
+    place = Place(tmp_path, valkey_server, crawl_name)
+    whole = FILE.format(url=site.url)
+
+    def crawled(limits: str, *words: str) -> list[tuple[int, int, int]]:
+        told = place.crawl(place.write(whole + limits), *words)
+        return [(one["round"], one["pages"], one["left"]) for one in told["sites"]]
+
+    assert crawled("limits: {pages: 5}\n") == [(0, 5, 8)]
+    assert place.run("crawl", "site.yaml", "--resume") == ""
+    assert crawled("limits: {pages: 8}\n") == [(0, 3, 5)]
+    # The list again, which is a seed, and four of the posts that waited.
+    assert crawled("limits: {pages: 5}\n") == [(1, 5, 1)]
+    assert crawled("") == [(1, 1, 0)]
+    assert sorted(site.paths()) == sorted(["/list", "/list", *POSTS])

@@ -15,7 +15,8 @@ from gossamer.cli import exits, output, params
 from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores, logs
 from gossamer.cli.site import user as user
 from gossamer.cli.watch import Watched, watch
-from gossamer.fleet import Account, Fleet, look_at
+from gossamer.fleet import Account, Fleet, account, look_at
+from gossamer.frontier.reading import PAGES_FULL, Counts
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.registry import Registry
 from gossamer.registry.folder import SUFFIXES
@@ -64,11 +65,10 @@ def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None
     if not sites:
         raise typer.BadParameter("none of these sites is active")
     _check_layer(sites, asked.layer)
-    names = [site.site for site in sites]
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(settings)) as frontier:
         Registry(frontier).push_all(read_files(asked.paths, values), who=user(None))
-        groups = _begin(frontier, names, asked.resume)
+        groups = _begin(frontier, sites, asked.resume)
         if not groups:
             output.write_notice("nothing is left of these sites; without --resume a new round begins")
             return
@@ -85,19 +85,29 @@ def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None
     raise typer.Exit(report.code(asked, given))
 
 
-def _begin(frontier: ValkeyFrontier, names: list[str], resume: bool) -> list[str]:
+def _begin(frontier: ValkeyFrontier, sites: list[Site], resume: bool) -> list[str]:
     """The sites that there is something to do for; where the last round is over a new one begins."""
-    rounds = {row.group: row.round for row in frontier.counts().groups}
+    counts = frontier.counts()
+    rows = {row.group: row for row in counts.groups}
     todo = []
-    for name in names:
-        if name in rounds and frontier.drained(name).drained:
+    for site in sites:
+        name = site.site
+        if name in rows and (frontier.drained(name).drained or _has_its_pages(counts, name, site)):
             if resume:
                 continue
-            number = frontier.new_round(name, rounds[name] + 1, trigger="crawl", who=user(None))
-            if len(names) <= SHOWN:
+            number = frontier.new_round(name, rows[name].round + 1, trigger="crawl", who=user(None))
+            if len(sites) <= SHOWN:
                 output.write_notice(f"round {number} of {name} begins")
         todo.append(name)
     return todo
+
+
+def _has_its_pages(counts: Counts, name: str, site: Site) -> bool:
+    """Whether the round of a site has as many pages as it may, now as before."""
+    if account(counts, [name]).paused != PAGES_FULL:
+        return False
+    before: int = counts.group_policies[name]["max_pages"]
+    return 0 < site.limits.pages <= before
 
 
 def _check_layer(sites: list[Site], layer: str) -> None:
@@ -195,6 +205,10 @@ class _Report:
         if failed:
             output.write_notice(f"there are dead letters; see why: gossamer dead list --group {failed[0]}")
         left = [name for name, drained in self.drained.items() if not drained]
+        full = [name for name in left if self.now[name].paused == PAGES_FULL and not self.now[name].leased]
+        if full:
+            output.write_notice(f"{_title(full)}: as many pages as limits.pages says; the rest is for the next round")
+            left = [name for name in left if name not in full]
         if left:
             output.write_notice(f"{_title(left)} not drained; go on with: {again}")
         return exits.FAILED if left or self.fleet.failed else exits.OK

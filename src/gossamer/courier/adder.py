@@ -19,7 +19,8 @@ OUTAGE_PAUSE = 2.0
 
 
 class Adder:
-    """One call at a time. What finds no room is offered again, before what came later; an outage is waited out."""
+    """One call at a time. What finds no room is offered again, before what came later: who must not wait for another's room has
+    an adder of its own. An outage is waited out."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class Adder:
         self._link, self._answered, self._failed = link, answered, failed
         self._waiting: deque[tuple[Request, str, Any]] = deque()
         self._some: list[tuple[Request, str, Any]] = []
-        self._busy = False
+        self._busy = self._stopped = False
         self._watchers: list[tuple[int, Callable[[], None]]] = []
 
     def __len__(self) -> int:
@@ -50,7 +51,14 @@ class Adder:
         else:
             self._watchers.append((count, do))
 
+    def stop(self) -> None:
+        """Offer nothing any more; what is under way is not asked for again."""
+        self._stopped = True
+        self._waiting.clear()
+
     def _call(self) -> None:
+        if self._stopped:
+            return
         while self._waiting and len(self._some) < BATCH:
             self._some.append(self._waiting.popleft())
         if not self._some:
@@ -68,6 +76,8 @@ class Adder:
             return
         outcomes, invalid, _ = answer
         some, self._some = self._some, []
+        if self._stopped:
+            return
         full = []
         for index, (entry, outcome) in enumerate(zip(some, outcomes, strict=True)):
             if outcome is AddOutcome.FULL:

@@ -50,6 +50,8 @@ PULSE = 5.0
 """Seconds without anything to say after which the frontier hears from a worker all the same."""
 OUTAGE_FIRST, OUTAGE_LAST = 0.5, 15.0
 OVERDUE = "overdue"
+DRAINING = "draining"
+"""Why a worker gets nothing any more that an operator has asked to end."""
 FULL_PAUSE = 1.0
 """Seconds after which requests are offered again that found no room."""
 
@@ -61,7 +63,7 @@ class Desk(Protocol):
         """How many requests more than it has the engine could send now."""
 
     def arrived(self) -> None:
-        """Something lies in the inbox, or the group is drained: look."""
+        """Something lies in the inbox, the group is drained, or this worker is to end: look."""
 
     def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
         """The frontier has answered for a page that was given to `settle`."""
@@ -350,7 +352,7 @@ class Courier:
             self._learn(settlement.add, children, now)
             self.desk.settled(page, outcome, children)
         self._added(call, answer, now)
-        if self._closing is None and (answer.leases or answer.hints.open == 0):
+        if self._closing is None and (answer.leases or answer.hints.open == 0 or answer.hints.paused == DRAINING):
             self.desk.arrived()
         self._plan_call()
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gossamer.courier import OVERDUE, Courier, Link, Plan, Tally
+from gossamer.courier import DRAINING, OVERDUE, Courier, Link, Plan, Tally
 from gossamer.courier.held import Identity, identity
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
 
@@ -80,7 +80,7 @@ class Engine:
         if hints is not None:
             if hints.open == 0:
                 self.looked.set()
-            if hints.paused == "draining" and not self.busy:
+            if hints.paused == DRAINING and not self.busy:
                 self.ended.set()
         self._fill()
 

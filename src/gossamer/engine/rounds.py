@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,8 @@ from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.errand import pack
 from gossamer.engine.shelf import Shelf
 from gossamer.errors import FrontierUnavailable, GossamerError, StoreAway, UnknownGroup
-from gossamer.model import EndState, GroupCounts, SeenScope, StartState, Token
+from gossamer.frontier.reading import PAGES_FULL
+from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.sites.schedule import is_late, next_due
 
 logger = logging.getLogger(__name__)
@@ -29,42 +30,43 @@ LOOK = 2.0
 BACKLOG = 2000
 """So many seeds wait at most to be added."""
 AGAIN = 1.0
-FULL = "pages_full"
+GONE = -1
+"""Stands for the round of a group that was dropped."""
 
 Ask = Callable[..., Awaitable[Any]]
 
 
 class Rounds:
-    """`below(count)` waits until the adder has no more than so many. `only` is the one layer that is crawled, "" for all."""
+    """`adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all."""
 
     def __init__(
         self,
         ask: Ask,
         book: Book,
         shelf: Shelf,
-        adder: Adder,
-        below: Callable[[int], Awaitable[None]],
+        adder: Callable[[], Adder],
         *,
         lease_seconds: float,
         repeat: bool,
         payload_max: int,
         only: str = "",
     ) -> None:
-        self._ask, self._book, self._shelf, self._adder, self._below = ask, book, shelf, adder, below
+        self._ask, self._book, self._shelf, self._adder = ask, book, shelf, adder
         self._renewal, self._repeat, self._payload_max, self._only = lease_seconds / 3, repeat, payload_max, only
         # Leases of starts and ends go by incarnation; one of its own keeps them apart from those of pages.
         self._token = Token.fresh()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._over: dict[str, int] = {}
+        self._resting: set[str] = set()
+        """Sites of which nothing can be fetched in this round, although something waits."""
         self._due: dict[str, float] = {}
-        self._leased: set[str] = set()
         self.called = asyncio.Event()
         """Set to make it look at once."""
 
     @property
     def over(self) -> bool:
-        """Whether every site's present round is over, with what comes after it."""
-        return bool(self._book.sites) and all(name in self._over for name in self._book.sites)
+        """Whether every site's present round is over, with what comes after it; or nothing can be done for it."""
+        return bool(self._book.sites) and all(name in self._over or name in self._resting for name in self._book.sites)
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -86,21 +88,26 @@ class Rounds:
         try:
             counts = await self._ask("counts")
             rows = {row.group: row for row in counts.groups}
-            self._leased = {lane.lane.rpartition(".")[0] for lane in counts.lanes if lane.leased}
+            lanes: dict[str, list[LaneCounts]] = {}
+            for lane in counts.lanes:
+                lanes.setdefault(lane.lane.rpartition(".")[0], []).append(lane)
             for site in list(self._book):
                 row = rows.get(site.name)
-                if row is not None and site.name not in self._under_way:
-                    # Somebody may drop its group at any moment.
-                    with suppress(UnknownGroup):
-                        await self._look_at(site, row)
+                # Somebody may drop its group at any moment.
+                with suppress(UnknownGroup):
+                    if row is None:
+                        self._over[site.name] = GONE
+                    elif self._rests(site, row, lanes.get(site.name, [])):
+                        await self._rest(site, row)
+                    else:
+                        self._resting.discard(site.name)
+                        if site.name not in self._under_way:
+                            await self._look_at(site, row)
         except FrontierUnavailable:
             return  # the courier says so, and waits
 
     async def _look_at(self, site: ServedSite, row: GroupCounts) -> None:
-        self._shelf.rounds[site.name] = row.round
-        if self._over.get(site.name) != row.round:
-            self._over.pop(site.name, None)
-            self._due.pop(site.name, None)
+        self._heard(site, row)
         if row.start in ("owed", "leased"):
             state, number = await self._ask("start", site.name, self._token)
             if state is StartState.GRANTED:
@@ -111,20 +118,49 @@ class Rounds:
                 self._begin(site, self._end(site, number))
             elif state is EndState.DONE:
                 self._over[site.name] = number
-        elif row.paused == FULL and site.name not in self._leased and site.name not in self._over:
-            # As many pages as it may have: what waits does so until the limit is raised.
-            logger.info("Round %d of %s has as many pages as it may.", row.round, site.name)
-            self._over[site.name] = row.round
         elif site.name in self._over and self._repeat:
+            await self._next(site, row.round)
+
+    def _heard(self, site: ServedSite, row: GroupCounts) -> None:
+        self._shelf.rounds[site.name] = row.round
+        if self._over.get(site.name) != row.round:
+            self._over.pop(site.name, None)
+            self._due.pop(site.name, None)
+
+    def _rests(self, site: ServedSite, row: GroupCounts, lanes: list[LaneCounts]) -> bool:
+        """It has as many pages as it may, and what waits does so until the limit is raised or the next round begins: seeds
+        that found no room, too. Or all that waits is of other layers than the one that is crawled."""
+        if row.open == 0:
+            return False
+        if row.paused == PAGES_FULL:
+            return not any(lane.leased for lane in lanes)
+        if not self._only or row.start in ("owed", "leased"):
+            return False
+        only = f"{site.name}.{self._only}"
+        return not any(lane.queued + lane.delayed + lane.leased for lane in lanes if lane.lane == only)
+
+    async def _rest(self, site: ServedSite, row: GroupCounts) -> None:
+        self._heard(site, row)
+        if site.name not in self._resting:
+            self._resting.add(site.name)
+            why = (
+                "it has as many pages as it may"
+                if row.paused == PAGES_FULL
+                else f"of {self._only} there is nothing left"
+            )
+            logger.info("Round %d of %s rests: %s.", row.round, site.name, why)
+        if self._repeat:
             await self._next(site, row.round)
 
     def _begin(self, site: ServedSite, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._under_way[site.name] = task
 
-        def over(_: asyncio.Task[None]) -> None:
+        def over(task: asyncio.Task[None]) -> None:
             self._under_way.pop(site.name, None)
             self.called.set()
+            if not task.cancelled() and (error := task.exception()) is not None:
+                logger.error("The round of %s could not be looked after: %s", site.name, error)
 
         task.add_done_callback(over)
 
@@ -161,7 +197,13 @@ class Rounds:
                 await asyncio.sleep(AGAIN)
 
     async def _seed(self, site: ServedSite, number: int) -> None:
-        lanes = site.lanes()
+        lanes, adder = site.lanes(), self._adder()
+        try:
+            await self._put_seeds(site, number, lanes, adder)
+        finally:
+            adder.stop()
+
+    async def _put_seeds(self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy], adder: Adder) -> None:
         for place, link in enumerate(site.compiled.seeds()):
             if self._only and link.layer != self._only:
                 continue
@@ -169,10 +211,11 @@ class Rounds:
                 # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key.
                 link = link._replace(dont_filter=True)
             request = pack(link, f"{site.name}.{link.layer}", limit=self._payload_max, round=number)
-            self._adder.put(request, f"s{site.name}:{number}:{place}", None)
+            # With the fingerprint: who goes on with this start may have another version of the file.
+            adder.put(request, f"s{site.name}:{number}:{place}:{link.fingerprint:x}", None)
             if place % 100 == 99:
-                await self._below(BACKLOG)
-        await self._below(0)
+                await _below(adder, BACKLOG)
+        await _below(adder, 0)
 
     # The end.
 
@@ -209,6 +252,9 @@ class Rounds:
             due = self._due[site.name] = next_due(schedule, began, site.name, number)
         if time.time() >= due:
             await self._ask("new_round", site.name, number + 1, trigger="schedule")
+            if site.name in self._under_way:
+                # A start that had no room: its seeds come again, with those of the next round.
+                self._under_way[site.name].cancel()
             self.called.set()
 
     # Leases.
@@ -234,3 +280,9 @@ class Rounds:
             await self._ask(verb, group, self._token)
         except GossamerError:
             logger.warning("A lease of %s could not be given back; it runs out instead.", group)
+
+
+async def _below(adder: Adder, count: int) -> None:
+    reached = asyncio.Event()
+    adder.below(count, reached.set)
+    await reached.wait()

@@ -161,9 +161,8 @@ class Worker:
         )
         self._engine = Engine(self._link, visits, plan, self._tallies, concurrency)
         visits.known, visits.borrowed = self._engine.courier.known.has, borrowed
-        self._adder = Adder(self._link, self._engine.added, self._engine.failed)
         self._rounds = Rounds(
-            self.ask, self._book, self._shelf, self._adder, self._below,
+            self.ask, self._book, self._shelf, partial(Adder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
         )  # fmt: skip
         try:
@@ -320,7 +319,8 @@ class Worker:
                     return (
                         "shutdown" if event is self._stop else "draining" if self._engine.failure is None else "failed"
                     )
-            if self._rounds.over and not self._job.forever and not self._job.repeat and not self._engine.busy:
+            done = self._rounds.over or not (self._book or self._without)
+            if done and not self._job.forever and not self._job.repeat and not self._engine.busy:
                 return "drained"
             hints = self._engine.courier.hints
             if hints is not None and hints.config_version != version:
@@ -386,12 +386,6 @@ class Worker:
             "pid": str(os.getpid()),
             "version": __version__,
         }
-
-    async def _below(self, count: int) -> None:
-        if len(self._adder) > count:
-            reached = asyncio.Event()
-            self._adder.below(count, reached.set)
-            await reached.wait()
 
     def _crawl_delay(self, host: str, seconds: float) -> None:
         logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)

@@ -13,6 +13,8 @@ from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
 
 LANE_NUMBERS = 11
 GROUP_NUMBERS = 7
+PAGES_FULL = "pages_full"
+"""Why a group is held whose round has as many pages as it may."""
 SETTLE_NOTHING: dict[str, Any] = {"i": "", "done": [], "release": [], "renew": [], "lease": 0}
 
 
@@ -70,7 +72,9 @@ class ReadVerbs:
         lanes: dict[str, list[Any]] = {}
         groups: dict[str, list[Any]] = {}
         counters: dict[str, dict[str, float]] = {}
+        going_on: set[str] = set()
         for _, _, _, _, lane_rows, group_rows, counter_rows in parts:
+            waiting_in = {name.rpartition(".")[0] for name, _, _, numbers in lane_rows if numbers[0] or numbers[1]}
             for name, paused, policy, numbers in lane_rows:
                 row = lanes.setdefault(name, [paused, policy, [0] * LANE_NUMBERS])
                 row[2] = [a + b for a, b in zip(row[2], numbers, strict=True)]
@@ -80,10 +84,16 @@ class ReadVerbs:
                 row[3] = [a + b for a, b in zip(row[3], numbers, strict=True)]
                 row[4], row[5] = row[4] + waiting, row[5] + dead
                 row[6] = start if start != "none" else row[6]
+                if not paused and name in waiting_in:
+                    going_on.add(name)
             for name, flat in counter_rows:
                 table = counters.setdefault(name, {})
                 for field, value in zip(flat[::2], flat[1::2], strict=True):
                     table[field] = float(value)
+        for name in going_on:
+            # Pages are limited on each partition: full is a group only where all that have something left are.
+            if groups[name][1] == PAGES_FULL:
+                groups[name][1] = ""
         return Counts(
             max(part[0] for part in parts) / 1000,
             ",".join(part[2] for part in parts),

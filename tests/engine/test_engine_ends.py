@@ -1,0 +1,177 @@
+"""When a worker of the native engine ends, and what it must not wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.engine.crawling import Crawl
+from tests.worker.harness.site import Site, links
+
+from gossamer.engine.work import Ended, Job, Worker
+from gossamer.frontier.keys import partition_of
+from gossamer.testing.servers import Server
+
+SITE = """
+    site: pages
+    seeds: [SITE/list]
+    politeness: {robots: ignore, concurrency: 1}
+    layers:
+      list: {match: '^/list', seen: round, follow: [{css: a, to: page}]}
+      page: {match: '^/page/', fields: {title: title}}
+"""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        one.on("/list", links(*(f"/page/{number}" for number in range(12))))
+        yield one
+
+
+@pytest.fixture
+def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
+    return Crawl(valkey_server, crawl_name, tmp_path, site)
+
+
+async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def held_at(crawl: Crawl, path: str, **job: object) -> AsyncIterator[tuple[Worker, asyncio.Future[Ended]]]:
+    """A worker that waits for the answer of this path until the block ends."""
+    crawl.site.hold(path)
+    worker = Worker(crawl.settings, Job(**{"stage": None, **job}))  # type: ignore[arg-type]
+    running = asyncio.ensure_future(worker.run())
+    await asyncio.to_thread(crawl.site.reached, path)
+    try:
+        yield worker, running
+    finally:
+        crawl.site.release(path)
+
+
+async def ended(running: asyncio.Future[Ended]) -> str:
+    async with asyncio.timeout(60):
+        return (await running).reason
+
+
+async def test_a_worker_that_is_drained_ends_although_something_is_left(crawl: Crawl, site: Site) -> None:
+    crawl.push(SITE)
+    async with held_at(crawl, "/page/3") as (_, running):
+        with crawl.frontier() as frontier:
+            [one] = frontier.workers()
+            frontier.drain_worker(one.incarnation)
+    assert await ended(running) == "draining"
+    assert len(site.paths()) < 13
+    await crawl.run()
+    assert len(site.paths()) == len(set(site.paths())) == 13
+
+
+async def test_a_site_that_is_removed_is_not_waited_for(crawl: Crawl) -> None:
+    crawl.push(SITE)
+    async with held_at(crawl, "/page/3") as (_, running):
+        with crawl.frontier() as frontier:
+            frontier.drop_document("site", "site")
+    assert await ended(running) == "drained"
+
+
+async def test_a_group_that_is_dropped_is_not_waited_for(crawl: Crawl) -> None:
+    crawl.push(SITE)
+
+    def drop() -> None:
+        with crawl.frontier() as frontier:
+            for _ in frontier.drop_group("pages"):
+                pass
+
+    async with held_at(crawl, "/page/3") as (_, running):
+        dropping = asyncio.ensure_future(asyncio.to_thread(drop))
+        await until(lambda: _paused(crawl) == "dropped")
+    await dropping
+    assert await ended(running) == "drained"
+
+
+def _paused(crawl: Crawl) -> str:
+    with crawl.frontier() as frontier:
+        return next(iter(row.paused for row in frontier.counts("pages").groups), "")
+
+
+async def test_one_layer_alone_does_not_wait_for_what_is_left_of_others(crawl: Crawl, site: Site) -> None:
+    crawl.push(SITE)
+    async with held_at(crawl, "/page/3") as (worker, running):
+        worker.stop()
+    assert await ended(running) == "shutdown"
+    before = len(site.paths())
+    async with asyncio.timeout(60):
+        assert (await crawl.run(layer="list")).reason == "drained"
+    assert len(site.paths()) == before
+
+
+async def test_seeds_that_find_no_room_do_not_keep_a_full_round_open(crawl: Crawl, site: Site) -> None:
+    crawl.push(SITE.replace("[SITE/list]", "['SITE/page/[1-40]']") + "    limits: {backlog: 10, pages: 5}\n")
+    async with asyncio.timeout(60):
+        ends = await asyncio.gather(crawl.run(), crawl.run())
+    assert [end.reason for end in ends] == ["drained", "drained"]
+    assert len(site.paths()) == 5
+    # The start was given back: with more pages to be had it is gone on with, and no seed is added twice.
+    crawl.push(SITE.replace("[SITE/list]", "['SITE/page/[1-40]']") + "    limits: {backlog: 10}\n")
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert sorted(site.paths()) == sorted(f"/page/{number}" for number in range(1, 41))
+
+
+async def test_seeds_that_find_no_room_keep_no_other_site_from_its_own(crawl: Crawl, site: Site) -> None:
+    crawl.push(SITE.replace("[SITE/list]", "['SITE/page/[1-3000]']") + "    limits: {backlog: 10}\n", "many")
+    async with held_at(crawl, "/page/1", forever=True) as (worker, running):
+        crawl.push(SITE.replace("site: pages", "site: other").replace("SITE/list", "SITE/list?other"), "other")
+        with crawl.frontier() as frontier:
+            frontier.pause(group="pages")
+        await until(lambda: _waits(crawl))
+    await asyncio.to_thread(site.reached, "/list")
+    worker.stop()
+    await ended(running)
+
+
+def _waits(crawl: Crawl) -> bool:
+    """Whether the seeds have found the queue full."""
+    with crawl.frontier() as frontier:
+        return sum(lane.queued + lane.leased for lane in frontier.counts("pages").lanes) >= 10
+
+
+async def test_another_version_of_the_file_goes_on_with_its_own_seeds(crawl: Crawl, site: Site) -> None:
+    """What was added of the first version does not stand for seeds of the second."""
+    crawl.push(SITE.replace("[SITE/list]", "['SITE/page/[1-3000]']") + "    limits: {backlog: 10}\n")
+    async with held_at(crawl, "/page/1") as (worker, running):
+        await until(lambda: _waits(crawl))
+        worker.stop()
+    assert await ended(running) == "shutdown"
+    crawl.push(SITE.replace("[SITE/list]", "['SITE/page/[5001-5003]']"))
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert {"/page/5001", "/page/5002", "/page/5003"} <= set(site.paths())
+
+
+async def test_a_partition_that_is_full_does_not_end_the_round_of_others(
+    valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        sites: dict[int, Site] = {}
+        while len(sites) < 2:
+            one = stack.enter_context(Site())
+            sites.setdefault(partition_of(one.host, 2), one)
+        quick, slow = sites[0], sites[1]
+        crawl = Crawl(valkey_server, crawl_name, tmp_path, quick, GOSSAMER_PARTITIONS=2)
+        seeds = f"['SITE/page/[1-6]', '{slow.url}/page/[1-4]']"
+        politeness = f"{{robots: ignore, hosts: {{'{slow.host}': {{delay: 1.3s}}}}}}"
+        crawl.push(
+            SITE.replace("[SITE/list]", seeds).replace("{robots: ignore, concurrency: 1}", politeness)
+            + "    limits: {pages: 4}\n"
+        )
+        async with asyncio.timeout(60):
+            assert (await crawl.run()).reason == "drained"
+        assert (len(quick.paths()), len(slow.paths())) == (4, 4)
