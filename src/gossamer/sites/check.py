@@ -32,38 +32,53 @@ PROBES = ("/", "/q8/z_7?k=v&w=1", "/A-b/c.html", "/%C3%A9/0?")
 
 
 class Checker:
-    """One site while it is looked at. The parts of the check call `add` with a path and words."""
+    """One site while it is looked at. The parts of the check call `add` with a path and words. Of a site that is `incomplete`,
+    only what `must` and `layer` find is told."""
 
-    def __init__(self, site: Site, spot: Spot, params: Parameters) -> None:
+    def __init__(self, site: Site, spot: Spot, params: Parameters, *, incomplete: bool = False) -> None:
         self.site = site
         self.params = params
-        self.problems: list[Problem] = []
-        self._spot = spot
+        self.told: list[tuple[Path, Problem]] = []
+        self._spot, self._incomplete = spot, incomplete
+
+    @property
+    def problems(self) -> list[Problem]:
+        return [problem for _, problem in self.told]
 
     @property
     def sound(self) -> bool:
-        return not any(problem.severity == ERROR for problem in self.problems)
+        return not self._incomplete and not any(problem.severity == ERROR for _, problem in self.told)
 
     def add(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> None:
-        self.problems.append(problem_at(self._spot, path, message, hint, key=key))
+        if not self._incomplete:
+            self.told.append((path, problem_at(self._spot, path, message, hint, key=key)))
 
     def warn(self, path: Path, message: str, hint: str = "") -> None:
-        self.problems.append(problem_at(self._spot, path, message, hint, severity=WARNING))
+        if not self._incomplete:
+            self.told.append((path, problem_at(self._spot, path, message, hint, severity=WARNING)))
 
     def must(self, looks: Callable[[str], Complaint], text: str | None, path: Path) -> None:
         """Complain of a text that does not compile."""
         if text is not None and (complaint := looks(text)) is not None:
-            self.add(path, *complaint)
+            self.told.append((path, problem_at(self._spot, path, *complaint)))
 
     def layer(self, name: str | None, path: Path) -> None:
         """Complain of a layer that does not exist."""
         if name is not None and name not in self.site.layers:
-            self.add(path, f"there is no layer {name}", did_you_mean(name, self.site.layers))
+            self.told.append(
+                (path, problem_at(self._spot, path, f"there is no layer {name}", did_you_mean(name, self.site.layers)))
+            )
 
 
 def check(site: Site, spot: Spot, params: Parameters) -> list[Problem]:
     """Everything that is wrong or doubtful with a site that has the right form."""
     checker = Checker(site, spot, params)
+    check_with(checker)
+    return checker.problems
+
+
+def check_with(checker: Checker) -> None:
+    site = checker.site
     _check_site(checker)
     for place, seed in enumerate(site.seeds):
         _check_seed(checker, seed, ("seeds", place))
@@ -75,7 +90,6 @@ def check(site: Site, spot: Spot, params: Parameters) -> list[Problem]:
     check_needs(checker)
     if checker.sound:
         _check_ways(checker)
-    return checker.problems
 
 
 def _check_site(checker: Checker) -> None:

@@ -42,17 +42,17 @@ _PATTERNS = {
 
 def problems_of(error: ValidationError, data: Any, spot: Spot) -> list[Problem]:
     """Everything that a validation found, each once, where it stands."""
-    told: dict[Path, list[tuple[dict[str, Any], Path]]] = {}
+    return [_problem(path, faults, data, spot) for path, faults in faults_of(error, data).items()]
+
+
+def faults_of(error: ValidationError, data: Any) -> dict[Path, list[dict[str, Any]]]:
+    """What a validation found, by the path in the file."""
+    told: dict[Path, list[dict[str, Any]]] = {}
     for fault in error.errors(include_url=False, include_context=True):
-        path = _within(fault["loc"], data, fault["type"])
-        told.setdefault(path, []).append((fault, path))  # type: ignore[arg-type]
+        told.setdefault(_within(fault["loc"], data, fault["type"]), []).append(fault)  # type: ignore[arg-type]
     # Where several forms are possible, each form has its own complaint: the one that got furthest is the one meant.
     shallow = {path for path in told for other in told if len(other) > len(path) and other[: len(path)] == path}
-    return [
-        _problem(path, [fault for fault, _ in faults], data, spot)
-        for path, faults in told.items()
-        if path not in shallow
-    ]
+    return {path: faults for path, faults in told.items() if path not in shallow}
 
 
 def problem_at(

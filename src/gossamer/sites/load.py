@@ -18,6 +18,7 @@ from gossamer.sites.format import Site
 from gossamer.sites.merge import with_likes
 from gossamer.sites.params import BadParams, Parameters, fill_all, filled, names_in, parameters
 from gossamer.sites.problems import Problem, SiteErrors, did_you_mean, errors_of, in_order
+from gossamer.sites.rest import problems_besides
 from gossamer.sites.yaml import Spot, Text, Unreadable, read
 
 SUFFIXES = (".yaml", ".yml")
@@ -233,7 +234,7 @@ class _Reader:
         try:
             site = Site.model_validate(data, by_alias=True, by_name=False)
         except ValidationError as error:
-            self.problems += problems_of(error, data, spot)
+            self.problems += [*problems_of(error, data, spot), *problems_besides(error, data, spot)]
             return
         self.problems += check(site, spot, values)
         self._found.append(Loaded(site, file, text, spot))

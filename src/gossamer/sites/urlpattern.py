@@ -56,8 +56,8 @@ class UrlPattern:
             try:
                 self._careful = regex.compile(LITERAL.sub(literally, self.text))
             except (regex.error, RecursionError):
-                self._careful = self._quick  # Not in that language: it runs without a limit, as any other would.
-        if self._careful is self._quick:
+                self._careful = False  # Not in that language: it runs without a limit.
+        if self._careful is False:
             return self._quick.search(url)
         begin = perf_counter()
         if self._left < SPENDS:

@@ -136,6 +136,22 @@ def test_each_mistake_is_told_with_its_place(text: str, said: str) -> None:
     assert all(line.startswith("f.yaml:") for line in lines)
 
 
+def test_what_has_the_wrong_form_hides_no_other_mistake() -> None:
+    lines = told(
+        "seed: [x]\nseeds: [12, {url: http://s.example/, layer: lits}, {url: http://s.example/, layr: a}]\n"
+        "schedule: {evry: 1h, cron: '61 * * * *'}\nlayers:\n"
+        "  list:\n    match: '^/('\n    fields: {t: {css: 'a[', typ: int}, u: {css: a, xpath: b}, v: 5, w: {regex: '(a'}}\n"
+        "    require: [t, u, v, w]\n    follow: [{to: post}, {css: a, to: pots}, {css: 'b[', pages: -1}]\n"
+        "  post: 7\nstore: {list: {key: [t], ad: 1}}\n"
+    )
+    assert [line.split(": ")[1] for line in lines] == [
+        "seed", "site", "seeds[0]", "seeds[1].layer", "seeds[2].layr", "schedule.evry", "schedule.cron", "layers.list.match",
+        "layers.list.fields.t.css", "layers.list.fields.t.typ", "layers.list.fields.u", "layers.list.fields.v", "layers.list.fields.w.regex",
+        "layers.list.follow[0]", "layers.list.follow[1].to", "layers.list.follow[2].css", "layers.list.follow[2].pages", "layers.post",
+        "store.list.ad",
+    ]  # fmt: skip
+
+
 def test_what_fits_together_has_nothing_to_be_told() -> None:
     assert (
         told(

@@ -117,8 +117,10 @@ def test_what_was_inherited_stands_where_it_was_written(tmp_path: Path) -> None:
         site="extends: base.yaml\nsite: s\nseeds: http://s.example/\nlayers:\n  a:\n    ordr: fifo\n    fields:\n      v: {css: 'h2['}\n",
     )
     assert [line.partition(": ")[0] for line in told(tmp_path / "site.yaml", folder=tmp_path)] == [
+        "base.yaml:4:16",
         "base.yaml:5:11",
         "site.yaml:6:5",
+        "site.yaml:8:16",
     ]
     put(
         tmp_path,
