@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
 import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +225,49 @@ def test_on_a_terminal_a_table_is_drawn_and_brackets_stay() -> None:
         os.close(theirs)
     assert b"http://[::1]/[red]" in shown
     assert b"URL" not in shown
+
+
+def drawn(width: int, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
+    """The lines of a table on a terminal so wide."""
+    code = f"from gossamer.cli import output; output.write_table({columns!r}, {rows!r})"
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    try:
+        plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        subprocess.run(
+            [sys.executable, "-c", code],
+            stdin=theirs,
+            stdout=theirs,
+            timeout=30,
+            check=True,
+            env={**plain, "TERM": "xterm"},
+        )
+        shown = os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m|\r", "", shown).splitlines()]
+
+
+def test_on_a_narrow_terminal_columns_that_say_nothing_are_left_out() -> None:
+    columns = ("lane", "queued", "retried", "failed", "paused")
+    rows: list[tuple[object, ...]] = [("forum.comments", 3, 0, 7, ""), ("forum.posts", 0, 0, 12, "")]
+    assert drawn(80, columns, rows)[0].split() == list(columns)
+    assert drawn(40, columns, rows) == [
+        "lane            queued  retried  failed",
+        "forum.comments       3        0       7",
+        "forum.posts          0        0      12",
+        "empty or 0, and not shown: paused",
+    ]
+    assert drawn(38, columns, rows) == [
+        "lane            queued  failed",
+        "forum.comments       3       7",
+        "forum.posts          0      12",
+        "empty or 0, and not shown: retried,",
+        "paused",
+    ]
+    noted: list[tuple[object, ...]] = [("forum.comments", 3, 5, 7, "for some reason that is long")]
+    assert drawn(60, columns, noted)[1].startswith("forum.comments       3        5       7  for some reason")
 
 
 def test_text_that_the_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:

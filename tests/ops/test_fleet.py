@@ -229,3 +229,14 @@ def test_an_account_is_a_groups_own() -> None:
     then = now._replace(pages=30, items=38, failed=1, queued=0, round=6)
     assert now.since(then) == now._replace(pages=1, items=2, failed=0, replaced=0, expired=0)
     assert account(counts, "other") == Account()
+
+
+def test_the_account_of_several_groups_says_which_part_of_them_is_paused() -> None:
+    def told(*reasons: str) -> str:
+        groups = [GroupCounts(f"g{n}", 0, 0, 0, 0, 0, 0, 0, 0, 0, why, "", {}) for n, why in enumerate(reasons)]
+        return account(Counts(0.0, "", "", [], groups, {}, {}), [group.group for group in groups]).paused
+
+    assert told("", "") == ""
+    assert told("sale day", "sale day") == "sale day"
+    assert told("sale day", "") == "1 of 2: sale day"
+    assert told("sale day", "broken", "", "broken") == "3 of 4: sale day, broken"

@@ -233,7 +233,7 @@ class TestVersions:
 
     def test_show_an_older_version(self, command: Command) -> None:
         assert command("site", "show", "bbs", "--version", "2").out == PLAIN.replace("h1", "h2")
-        assert "no version 9 of site 'bbs'" in command("site", "show", "bbs", "--version", "9", code=2).err
+        assert "there is no version 9 of bbs" in command("site", "show", "bbs", "--version", "9", code=2).err
 
     def test_diff(self, command: Command) -> None:
         lines = command("site", "diff", "bbs").out.splitlines()
@@ -411,6 +411,16 @@ class TestRegistry:
             registry.remove("nope", who="x")
         with pytest.raises(UnknownDocument):
             registry.rollback("nope", 1, who="x")
+
+    def test_a_version_that_never_was(self, registry: Registry) -> None:
+        registry.push(PLAIN, "bbs", who="me")
+        for ask in (
+            lambda: registry.show("bbs", 7),
+            lambda: registry.rollback("bbs", 7, who="me"),
+            lambda: registry.diff("bbs", 7),
+        ):
+            with pytest.raises(UnknownDocument, match=r"no version 7 of bbs.*`gossamer site history bbs`"):
+                ask()
 
     def test_a_single_version_differs_from_nothing(self, registry: Registry) -> None:
         registry.push(PLAIN, "bbs", who="x")

@@ -157,9 +157,9 @@ class TestTry:
         assert lines[4].startswith(f"{len(POST.encode()):,} bytes, utf-8")
         assert lines[5] == "verdict: ok"
         cells = {line.split("\t")[0]: line.split("\t")[1:] for line in lines[7:]}
-        assert cells["title"] == ["str", "A post"]
+        assert cells["title"] == ["text", "A post"]
         assert cells["list"] == ["int", "7"]
-        assert cells["price"] == ["Decimal", '{"$decimal": "1.50"}']
+        assert cells["price"] == ["decimal", "1.50"]
         assert cells["replies"] == ["list", '[{"text": "ü"}, {"text": "two"}]']
         assert any(line.startswith("note: views: ") for line in lines)
         assert [path for path in site.paths() if path != "/robots.txt"] == ["/post/1"]

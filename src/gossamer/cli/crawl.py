@@ -93,7 +93,7 @@ def crawl(
             command(name, arguments, {**chosen, **_imposed(found, place, bool(log))}) for place in range(number)
         ]
         where = f"; logs in {logs[0].parent}" if logs[0] is not None and not log else ""
-        output.write_notice(f"starting {number} workers for {found.group}{where}")
+        output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {found.group}{where}")
         with Fleet(commands, logs, output.write_notice) as fleet:
             seconds = watch(fleet, Watched(frontier, found.group, then), draw=log != ONE_FILE)
         report = _Report(fleet, found.group, look(frontier, found.group), then, seconds)

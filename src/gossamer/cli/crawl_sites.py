@@ -76,7 +76,7 @@ def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None
         files = logs(asked.log, settings, _title(groups), number)
         commands = [_command(groups, asked, given) for _ in range(number)]
         where = f"; logs in {files[0].parent}" if files[0] is not None and not asked.log else ""
-        output.write_notice(f"starting {number} workers for {_title(groups)}{where}")
+        output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {_title(groups)}{where}")
         with Fleet(commands, files, output.write_notice) as fleet:
             before = look_at(frontier, groups)
             seconds = watch(fleet, Watched(frontier, _title(groups), before, groups), draw=asked.log != ONE_FILE)

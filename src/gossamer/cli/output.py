@@ -66,7 +66,8 @@ def mark(ok: bool | None, doubtful: str = "") -> str:
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows under `columns` to standard output, drawn on a terminal and tab-separated elsewhere."""
+    """Write rows under `columns` to standard output, drawn on a terminal and tab-separated elsewhere. On a terminal that is too
+    narrow, columns that say nothing are left out."""
     cells = [[visible(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for line in ([column.upper() for column in columns], *cells):
@@ -76,14 +77,38 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(file=sys.stdout)
+    idle = _idle(columns, cells, console.width)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
+    shown = [index for index in range(len(columns)) if index not in idle]
+    for index in shown:
         numbers = all(_NUMBER.fullmatch(line[index]) for line in cells) and any(line[index] for line in cells)
-        table.add_column(column, overflow="fold", justify="right" if numbers else "left")
+        # What tells rows apart, and numbers, are not divided if anything else can be.
+        whole = numbers or (index == 0 and _widest(columns, cells, 0) <= console.width // 2)
+        table.add_column(columns[index], overflow="fold", justify="right" if numbers else "left", no_wrap=whole)
     for line in cells:
         # Text, not str: square brackets in a URL are no markup.
-        table.add_row(*(Text(cell) for cell in line))
-    Console(file=sys.stdout).print(table)
+        table.add_row(*(Text(line[index]) for index in shown))
+    console.print(table)
+    if names := [columns[index] for index in sorted(idle) if columns[index]]:
+        console.print(Text(f"empty or 0, and not shown: {', '.join(names)}", "dim"))
+
+
+def _widest(columns: Sequence[str], cells: Sequence[Sequence[str]], index: int) -> int:
+    return max(map(len, (columns[index], *(line[index] for line in cells))))
+
+
+def _idle(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> set[int]:
+    """Columns, from the right, without which the others fit into a width: those that are empty, then those that are 0."""
+    widths = [_widest(columns, cells, index) + 2 for index in range(len(columns))]
+    idle: set[int] = set()
+    for nothing in ({""}, {"", "0"}):
+        for index in reversed(range(1, len(columns))):
+            if sum(widths) - 2 - sum(widths[one] for one in idle) <= width:
+                return idle
+            if cells and index not in idle and {line[index] for line in cells} <= nothing:
+                idle.add(index)
+    return idle
 
 
 def _write(stream: Any, line: str) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from gossamer.cli import output
-from gossamer.engine.cases import plain, told
+from gossamer.engine.cases import told
 from gossamer.engine.trying import Tried, rules_of
 from gossamer.sites.compiled import CompiledSite
 
@@ -87,9 +90,27 @@ def _link(method: str, url: str) -> str:
 
 
 def _type(value: Any) -> str:
-    return "" if value is None else type(value).__name__
+    """As site files call it."""
+    name = type(value).__name__
+    return "" if value is None else {"str": "text", "Decimal": "decimal", "dict": "record"}.get(name, name)
+
+
+def _said(value: Any) -> Any:
+    """As people write it: a text, or what JSON has."""
+    if isinstance(value, dict):
+        return {str(name): _said(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_said(inner) for inner in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    said = _said(value)
+    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"

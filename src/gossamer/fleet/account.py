@@ -46,7 +46,7 @@ def look(frontier: ValkeyFrontier, group: str) -> Account:
 
 
 def look_at(frontier: ValkeyFrontier, groups: Sequence[str]) -> Account:
-    """The account of several groups together; `round` is the highest, `paused` is said where all of them are."""
+    """The account of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
     return account(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, _hosts(frontier))
 
 
@@ -80,6 +80,14 @@ def account(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Account:
         expired=total("expired"),
         dead=sum(row.dead for row in rows),
         items=sum(row.items for row in rows),
-        paused=counts.paused or (rows[0].paused if all(row.paused for row in rows) else ""),
+        paused=counts.paused or _paused([row.paused for row in rows]),
         exists=True,
     )
+
+
+def _paused(reasons: Sequence[str]) -> str:
+    given = list(dict.fromkeys(filter(None, reasons)))
+    if not given:
+        return ""
+    few = sum(map(bool, reasons))
+    return f"{f'{few} of {len(reasons)}: ' if few < len(reasons) else ''}{', '.join(given[:3])}"

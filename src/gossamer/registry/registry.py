@@ -128,8 +128,15 @@ class Registry:
 
     def show(self, name: str, version: int | None = None) -> Document:
         """A file as it was written, now or in another version that is kept."""
-        info = self.find(name, removed=version is not None)
-        return self.frontier.document(KIND, info.name, version)
+        return self._version(self.find(name, removed=version is not None).name, version)
+
+    def _version(self, file: str, version: int | None) -> Document:
+        try:
+            return self.frontier.document(KIND, file, version)
+        except UnknownDocument:
+            raise UnknownDocument(
+                f"there is no version {version} of {file} any more, or yet; `gossamer site history {file}` lists those that are kept."
+            ) from None
 
     def history(self, name: str) -> list[DocumentInfo]:
         """The versions of a file that are kept, newest first."""
@@ -141,14 +148,14 @@ class Registry:
         newer = versions[0].version if new is None else new
         older = next((info.version for info in versions if info.version < newer), None) if old is None else old
         file = versions[0].name
-        before = "" if older is None else self.frontier.document(KIND, file, older).text
-        after = self.frontier.document(KIND, file, newer).text
+        before = "" if older is None else self._version(file, older).text
+        after = self._version(file, newer).text
         return differences(before, after, f"{file} version {older or 0}", f"{file} version {newer}")
 
     def rollback(self, name: str, version: int, *, who: str, note: str = "") -> Pushed:
         """Keep an older version again, as the newest; also of a file that was removed."""
         info = self.find(name, removed=True)
-        old = self.frontier.document(KIND, info.name, version)
+        old = self._version(info.name, version)
         if old.deleted:
             raise SiteError(f"version {version} of {info.name} says that it was removed; use `gossamer site remove`.")
         return self.push(old.text, info.name, who=who, note=note or f"as version {version}")

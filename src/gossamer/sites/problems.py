@@ -61,7 +61,7 @@ def written(path: Sequence[str | int]) -> str:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """A hint at the known word that is nearest; the known words themselves where they are few and none is near."""
-    words = [str(name) for name in known]
+    words = list(dict.fromkeys(map(str, known)))
     near = difflib.get_close_matches(str(word).lower(), [name.lower() for name in words], n=1, cutoff=0.6)
     if near:
         return "did you mean " + next(name for name in words if name.lower() == near[0]) + "?"
