@@ -3,8 +3,9 @@
     python bench/sites.py [--files 1000] [--runs 5] [--json]
 
 Every file is another site with layers, patterns and selectors of its own (and two thirds of the selectors in common, as in
-files that people copy). The clock and the processor are read around `survey`, which reads, completes and checks; each run is a process
-of its own, so that nothing is remembered. Figures of URLs are microseconds for each, the first decile of many short runs.
+files that people copy). `gossamer site check` is measured as a user sees it, from its start to its end on the clock; and the clock and the
+processor around `survey`, which reads, completes and checks in one process. Each run is a process of its own, so that nothing is
+remembered. Figures of URLs are microseconds for each, the first decile of many short runs.
 """
 
 from __future__ import annotations
@@ -85,6 +86,13 @@ def apart(folder: Path) -> dict[str, Any]:
     return found
 
 
+def command(folder: Path) -> float:
+    """Seconds on the clock of `gossamer site check`, start and end of the process included."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "gossamer", "site", "check", str(folder)], check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
 def urls(number: int) -> list[str]:
     return [f"http://bbs0.example/list/python/{n}0?page={n % 7}&sort=new&session=abc{n}" for n in range(number)]
 
@@ -121,9 +129,12 @@ def of_urls(number: int) -> dict[str, float]:
 def measure(files: int, runs: int, number: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         write(Path(name), files)
+        commands = [command(Path(name)) for _ in range(runs)]
         found = [apart(Path(name)) for _ in range(runs)]
     return {
         "files": files,
+        "command": [round(seconds, 3) for seconds in commands],
+        "median_command": round(median(commands), 3),
         "wall": [round(one["wall"], 3) for one in found],
         "processor": [round(one["processor"], 3) for one in found],
         "median_processor": round(median(one["processor"] for one in found), 3),
@@ -146,10 +157,11 @@ def main(arguments: list[str] | None = None) -> None:
     if given.json:
         print(json.dumps(found, indent=2))
         return
-    print(f"{found['files']:,} site files read and checked, seconds of the processor: {found['processor']}")
-    reached = "reached" if found["median_processor"] <= TARGET_SECONDS * found["files"] / 1000 else "missed"
+    reached = "reached" if found["median_command"] <= TARGET_SECONDS * found["files"] / 1000 else "missed"
+    print(f"gossamer site check of {found['files']:,} files, seconds on the clock: {found['command']}")
+    print(f"median {found['median_command']} s; {TARGET_SECONDS:g} s for 1,000: {reached}")
     print(
-        f"median {found['median_processor']} s, on the clock {min(found['wall'])} s at best; {TARGET_SECONDS:g} s for 1,000: {reached}"
+        f"the same in one process, seconds of the processor: {found['processor']}, median {found['median_processor']} s"
     )
     for name, cost in found["urls"].items():
         print(f"{name}: {cost} µs")

@@ -9,15 +9,10 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import exits, options, output, params
+from gossamer.cli.checking import check_files
 from gossamer.engine.hooks import look_here
-from gossamer.sites.asking import names_beside
-from gossamer.sites.checkhooks import check_hooks
-from gossamer.sites.format import Site
-from gossamer.sites.load import survey
-from gossamer.sites.params import Parameters, parameters
-from gossamer.sites.problems import errors_of, in_order
+from gossamer.sites.problems import errors_of
 from gossamer.sites.schema import schema as json_schema
-from gossamer.sites.seeds import count
 
 
 def check(
@@ -32,21 +27,20 @@ def check(
 
     What is doubtful but can be used is a warning. Needs no server and fetches nothing.
     """
-    found = survey(files, params.values(param))
-    problems = found.problems
     if hooks:
         look_here()
-        problems = in_order([*problems, *(one for each in found.sites for one in check_hooks(each.site, each.spot))])
+    found = check_files(files, params.values(param), hooks=hooks)
+    problems = found.problems
     wrong = len(errors_of(problems))
-    names = {each.file for each in found.sites} | {problem.file for problem in problems} - {params.OPTION}
-    seeds = sum(_seeds(each.site) for each in found.sites) if not wrong else None
+    names = found.files | {problem.file for problem in problems} - {params.OPTION}
+    seeds = found.seeds if not wrong else None
     if json:
-        counts = {"files": len(names), "sites": len(found.sites), "seeds": seeds}
+        counts = {"files": len(names), "sites": found.sites, "seeds": seeds}
         output.write_json({**counts, "problems": [problem._asdict() for problem in problems]})
     else:
         for problem in problems:
             output.write_line(str(problem))
-        checked = f"{_n(len(names), 'file')}, {_n(len(found.sites), 'site')}"
+        checked = f"{_n(len(names), 'file')}, {_n(found.sites, 'site')}"
         warnings = _n(len(problems) - wrong, "warning")
         more = _n(seeds, "seed") if seeds is not None else _n(wrong, "error")
         output.write_line(f"{checked}, {more}{f', {warnings}' if len(problems) > wrong else ''}")
@@ -64,12 +58,6 @@ def schema(
         output.write_json(json_schema())
     else:
         out.write_text(json_.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
-
-
-def _seeds(site: Site) -> int:
-    known = parameters(site.params) if site.params else Parameters()
-    texts = ((seed.url or seed.sitemap or seed.feed, names_beside(seed)) for seed in site.seeds)
-    return sum(count(text, known, beside) for text, beside in texts if text is not None)
 
 
 def _n(count: int, what: str) -> str:

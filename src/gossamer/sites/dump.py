@@ -9,7 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from gossamer.sites.explain import problem_at
-from gossamer.sites.extend import Files
+from gossamer.sites.extend import Opened
 from gossamer.sites.params import BadParams, rows_of_file
 from gossamer.sites.problems import Problem, SiteErrors
 from gossamer.sites.yaml import _FLOAT, _INT, Unreadable
@@ -43,7 +43,7 @@ def whole(path: str | os.PathLike[str]) -> str:
     """The text of a site file that needs no other file. One that extends none and has its rows itself stays as it is, comments
     and all; of another, every document is written anew with what it inherits and the rows of its parameters. Raises SiteErrors."""
     problems: list[Problem] = []
-    files, file = Files(problems), Path(path)
+    files, file = Opened(problems, set()), Path(path)
     try:
         text, documents = files.open(file)
     except Unreadable as error:

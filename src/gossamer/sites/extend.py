@@ -12,12 +12,11 @@ from gossamer.sites.problems import Problem
 from gossamer.sites.yaml import Spot, Text, Unreadable, decoded, read
 
 
-class Files:
-    """`problems` is where they are told; `parts` are the files that others were completed by."""
+class Opened:
+    """`problems` is where they are told; `parts` where the files are noted that others were completed by."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = problems
-        self.parts: set[str] = set()
+    def __init__(self, problems: list[Problem], parts: set[str]) -> None:
+        self.problems, self.parts = problems, parts
         self._documents: dict[Path, tuple[str, list[Text]] | Unreadable] = {}
 
     def open(self, path: Path) -> tuple[str, list[Text]]:

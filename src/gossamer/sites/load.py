@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from gossamer.sites.check import check
 from gossamer.sites.explain import problem_at, problems_of
-from gossamer.sites.extend import Files
+from gossamer.sites.extend import Opened
 from gossamer.sites.format import Site
 from gossamer.sites.merge import with_likes
 from gossamer.sites.params import BadParams, Parameters, fill_all, filled, names_in, parameters
@@ -56,8 +57,9 @@ def load_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str]
 
 def survey(paths: Paths, params: Given = None) -> Survey:
     """As `load`, with warnings, and without raising."""
-    with _uninterrupted():
-        return _survey(paths, params)
+    found = find(paths)
+    sites, notes = read_files(found.files, params)
+    return Survey(sites, conclude(found, [notes], params))
 
 
 @contextmanager
@@ -74,28 +76,19 @@ def _uninterrupted() -> Iterator[None]:
         gc.enable()
 
 
-def _survey(paths: Paths, params: Given) -> Survey:
-    reader = _Reader(params)
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    found = [(file, sure) for path in given for file, sure in _files(Path(path), reader.problems)]
-    for file in dict.fromkeys(file for file, _ in found):
-        reader.read_file(file)
-    return reader.survey(besides={os.path.normpath(file) for file, sure in found if not sure})
-
-
 def survey_texts(texts: Iterable[tuple[str, str]], params: Given = None) -> Survey:
     """The sites of several texts, each with its name; as `survey`."""
     reader = _Reader(params)
     for text, name in texts:
         reader.read_text(text, name, None)
-    return reader.survey()
+    return Survey(reader.found, conclude(find([]), [reader.notes], params))
 
 
 def survey_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> Survey:
     """As `load_text`, with warnings, and without raising."""
     reader = _Reader()
     reader.read_text(text, name, None if folder is None else Path(folder))
-    return reader.survey()
+    return Survey(reader.found, conclude(find([]), [reader.notes]))
 
 
 def sound(found: Survey) -> list[Loaded]:
@@ -103,6 +96,22 @@ def sound(found: Survey) -> list[Loaded]:
     if wrong := errors_of(found.problems):
         raise SiteErrors(wrong)
     return found.sites
+
+
+class Files(NamedTuple):
+    """The files at some paths. `besides` are those that nobody named, because they lie in a folder."""
+
+    files: list[Path]
+    besides: frozenset[str]
+    problems: list[Problem]
+
+
+def find(paths: Paths) -> Files:
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    problems: list[Problem] = []
+    found = [(file, sure) for path in given for file, sure in _files(Path(path), problems)]
+    besides = frozenset(os.path.normpath(file) for file, sure in found if not sure)
+    return Files(list(dict.fromkeys(file for file, _ in found)), besides, problems)
 
 
 def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
@@ -124,29 +133,64 @@ def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
     yield from ((file, False) for file in found)
 
 
+class Named(NamedTuple):
+    """The name of a site, and a problem that could be told of it: where it stands."""
+
+    site: str
+    place: Problem
+
+
+@dataclass(slots=True)
+class Notes:
+    """What can be told of files only when all of them are read. Files of one survey may be read in shares, each with its notes."""
+
+    problems: list[Problem] = field(default_factory=list)
+    siteless: dict[str, list[Problem]] = field(default_factory=dict)
+    """Files without `site`, and what would be wrong with them if they were sites."""
+    parts: set[str] = field(default_factory=set)
+    """Files that serve others (`extends`, `params`)."""
+    params: set[str] = field(default_factory=set)
+    names: list[Named] = field(default_factory=list)
+
+
+def read_files(files: Iterable[Path], params: Given = None) -> tuple[list[Loaded], Notes]:
+    """The sites of files, and what is to be told of them when all are read."""
+    reader = _Reader(params)
+    with _uninterrupted():
+        for file in files:
+            reader.read_file(file)
+    return reader.found, reader.notes
+
+
+def conclude(found: Files, shares: Iterable[Notes], params: Given = None) -> list[Problem]:
+    """Everything that is wrong or doubtful with what was read, in shares or as a whole. Of files in a folder, those that only
+    serve others are no sites."""
+    shares = list(shares)
+    problems = [*found.problems, *(problem for notes in shares for problem in notes.problems)]
+    parts = {part for notes in shares for part in notes.parts} & found.besides
+    for notes in shares:
+        for file, wrong in notes.siteless.items():
+            if os.path.normpath(file) not in parts:
+                problems += wrong
+    names = [named for notes in shares for named in notes.names]
+    problems += _namesakes(names)
+    known = sorted({name for notes in shares for name in notes.params})
+    for name in params or () if names or not problems else ():
+        if name not in known:
+            hint = did_you_mean(name, known) or "they are named in params"
+            problems.append(Problem("--param", 0, 0, name, "no site has this parameter", hint))
+    return in_order(problems)
+
+
 class _Reader:
     """Reads many files; each file that several extend is read once."""
 
     def __init__(self, params: Given = None) -> None:
-        self.problems: list[Problem] = []
+        self.notes = Notes()
+        self.found: list[Loaded] = []
+        self.problems = self.notes.problems
         self._given = params or {}
-        self._known: set[str] = set()
-        self._found: list[Loaded] = []
-        self._files = Files(self.problems)
-        self._siteless: dict[str, list[Problem]] = {}
-
-    def survey(self, besides: Iterable[str] = ()) -> Survey:
-        """What was found. Of files in a folder, those that only serve others (`extends`, `params`) are no sites."""
-        parts = self._files.parts.intersection(besides)
-        for file, problems in self._siteless.items():
-            if os.path.normpath(file) not in parts:
-                self.problems += problems
-        self.problems += _namesakes(self._found)
-        for name in self._given if self._found or not self.problems else ():
-            if name not in self._known:
-                hint = did_you_mean(name, sorted(self._known)) or "they are named in params"
-                self.problems.append(Problem("--param", 0, 0, name, "no site has this parameter", hint))
-        return Survey(self._found, in_order(self.problems))
+        self._files = Opened(self.problems, self.notes.parts)
 
     def read_file(self, path: Path) -> None:
         try:
@@ -175,7 +219,7 @@ class _Reader:
             if not isinstance(document.data, dict):
                 spot = document.spot
                 why = Problem(file, spot.line, spot.column, "", "a site file is a mapping", "it begins with site: name")
-                self._siteless.setdefault(file, []).append(why)
+                self.notes.siteless.setdefault(file, []).append(why)
                 continue
             before = len(self.problems)
             whole = self._files.extended(document, folder, (path,))
@@ -185,7 +229,7 @@ class _Reader:
             self.problems += likes
             self._unfold(data, spot, text, folder, file)
             if "site" not in document.data:
-                self._siteless.setdefault(file, []).extend(self.problems[before:])
+                self.notes.siteless.setdefault(file, []).extend(self.problems[before:])
                 del self.problems[before:]
 
     def _unfold(self, data: dict[str, Any], spot: Spot, text: str, folder: Path | None, file: str) -> None:
@@ -195,13 +239,13 @@ class _Reader:
         beside = folder if folder is None or where.file == file else Path(where.file).parent
         try:
             values = parameters(given, beside) if given else Parameters()
-            self._known.update(values.names)
+            self.notes.params.update(values.names)
             values = values.changed(self._given)
         except BadParams as error:
             self.problems.append(problem_at(spot, ("params",), str(error), error.hint))
             return
         if isinstance(given, str) and beside is not None:
-            self._files.parts.add(os.path.normpath(beside / given))
+            self.notes.parts.add(os.path.normpath(beside / given))
         name = data.get("site")
         names = names_in(name) if isinstance(name, str) else []
         if unknown := [one for one in names if one not in values.names]:
@@ -237,16 +281,14 @@ class _Reader:
             self.problems += [*problems_of(error, data, spot), *problems_besides(error, data, spot)]
             return
         self.problems += check(site, spot, values)
-        self._found.append(Loaded(site, file, text, spot))
+        self.found.append(Loaded(site, file, text, spot))
+        self.notes.names.append(Named(site.site, problem_at(spot, ("site",), "", "rename one of them")))
 
 
-def _namesakes(found: list[Loaded]) -> Iterator[Problem]:
-    first: dict[str, Loaded] = {}
-    for loaded in found:
-        other = first.setdefault(loaded.site.site, loaded)
-        if other is not loaded:
-            there = other.spot.find(("site",)).spot
-            place = f"{there.file}:{there.line}:{there.column}"
-            yield problem_at(
-                loaded.spot, ("site",), f"there is another site {loaded.site.site}, at {place}", "rename one of them"
-            )
+def _namesakes(names: Iterable[Named]) -> Iterator[Problem]:
+    first: dict[str, Named] = {}
+    for named in names:
+        other = first.setdefault(named.site, named)
+        if other is not named:
+            place = f"{other.place.file}:{other.place.line}:{other.place.column}"
+            yield named.place._replace(message=f"there is another site {named.site}, at {place}")
