@@ -16,6 +16,7 @@ import pytest
 from tests.ops.command import Command
 from tests.worker.harness.site import Reply, Site
 
+from gossamer.cli import depth
 from gossamer.cli.depth import depths_of
 from gossamer.engine.errand import pack
 from gossamer.engine.work import Ended, Job, Worker
@@ -23,7 +24,9 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
 from gossamer.settings import Settings, load
 from gossamer.sites.compiled import compile_site
+from gossamer.sites.format import Site as SiteFile
 from gossamer.sites.load import load as load_sites
+from gossamer.sites.load import load_text
 from gossamer.sites.values import Link
 
 FORUM = """\
@@ -586,6 +589,27 @@ class TestDepths:
             ("shop", -1, 2, 0),
         ]
         assert command("status", "--json", "--group", "plain").json["depths"] == []
+
+    def test_no_more_files_are_read_than_are_needed(
+        self, command: Command, frontier: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(depth.MANY + 1):
+            write(f"many/s{number}.yaml", f"site: s{number}\nseeds: [http://x.example/]\nlayers: {{all: {{}}}}\n")
+            frontier.define(f"s{number}", {"all": LanePolicy()})
+        command("site", "push", "many")
+        read: list[str] = []
+
+        def reads(text: str, name: str) -> list[SiteFile]:
+            read.append(name)
+            return load_text(text, name)
+
+        monkeypatch.setattr(depth, "load_text", reads)
+        assert command("status", "--json").json["depths"] == []
+        assert read == []
+        frontier.add([Request(1, "x.example", "s7.all", b"x")])
+        assert [row["site"] for row in command("status", "--json").json["depths"]] == ["s7"]
+        assert [row["site"] for row in command("status", "--json", "--group", "s9").json["depths"]] == ["s9"]
+        assert read == ["s7", "s9"]
 
     def test_a_file_that_cannot_be_read_any_more_is_passed_over(
         self, command: Command, frontier: ValkeyFrontier
