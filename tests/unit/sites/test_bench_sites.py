@@ -12,7 +12,7 @@ def test_the_benchmark_reads_what_it_writes_and_measures_both(capsys: pytest.Cap
     sites.main(["--files", "3", "--runs", "2", "--urls", "500", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["files"] == 3
-    assert len(found["processor"]) == 2
+    assert len(found["command"]) == len(found["processor"]) == 2
     assert all(cost > 0 for cost in found["urls"].values())
     sites.main(["--files", "1", "--runs", "1", "--urls", "50"])
-    assert "1 site files read and checked" in capsys.readouterr().out
+    assert "gossamer site check of 1 files" in capsys.readouterr().out
