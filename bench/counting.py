@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from bench.frontier import table as drawn
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
 from gossamer.testing.servers import Server
+from gossamer.testing.serving import QuietHandler, ThreadedServer
 
 ROOT = Path(__file__).resolve().parents[1]
 Links = Callable[[str], Sequence[str]]
@@ -40,10 +40,7 @@ class Site:
         self.gate.set()
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 status = 200 if not key or self.path == "/" or key in self.headers.get("Cookie", "") else 403
                 with site._lock:
@@ -67,25 +64,16 @@ class Site:
                 self.end_headers()
                 self.wfile.write(data)
 
-            def log_message(self, format: str, *args: Any) -> None: ...
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 256
-
-            def handle_error(self, request: Any, client_address: Any) -> None: ...
-
-        self._server = Quiet(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_address[1]
-        self.front = f"http://127.0.0.1:{self.port}/"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self._server = ThreadedServer(Handler)
+        self.port = self._server.port
+        self.front = f"{self._server.url}/"
+        self._server.start()
 
     def pages(self, status: int = 200) -> Counter[str]:
         return Counter(path for path, answered in list(self.visits) if answered == status)
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
 
 @contextmanager

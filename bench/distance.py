@@ -10,20 +10,16 @@ import argparse
 import asyncio
 import json
 import selectors
-import subprocess
 import sys
-import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from types import TracebackType
 from typing import Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gossamer.testing.process import end, free_port, spawn, wait_until
 from gossamer.testing.resp import Connection
+from gossamer.testing.serving import ServerProcess, listen, on_free_port
 
 _PORT, _COUNT = "port", "count"
 
@@ -96,17 +92,10 @@ class Forwarder:
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
-        listener = None
-        while listener is None:
-            port = free_port()
-            # Someone may have taken the port since it was found free.
-            with suppress(OSError):
-                listener = await loop.create_server(lambda: Way(self).ends[0], "127.0.0.1", port, backlog=512)
-        counter = None
-        while counter is None:
-            count_port = free_port()
-            with suppress(OSError):
-                counter = await asyncio.start_server(self._tell, "127.0.0.1", count_port)
+        _way, port = await on_free_port(
+            lambda port: loop.create_server(lambda: Way(self).ends[0], "127.0.0.1", port, backlog=512)
+        )
+        _counter, count_port = await listen(self._tell, "127.0.0.1")
         print(json.dumps({_PORT: port, _COUNT: count_port}), flush=True)
         await asyncio.Event().wait()
 
@@ -115,26 +104,21 @@ class Forwarder:
         writer.close()
 
 
-class Distance:
+class Distance(ServerProcess):
     """A way to the server on `target` of this machine that takes `round_trip` seconds there and back, if 0 as short as can be.
     Dies with this process."""
 
     def __init__(self, target: int, round_trip: float) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
-        directory = Path(self._directory.name)
-        log = directory / "distance.log"
-        command = [sys.executable, str(Path(__file__).resolve()), f"--target={target}", f"--delay={round_trip / 2}"]
-        child: subprocess.Popen[bytes] = spawn(command, directory, log)
-        self._child = child
+        super().__init__("the forwarder")
+        self._words = [f"--target={target}", f"--delay={round_trip / 2}"]
+        self.port = self._count = 0
 
-        def said() -> str:
-            text = log.read_text()
-            if child.poll() is not None:
-                raise RuntimeError(f"the forwarder ended while starting:\n{text}")
-            return text if text.endswith("\n") else ""
-
-        ports = json.loads(wait_until(said, "the forwarder to listen", 60))
+    def start(self) -> Self:
+        ports = self.run(
+            [sys.executable, str(Path(__file__).resolve()), *self._words], lambda said: dict(json.loads(said))
+        )
         self.port, self._count = int(ports[_PORT]), int(ports[_COUNT])
+        return self
 
     @property
     def url(self) -> str:
@@ -149,18 +133,6 @@ class Distance:
     def measured(self) -> float:
         """What a round trip really takes."""
         return round_trip(self.port)
-
-    def close(self) -> None:
-        end(self._child)
-        self._directory.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def round_trip(port: int, times: int = 100) -> float:

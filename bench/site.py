@@ -12,25 +12,19 @@ import argparse
 import asyncio
 import gc
 import json
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from http.client import HTTPConnection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.shape import RULES, Shape
 
-from gossamer.testing.process import end, free_port, spawn, wait_until
+from gossamer.testing.serving import ServerProcess, ask, on_free_port, told_to_end
 
 COUNT, LOG, RESET, HOLD, RELEASE = "/_count", "/_log", "/_reset", "/_hold", "/_release"
 STRANGER = -1
@@ -158,39 +152,26 @@ class Connection(asyncio.Protocol):
             self._transport.write(answer)
 
 
-class SiteProcess:
+class SiteProcess(ServerProcess):
     """The site in a process of its own, which dies with this one. `delay` seconds pass before a page is answered; if `held`,
     none is before `release`."""
 
     def __init__(self, shape: Shape, delay: float = 0.0, held: bool = False) -> None:
+        super().__init__("the site")
         self.shape, self.delay, self._held = shape, delay, held
         self.origins: list[str] = []
-        self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
-        self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
-        directory = Path(self._directory.name)
-        log, shape = directory / "site.log", self.shape
+        shape = self.shape
         command = [sys.executable, str(Path(__file__).resolve()), f"--rule={shape.rule}", f"--pages={shape.pages}"]
         command += [f"--hosts={shape.hosts}", f"--delay={self.delay}", *(["--hold"] if self._held else [])]
-        child = self._child = spawn(command, directory, log)
 
-        def said() -> list[str]:
-            text = log.read_text()
-            if child.poll() is not None:
-                raise RuntimeError(f"the site ended while starting:\n{text}")
-            lines = text.splitlines() if text.endswith("\n") else []
+        def all_origins(said: str) -> list[str]:
+            lines = said.splitlines()
             return lines if len(lines) == shape.hosts else []
 
-        self.origins = wait_until(said, "the site to serve", 60)
+        self.origins = self.run(command, all_origins)
         return self
-
-    def close(self) -> None:
-        """End the process; its memory of the visits goes with it."""
-        if self._child is not None:
-            end(self._child)
-            self._child = None
-        self._directory.cleanup()
 
     @property
     def url(self) -> str:
@@ -222,40 +203,22 @@ class SiteProcess:
         self._ask(RESET)
 
     def _ask(self, path: str) -> Any:
-        connection = HTTPConnection(self.origins[0].removeprefix("http://"), timeout=60)
-        try:
-            connection.request("GET", path)
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
-
-    def __enter__(self) -> Self:
-        return self if self._child is not None else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return json.loads(ask(self.origins[0].removeprefix("http://"), path))
 
 
 async def serve(site: Site) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    ports: list[int] = []
-    listeners: list[asyncio.Server] = []
-    while len(ports) < site.shape.hosts:
-        port, host = free_port(), len(ports)
-        # Someone may have taken the port since it was found free.
-        with suppress(OSError):
-            visitor = partial(Connection, site, host)
-            listeners.append(await loop.create_server(visitor, "127.0.0.1", port, backlog=1024, start_serving=False))
-            ports.append(port)
-    site.publish(ports)
-    for listener in listeners:
+    loop, told = asyncio.get_running_loop(), told_to_end()
+
+    async def host(number: int, port: int) -> asyncio.Server:
+        visitor = partial(Connection, site, number)
+        return await loop.create_server(visitor, "127.0.0.1", port, backlog=1024, start_serving=False)
+
+    opened = [await on_free_port(partial(host, number)) for number in range(site.shape.hosts)]
+    site.publish([port for _, port in opened])
+    for listener, _ in opened:
         await listener.start_serving()
     print(*site.origins, sep="\n", flush=True)
-    await stop.wait()
+    await told.wait()
 
 
 def main() -> None:

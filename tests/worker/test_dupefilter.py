@@ -6,10 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from gossamer.frontier.memory import ValkeyMemory
 from gossamer.model import SeenKind
 from gossamer.settings import load
 from gossamer.testing.servers import Cluster, Server
+from gossamer.testing.serving import QuietHandler, ThreadedServer
 from gossamer.worker.dupefilter import SeenFilter
 from gossamer.worker.fingerprint import Fingerprinter
 from gossamer.worker.seen import memory_name, open_memory, policy_of
@@ -80,7 +79,7 @@ class Site:
         self.arrived: Callable[[str], object] = lambda path: None
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 site.arrived(self.path)
                 site.visits.append(self.path)
@@ -94,12 +93,9 @@ class Site:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self._server = ThreadedServer(Handler)
+        self.url = self._server.url
+        self._server.start()
 
     def page(self, path: str) -> tuple[int, list[str]]:
         if path == "/old":
@@ -114,8 +110,7 @@ class Site:
         return found
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
 
 @pytest.fixture

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from collections.abc import Callable, Coroutine
-from contextlib import nullcontext, suppress
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from gossamer.testing.faultlink import Counters, Faults, Link
-from gossamer.testing.process import free_port, hold_port
-
-T = TypeVar("T")
+from gossamer.testing.process import hold_port
+from gossamer.testing.serving import LoopThread, on_free_port
 
 
 class FaultProxy:
@@ -33,16 +30,13 @@ class FaultProxy:
         self._links: set[Link] = set()
         self._listener: asyncio.Server | None = None
         self._placeholder: socket.socket | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread("gossamer-faultproxy")
 
     def start(self) -> Self:
         """Listen on a free port."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="gossamer-faultproxy", daemon=True)
         self._thread.start()
         try:
-            self._on_loop(self._first_listen())
+            self._thread.run(self._first_listen())
         except BaseException:
             self.close()
             raise
@@ -50,14 +44,9 @@ class FaultProxy:
 
     def close(self) -> None:
         """Close every connection and the port; does nothing the second time."""
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        self._on_loop(self._end())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-        self._loop = self._thread = None
+        if self._thread.running:
+            self._thread.run(self._end())
+            self._thread.stop()
 
     @property
     def url(self) -> str:
@@ -78,7 +67,7 @@ class FaultProxy:
 
     def refuse(self) -> None:
         """Refuse new connections until `heal`. The present ones go on: `cut` them, if need be."""
-        self._on_loop(self._refuse())
+        self._thread.run(self._refuse())
 
     def half_open(self) -> None:
         """Swallow whatever clients send, on new and present connections, and answer nothing.
@@ -116,7 +105,7 @@ class FaultProxy:
     def heal(self) -> None:
         """End every fault."""
         self._do(lambda: self._faults.heal())
-        self._on_loop(self._listen())
+        self._thread.run(self._listen())
 
     def _set(self, **changes: Any) -> None:
         def change() -> None:
@@ -129,13 +118,7 @@ class FaultProxy:
         async def run() -> None:
             action()
 
-        self._on_loop(run())
-
-    def _on_loop(self, task: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
-            task.close()
-            raise RuntimeError("the fault proxy does not run")
-        return asyncio.run_coroutine_threadsafe(task, self._loop).result(30)
+        self._thread.run(run())
 
     def _cut(self) -> None:
         for link in list(self._links):
@@ -144,20 +127,17 @@ class FaultProxy:
     async def _first_listen(self) -> None:
         self._faults = Faults()
         self._faults.heal()
-        attempts = 20
-        while self._listener is None:
-            self.port = free_port()
-            attempts -= 1
-            # Someone may have taken the port since it was found free.
-            with suppress(OSError) if attempts else nullcontext():
-                await self._listen()
+        self._listener, self.port = await on_free_port(self._open)
 
     async def _listen(self) -> None:
         if self._placeholder is not None:
             self._placeholder.close()
             self._placeholder = None
         if self._listener is None:
-            self._listener = await asyncio.start_server(self._accept, "127.0.0.1", self.port, backlog=512)
+            self._listener = await self._open(self.port)
+
+    async def _open(self, port: int) -> asyncio.Server:
+        return await asyncio.start_server(self._accept, "127.0.0.1", port, backlog=512)
 
     async def _refuse(self) -> None:
         if self._listener is not None:
@@ -194,7 +174,7 @@ class FaultProxy:
             self._links.discard(link)
 
     def __enter__(self) -> Self:
-        return self if self._thread is not None else self.start()
+        return self if self._thread.running else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -10,21 +10,17 @@ import asyncio
 import errno
 import json
 import os
-import signal
 import stat
-import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterable
 from dataclasses import fields
-from http.client import HTTPConnection
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from gossamer.testing.pages import Layout, Page, Trouble
-from gossamer.testing.process import end, free_port, spawn, wait_until
+from gossamer.testing.process import free_port
+from gossamer.testing.serving import LoopThread, ServerProcess, ask, told_to_end
 from gossamer.testing.visitor import Access, Arrival, Visitor
 
 __all__ = ["Arrival", "Forum", "ForumProcess", "Layout", "Trouble"]
@@ -52,17 +48,14 @@ class Forum:
         self._port = port
         self.addresses: list[tuple[str, int]] = []
         self._listeners: list[asyncio.Server] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread("gossamer-forum")
         self.access = Access()
 
     def start(self) -> Self:
         """Serve until `close`."""
-        loop = self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="gossamer-forum", daemon=True)
         self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self.listen(), loop).result(30)
+            self._thread.run(self.listen())
         except BaseException:
             self.close()
             raise
@@ -70,14 +63,9 @@ class Forum:
 
     def close(self) -> None:
         """Close the ports and all connections; does nothing the second time. `arrivals` stays readable."""
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self.hang_up(), loop).result(30)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-        self._loop = self._thread = None
+        if self._thread.running:
+            self._thread.run(self.hang_up())
+            self._thread.stop()
 
     @property
     def url(self) -> str:
@@ -171,7 +159,7 @@ class Forum:
         return frozenset(url[:-1] + path for url in self.urls for path in every)
 
     def __enter__(self) -> Self:
-        return self if self._thread is not None else self.start()
+        return self if self._thread.running else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -179,7 +167,7 @@ class Forum:
         self.close()
 
 
-class ForumProcess:
+class ForumProcess(ServerProcess):
     """The same forum in a process of its own, so that it takes nothing from the crawler under test but a core.
 
     Answers the same questions as `Forum`; dies with this process.
@@ -188,13 +176,11 @@ class ForumProcess:
     def __init__(
         self, layout: Layout | None = None, *, hosts: int = 1, by: Literal["port", "address"] = "port"
     ) -> None:
+        super().__init__("the forum")
         self._forum = Forum(layout, hosts=hosts, by=by)
-        self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
-        self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
-        """Serve until `close`."""
-        layout, log = self._forum.layout, Path(self._directory.name, "urls")
+        layout = self._forum.layout
         command = [
             sys.executable,
             "-m",
@@ -204,24 +190,14 @@ class ForumProcess:
         ]
         command += [f"--{name}={getattr(layout, name)}" for name in _SIZES]
         command += [f"--{part.name.replace('_', '-')}={getattr(layout.trouble, part.name)}" for part in fields(Trouble)]
-        child = self._child = spawn(command, Path(self._directory.name), log)
 
-        def all_urls() -> list[str]:
-            lines = log.read_text().splitlines(keepends=True)
-            if child.poll() is not None:
-                raise RuntimeError("the forum ended while starting:\n" + "".join(lines))
-            return [line.strip() for line in lines if line.endswith("/\n")] if len(lines) >= self._forum.hosts else []
+        def all_urls(said: str) -> list[str]:
+            lines = said.splitlines()
+            return lines if len(lines) >= self._forum.hosts else []
 
-        urls = wait_until(all_urls, "the forum to serve")
+        urls = self.run(command, all_urls)
         self._forum.addresses = [(host, int(port)) for host, _, port in (url[7:-1].partition(":") for url in urls)]
         return self
-
-    def close(self) -> None:
-        """End the process. The access log goes with it."""
-        if self._child is not None:
-            end(self._child)
-            self._child = None
-        self._directory.cleanup()
 
     @property
     def url(self) -> str:
@@ -253,20 +229,7 @@ class ForumProcess:
 
     def _ask(self, path: str) -> bytes:
         host, port = self._forum.addresses[0]
-        connection = HTTPConnection(host, port, timeout=60)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read()
-        finally:
-            connection.close()
-
-    def __enter__(self) -> Self:
-        return self if self._child is not None else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return ask(f"{host}:{port}", path)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -286,9 +249,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 async def _serve(forum: Forum) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    loop, told = asyncio.get_running_loop(), told_to_end()
     await forum.listen()
     print(*forum.urls, sep="\n", flush=True)
 
@@ -296,13 +257,13 @@ async def _serve(forum: Forum) -> None:
         # Not sys.stdin: a thread inside its lock would spoil the interpreter's exit.
         while os.read(0, 4096):
             pass
-        loop.call_soon_threadsafe(stop.set)
+        loop.call_soon_threadsafe(told.set)
 
     # Only a pipe says something by closing; /dev/null, as of any process in the background, is empty at once.
     mode = os.fstat(0).st_mode
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
         threading.Thread(target=until_stdin_closes, daemon=True).start()
-    await stop.wait()
+    await told.wait()
     await forum.hang_up()
 
 

@@ -9,20 +9,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import signal
 import ssl
 import subprocess
 import sys
-import tempfile
-from contextlib import suppress
-from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from gossamer.testing.hardpages import MIXED
 from gossamer.testing.hardwire import CASES, PAGE, PAGES, Case, Hit, answer
-from gossamer.testing.process import end, free_port, spawn, wait_until
+from gossamer.testing.http1 import connection, read_body, read_head
+from gossamer.testing.serving import ServerProcess, ask, listen, told_to_end
 
 __all__ = ["CASES", "MIXED", "PAGE", "Case", "HardServer"]
 
@@ -49,38 +46,15 @@ _ELSEWHERE = answer(200, b"User-agent: *\nDisallow: /moved\n")
 class _Server:
     def __init__(self) -> None:
         self.log: list[tuple[str, str, dict[str, str], int]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        number = 0
-        try:
-            while True:
-                number += 1
-                hit = await self._hit(reader, number)
-                if hit is None or not await self._answer(hit, writer):
+        async with connection(writer):
+            for number in count(1):
+                head = await read_head(reader)
+                body = await read_body(reader, head)
+                if not await self._answer(Hit(head.method, head.target, head.headers, body, head.raw, number), writer):
                     break
                 await writer.drain()
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError):
-            pass  # The client has gone, as many do here.
-        except asyncio.CancelledError:
-            # The process ends: no time for farewells.
-            writer.transport.abort()
-            raise
-        finally:
-            writer.close()
-            with suppress(Exception):
-                await writer.wait_closed()
-
-    async def _hit(self, reader: asyncio.StreamReader, number: int) -> Hit | None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
-        except asyncio.IncompleteReadError:
-            return None
-        first, *lines = head.decode("latin-1").split("\r\n")
-        method, target, _ = first.split(" ", 2)
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-        return Hit(method, target, headers, body, head, number)
 
     async def _answer(self, hit: Hit, writer: asyncio.StreamWriter) -> bool:
         if hit.path in (LOG, FORGET):
@@ -128,24 +102,8 @@ def certificates(directory: Path) -> None:
     )
 
 
-async def listen(
-    serve: Any, host: str, secure: ssl.SSLContext | None = None, attempts: int = 20
-) -> tuple[asyncio.Server, int]:
-    while True:
-        port = free_port()
-        attempts -= 1
-        try:
-            return await asyncio.start_server(serve, host, port, ssl=secure, limit=2**20, backlog=512), port
-        except OSError:
-            # Someone may have taken the port since it was found free.
-            if not attempts:
-                raise
-
-
 async def run(directory: Path) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    told = told_to_end()
     certificates(directory)
     secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     secure.load_cert_chain(directory / "server.pem")
@@ -161,37 +119,20 @@ async def run(directory: Path) -> None:
                 raise
             ports[name] = 0
     print(json.dumps(ports), flush=True)
-    await stop.wait()
+    await told.wait()
 
 
-class HardServer:
+class HardServer(ServerProcess):
     """The process, for tests. It dies with this one."""
 
     def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
-        self._child: subprocess.Popen[bytes] | None = None
+        super().__init__("the hard server")
         self.ports: dict[str, int] = {}
 
     def start(self) -> Self:
-        directory = Path(self._directory.name)
-        log = directory / "server.log"
-        command = [sys.executable, "-m", "gossamer.testing.hardserver", str(directory)]
-        child = self._child = spawn(command, directory, log)
-
-        def said() -> dict[str, int]:
-            text = log.read_text()
-            if child.poll() is not None:
-                raise RuntimeError(f"the hard server ended while starting:\n{text}")
-            return dict(json.loads(text)) if text.endswith("\n") else {}
-
-        self.ports = wait_until(said, "the hard server to serve", 60)
+        command = [sys.executable, "-m", "gossamer.testing.hardserver", str(self.directory)]
+        self.ports = self.run(command, lambda said: dict(json.loads(said)))
         return self
-
-    def close(self) -> None:
-        if self._child is not None:
-            end(self._child)
-            self._child = None
-        self._directory.cleanup()
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.ports['http']}{path}"
@@ -202,12 +143,12 @@ class HardServer:
     @property
     def authority(self) -> str:
         """The file of the authority that signed the certificate."""
-        return str(Path(self._directory.name) / "ca.pem")
+        return str(self.directory / "ca.pem")
 
     @property
     def certificate(self) -> str:
         """The file with the server's certificate and key, for other servers."""
-        return str(Path(self._directory.name) / "server.pem")
+        return str(self.directory / "server.pem")
 
     def visits(self) -> list[tuple[str, str, dict[str, str], int]]:
         """Method, target, headers by lower-case name and the number within its connection, in the order of arrival."""
@@ -217,20 +158,7 @@ class HardServer:
         self._ask(FORGET)
 
     def _ask(self, path: str) -> Any:
-        connection = HTTPConnection("127.0.0.1", self.ports["http"], timeout=60)
-        try:
-            connection.request("GET", path)
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
-
-    def __enter__(self) -> Self:
-        return self if self._child is not None else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return json.loads(ask(f"127.0.0.1:{self.ports['http']}", path))
 
 
 def main() -> None:

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
+from gossamer.testing.http1 import message
+
 PAGE = b"<html><head><title>hard</title></head><body><p>" + b"A page like any other. " * 40 + b"</p></body></html>"
 BLOCK = b"x" * 65536
 PAUSE = 0.05
@@ -55,10 +57,10 @@ CASES: list[Case] = []
 
 
 def answer(status: int, body: bytes = PAGE, *headers: str, length: int | None = None, version: str = "1.1") -> bytes:
-    lines = [f"HTTP/{version} {status} Whatever", "Content-Type: text/html; charset=utf-8", *headers]
+    lines = ["Content-Type: text/html; charset=utf-8", *headers]
     if length is None or length >= 0:
         lines.append(f"Content-Length: {len(body) if length is None else length}")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+    return message(f"HTTP/{version} {status} Whatever", lines, body)
 
 
 def fixed(path: str, data: bytes, expect: int | str, keep: bool = True) -> None:

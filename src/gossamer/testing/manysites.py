@@ -9,23 +9,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
-from http.client import HTTPConnection
-from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from gossamer.testing.hardserver import listen
 from gossamer.testing.hardwire import reset
+from gossamer.testing.http1 import connection, message, read_body, read_head
 from gossamer.testing.manypages import RESET, Asked, Pages
-from gossamer.testing.process import end, spawn, wait_until
+from gossamer.testing.serving import ServerProcess, ask, listen, told_to_end
 
 LOG, EPOCH = "/-/log", "/-/epoch/"
 
@@ -57,25 +50,14 @@ class _Host:
         self._number, self._log, self._pages, self._times = number, log, pages, times
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        async with connection(writer):
             while await self._one(reader, writer):
                 await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # a crawler that was killed, or went away in the middle
-        except asyncio.CancelledError:
-            writer.transport.abort()
-            raise
-        finally:
-            writer.close()
-            with suppress(Exception):
-                await writer.wait_closed()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n"))[:-4].decode("latin-1")
-        first, *lines = head.split("\r\n")
-        method, target, _ = first.split(" ", 2)
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        head = await read_head(reader)
+        method, target, headers = head.method, head.target, head.headers
+        body = await read_body(reader, head)
         if target.startswith("/-/"):
             if target.startswith(EPOCH):
                 self._pages.epoch = int(target.removeprefix(EPOCH))
@@ -99,44 +81,31 @@ class _Host:
 
 
 def _wire(status: int, headers: dict[str, str], body: bytes) -> bytes:
-    lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in headers.items())]
-    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode("latin-1") + body
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    return message(f"HTTP/1.1 {status} Whatever", [*lines, f"Content-Length: {len(body)}"], body)
 
 
 async def run(count: int) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    told = told_to_end()
     log: list[list[Any]] = []
     pages, times = Pages(), Counter[tuple[int, str, str]]()
     listeners = [await listen(_Host(number, log, pages, times).serve, "127.0.0.1") for number in range(count)]
     pages.ports = [port for _, port in listeners]
     print(json.dumps(pages.ports), flush=True)
-    await stop.wait()
+    await told.wait()
 
 
-class ManySites:
+class ManySites(ServerProcess):
     """The process, for tests. It dies with this one."""
 
     def __init__(self, hosts: int) -> None:
+        super().__init__("the sites")
         self._hosts = hosts
-        self._directory = tempfile.TemporaryDirectory(prefix="gossamer-")
-        self._child: subprocess.Popen[bytes] | None = None
         self.ports: list[int] = []
 
     def start(self) -> Self:
-        directory = Path(self._directory.name)
-        log = directory / "server.log"
         command = [sys.executable, "-m", "gossamer.testing.manysites", str(self._hosts)]
-        child = self._child = spawn(command, directory, log)
-
-        def said() -> list[int]:
-            text = log.read_text()
-            if child.poll() is not None:
-                raise RuntimeError(f"the sites ended while starting:\n{text}")
-            return list(json.loads(text)) if text.endswith("\n") else []
-
-        self.ports = wait_until(said, "the sites to serve", 60)
+        self.ports = self.run(command, lambda said: list(json.loads(said)))
         return self
 
     def host(self, number: int) -> str:
@@ -153,27 +122,8 @@ class ManySites:
         """From now on some pages say something else."""
         self._ask(f"{EPOCH}{epoch}")
 
-    def close(self) -> None:
-        if self._child is not None:
-            end(self._child)
-            self._child = None
-        self._directory.cleanup()
-
     def _ask(self, path: str) -> Any:
-        connection = HTTPConnection("127.0.0.1", self.ports[0], timeout=60)
-        try:
-            connection.request("GET", path)
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
-
-    def __enter__(self) -> Self:
-        return self if self._child is not None else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return json.loads(ask(self.host(0), path))
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gossamer.testing.http1 import headers
 from gossamer.testing.pages import Page
 
 _REASONS = {
@@ -86,12 +87,12 @@ class Visitor(asyncio.Protocol):
         request, *lines = head.split("\r\n")
         method, _, target = request.partition(" ")
         path = target.partition(" ")[0]
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        host = headers.get("host", "")
+        said = headers(lines)
+        host = said.get("host", "")
         known = method in ("GET", "HEAD")
         page = self._page(path, host) if known else Page(405, b"")
         # The body of any other method is not understood: close, so that it is not taken for a request.
-        close = not known or headers.get("connection", "").lower() == "close"
+        close = not known or said.get("connection", "").lower() == "close"
         self._access.in_flight[host] += 1
         opened = self._open = _Open(
             time.monotonic(), host, path, page, self._access.in_flight[host], method == "HEAD", close

@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
+
+from gossamer.testing.serving import QuietHandler, ThreadedServer
 
 
 class Visit(NamedTuple):
@@ -47,36 +49,22 @@ class Site:
         self._changed = threading.Condition()
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 site._serve(self)
 
             do_POST = do_PUT = do_DELETE = do_HEAD = do_GET
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 256
-
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                pass  # a crawler that was killed, or went away in the middle
-
-        self._server = Quiet(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._server = ThreadedServer(Handler)
 
     @property
     def url(self) -> str:
         """Without a slash at its end."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._server.url
 
     @property
     def host(self) -> str:
-        return f"127.0.0.1:{self._server.server_address[1]}"
+        return f"127.0.0.1:{self._server.port}"
 
     def on(self, path: str, *replies: Reply) -> Self:
         """From now on the path answers so, one after the other."""
@@ -146,7 +134,7 @@ class Site:
             handler.wfile.write(data)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._server.start()
         return self
 
     def __exit__(
@@ -154,9 +142,7 @@ class Site:
     ) -> None:
         for gate in self._gates.values():
             gate.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._server.close()
 
 
 def links(*paths: str) -> Reply:

@@ -6,10 +6,12 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
+
+from gossamer.testing.serving import QuietHandler, ThreadedServer
 
 ALLOWED = "User-agent: *\nDisallow: /-/\n"
 
@@ -59,16 +61,13 @@ class Example:
     def __init__(self, port: int = 0) -> None:
         self._log: list[Asked] = []
         self._lock = threading.Lock()
-        self._servers: list[ThreadingHTTPServer] = []
+        self._servers: list[ThreadedServer] = []
         try:
             for place in range(self.hosts):
-                self._servers.append(_Server(("127.0.0.1", port + place if port else 0), _handler(self, place)))
+                self._servers.append(ThreadedServer(_handler(self, place), port + place if port else 0))
         except BaseException:
-            self._close()
+            self.close()
             raise
-        self._threads = [
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True) for server in self._servers
-        ]
 
     @property
     def url(self) -> str:
@@ -77,7 +76,7 @@ class Example:
 
     @property
     def urls(self) -> list[str]:
-        return [f"http://127.0.0.1:{server.server_address[1]}" for server in self._servers]
+        return [server.url for server in self._servers]
 
     def answer(self, asked: Asked) -> Answer:
         """What a page is like; for those who make an example."""
@@ -104,20 +103,13 @@ class Example:
         return self.answer(asked)
 
     def start(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        for server in self._servers:
+            server.start()
         return self
 
     def close(self) -> None:
         for server in self._servers:
-            server.shutdown()
-        for thread in self._threads:
-            thread.join()
-        self._close()
-
-    def _close(self) -> None:
-        for server in self._servers:
-            server.server_close()
+            server.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -128,19 +120,8 @@ class Example:
         self.close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # A crawler that went away in the middle of an answer.
-
-
 def _handler(example: Example, place: int) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parts = urlsplit(self.path)
@@ -156,8 +137,5 @@ def _handler(example: Example, place: int) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(answer.body)
 
         do_POST = do_HEAD = do_GET
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
 
     return Handler
