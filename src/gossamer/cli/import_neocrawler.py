@@ -29,10 +29,11 @@ def neocrawler(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has no counterpart.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Turn NEOCrawler's rules into site files, one for each domain, and say what has no counterpart.
+    """Turn NEOCrawler's rules into site files.
 
-    Each rule becomes a layer. The files are checked as `gossamer site check` does; what could not be used is left out. Everything that is
-    left out or means something else now is told, field by field, and stands as a comment in the file. Needs no server.
+    One for each domain; each rule becomes a layer. The files are checked as `gossamer site check` does; what could not be
+    used is left out. Everything that is left out, or means something else now, is told, field by field, and stands as a
+    comment in the file. Needs no server.
     """
     text, name = _read(rules)
     files = convert(rules_of(text, name))

@@ -29,9 +29,10 @@ def list_(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """List the last rounds, newest first: when they ran, what they brought, whether they were late.
+    """List the last rounds, newest first.
 
-    The present round is told with what it has brought so far. 1,000 rounds of each site are kept.
+    When they ran, what they brought and whether they were late is told. The present round is told with what it has
+    brought so far. 1,000 rounds of each site are kept.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         try:

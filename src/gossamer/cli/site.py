@@ -42,11 +42,11 @@ def push(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Check site files and keep them in the crawl, for all its workers.
+    """Check site files and keep them in the crawl.
 
-    Running workers serve them within seconds. All files are checked first: if anything is wrong with any of them,
-    nothing is changed. A file that is kept already, word for word, gets no new version. With --param, or where it needs
-    other files, it is kept written out, without its comments.
+    They are for all its workers; those that run serve them within seconds. All files are checked first: if anything is
+    wrong with any of them, nothing is changed. A file that is kept already, word for word, gets no new version. With
+    --param, or where it needs other files, it is kept written out, without its comments.
     """
     texts = read_files(files, params.values(param))
     with ValkeyFrontier.open(options.load_settings(url, crawl)) as frontier:
@@ -126,7 +126,7 @@ def diff(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Show what changed between two versions of a site file, as a unified diff."""
+    """Show what changed between two versions, as a unified diff."""
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         said = Registry(frontier).diff(name, old, new)
     for line in said.splitlines():
@@ -143,7 +143,7 @@ def rollback(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Make an older version of a site file the newest; also of one that was removed."""
+    """Make an older version the newest; also of a removed file."""
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         pushed = Registry(frontier).rollback(name, version, who=user(who), note=note)
     _tell([pushed], json)
@@ -157,7 +157,7 @@ def dump(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Write all site files of the crawl to a folder, as they were pushed."""
+    """Write all site files to a folder, as they were pushed."""
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         written = dump_folder(Registry(frontier), folder, force=force)
     if json:
@@ -213,9 +213,9 @@ def remove(
 ) -> None:
     """Take a site file out of the crawl.
 
-    Its sites are not served any more. What is queued stays and waits for the file to be pushed again; with --drop it goes,
-    with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by calling it
-    again. `gossamer site rollback` brings the file back in either case.
+    Its sites are not served any more. What is queued stays and waits for the file to be pushed again; with --drop it
+    goes, with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by calling
+    it again. `gossamer site rollback` brings the file back in either case.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         registry = Registry(frontier)

@@ -23,7 +23,7 @@ def check(
     param: params.Given = None,
     json: options.Json = False,
 ) -> None:
-    """Tell all mistakes of all files at once, each with file, line and column.
+    """Tell all mistakes of all files at once, with their places.
 
     What is doubtful but can be used is a warning. Needs no server and fetches nothing.
     """
@@ -53,7 +53,7 @@ def schema(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="A file instead of standard output.")
     ] = None,
 ) -> None:
-    """Write the JSON Schema of site files, with which editors complete keys and mark mistakes."""
+    """Write the JSON Schema of site files, for editors."""
     if out is None:
         output.write_json(json_schema())
     else:

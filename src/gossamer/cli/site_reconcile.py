@@ -32,10 +32,11 @@ def reconcile(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Queue pages again that are stored, while nothing is stored of the pages that they lead to.
+    """Queue stored pages again whose children are missing.
 
-    By the tables: the parent's must have its url, the child's the column parent (`store.LAYER.add`). Without --parent and --child, for
-    all layers of which that is so. What was queued by a former call is not queued again while its layer has work left.
+    Of the pages that they lead to, nothing is stored. By the tables: the parent's must have its url, the child's the
+    column parent (`store.LAYER.add`). Without --parent and --child, for all layers of which that is so. What was queued
+    by a former call is not queued again while its layer has work left.
     """
     # Here, not above: these libraries take a moment to load, and other verbs do not need them.
     from gossamer.engine import reconcile as work

@@ -42,10 +42,10 @@ def replay(
     update: Annotated[bool, typer.Option("--update", help="From now on, what is read today is right.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Read the saved pages of site files again and show what has changed, as a unified diff.
+    """Read saved pages again and show what has changed.
 
-    The cases are those that `gossamer site try URL --save NAME` kept. Needs no server and fetches nothing; variables of the
-    environment need not be set. Ends with exit code 1 if anything differs.
+    Changes are shown as a unified diff. The cases are those that `gossamer site try URL --save NAME` kept. Needs no
+    server and fetches nothing; variables of the environment need not be set. Ends with exit code 1 if anything differs.
     """
     found = survey(files)
     if wrong := errors_of(found.problems):

@@ -48,10 +48,10 @@ def try_(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Fetch one page and show what the site makes of it: layer, fields, links, verdict, time.
+    """Fetch one page and show what the site makes of it.
 
-    As a worker does it, with the layer's request options, robots.txt, redirects and hooks; of a site with engine: scrapy, through
-    Scrapy. Nothing is queued or stored.
+    Tells layer, fields, links, verdict and time. The page is fetched as a worker does it, with the layer's request
+    options, robots.txt, redirects and hooks; of a site with engine: scrapy, through Scrapy. Nothing is queued or stored.
     Ends with exit code 1 if the page is not read, or not as it should be.
     """
     if save and file is None:
