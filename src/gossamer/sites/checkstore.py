@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from gossamer.sites.format import FieldRule, Layer, StoreRule
+from gossamer.sites.params import names_in
 from gossamer.sites.problems import Path, did_you_mean
 from gossamer.sites.tables import EXTRA, column_of, described
 
@@ -13,6 +15,20 @@ if TYPE_CHECKING:
     from gossamer.sites.check import Checker
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?\Z")
+
+SHARED = (
+    "all sites of this file write to this table, and a new round of any of them puts the rows of all aside",
+    "write {parameters} in table:, or leave archive out",
+)
+
+
+def shared_archives(store: Any) -> Iterator[Path]:
+    """Where a file of many sites puts one table aside for all of them. `store` is as written, before parameters are filled."""
+    for name, rule in store.items() if isinstance(store, Mapping) else ():
+        if isinstance(rule, Mapping) and rule.get("archive") is True:
+            table = rule.get("table")
+            if isinstance(table, str) and not names_in(table):
+                yield ("store", name, "archive")
 
 
 def check_store(checker: Checker) -> None:

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gossamer.sites.check import check
+from gossamer.sites.checkstore import SHARED, shared_archives
 from gossamer.sites.explain import problem_at, problems_of
 from gossamer.sites.extend import Opened
 from gossamer.sites.format import Site
 from gossamer.sites.merge import with_likes
 from gossamer.sites.params import BadParams, Parameters, fill_all, filled, names_in, parameters
-from gossamer.sites.problems import Problem, SiteErrors, did_you_mean, errors_of, in_order
+from gossamer.sites.problems import WARNING, Problem, SiteErrors, did_you_mean, errors_of, in_order
 from gossamer.sites.rest import problems_besides
 from gossamer.sites.yaml import Spot, Text, Unreadable, read
 
@@ -273,6 +274,10 @@ class _Reader:
             made.add(called)
             rest = {**row, **values.without(names)} if values.rows is None else row
             self._finish({**fill_all(body, row), "params": rest}, spot, text, file, parameters(rest))
+        if len(made) > 1:
+            self.problems += [
+                problem_at(spot, path, *SHARED, severity=WARNING) for path in shared_archives(data.get("store"))
+            ]
 
     def _finish(self, data: dict[str, Any], spot: Spot, text: str, file: str, values: Parameters) -> None:
         try:

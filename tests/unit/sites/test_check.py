@@ -169,6 +169,17 @@ def test_what_fits_together_has_nothing_to_be_told() -> None:
     )
 
 
+def test_a_table_of_many_sites_is_not_put_aside_by_each_of_them() -> None:
+    text = "site: 's-{k}'\nparams: {k: [x, y]}\nseeds: 'http://{k}.example/'\nlayers: {a: {fields: {t: h1}}}\nstore: {a: {archive: true, table: all}}\n"
+    (line,) = told(text)
+    assert line.startswith(
+        "f.yaml:5:22: warning: store.a.archive: all sites of this file write to this table, and a new round of"
+    )
+    assert told(text.replace("table: all", "table: 'all_{k}'")) == []
+    assert told(text.replace(", table: all", "")) == []
+    assert told(text.replace("[x, y]", "[x]")) == []
+
+
 def test_what_is_not_installed_here_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "site: s\nengine: scrapy\nseeds: http://s.example/\ndatabase: mysql://h/d\nlayers: {a: {request: {render: true}}}\n"
     assert told(text) == []
