@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gossamer.sites.clean import Cleaning, cleaning
 from gossamer.sites.content import Page
+from gossamer.sites.direct import Extract, Field, direct
 from gossamer.sites.first import First, first_finder, nth_finder
 from gossamer.sites.format import FieldRule, Format, Kind, Selected
 from gossamer.sites.kinds import Place, Turn, as_text, turn_into
@@ -19,11 +20,12 @@ from gossamer.sites.names import Unknown, filled, named
 from gossamer.sites.pattern import TooSlow
 from gossamer.sites.select import FAILURES, Finder, finder, text_of
 
-Extract = Callable[[Page, Any], Any]
 Path = tuple[str | int, ...]
 Report = Callable[[Path, str], None]
 DEEPEST = 50
 """Records within records."""
+MANY = 4
+"""From so many things on they are read field by field."""
 
 
 class Shape(NamedTuple):
@@ -33,30 +35,74 @@ class Shape(NamedTuple):
     report: Report
 
 
-def compile_fields(
-    rules: Mapping[str, FieldRule], shape: Shape, path: Path = ("fields",), name: str = ""
-) -> list[tuple[str, Extract]]:
-    """Functions by field, in the file's order. `name` is that of the record the fields belong to, for notes."""
+class Fields(NamedTuple):
+    """The fields of a record, compiled; `columns`: whether they may be read field by field."""
+
+    every: tuple[Field, ...]
+    columns: bool
+
+
+def compile_fields(rules: Mapping[str, FieldRule], shape: Shape, path: Path = ("fields",), name: str = "") -> Fields:
+    """The fields of a record, in the file's order. `name` is that of the record the fields belong to, for notes."""
     if len(path) > 2 * DEEPEST:
         shape.report(path, f"records are nested more than {DEEPEST} deep")
-        return []
+        return Fields((), False)
     found = []
     for key, rule in rules.items():
+        full = f"{name}.{key}" if name else key
         try:
-            found.append((key, _compile(f"{name}.{key}" if name else key, rule, shape, (*path, key))))
+            found.append(direct(key, full, rule, _compile(full, rule, shape, (*path, key))))
         except ValueError as error:
             shape.report((*path, key), str(error))
-    return found
+    columns = any(field.column is not None for field in found) and not any(map(_looks_at_fields, rules.values()))
+    return Fields(tuple(found), columns)
 
 
-def fill(page: Page, thing: Any, fields: list[tuple[str, Extract]]) -> dict[str, Any]:
-    """A record: what the fields find in a thing."""
-    record: dict[str, Any] = {}
-    page.scopes.append(record)
-    for name, extract in fields:
-        record[name] = extract(page, thing)
-    page.scopes.pop()
-    return record
+def _looks_at_fields(rule: FieldRule) -> bool:
+    """Whether a field may need those that stand before it in the record."""
+    looked = (rule, rule.each) if rule.each is not None else (rule,)
+    return (
+        named(rule.value)
+        or any(one.source.partition(".")[0] == "fields" for one in looked)
+        or any(map(_looks_at_fields, rule.fields.values()))
+    )
+
+
+def fill(page: Page, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
+    """The records of things: what the fields find in each."""
+    if fields.columns and len(things) >= MANY:
+        return _fill_by_columns(page, things, fields)
+    records, scopes = [], page.scopes
+    for thing in things:
+        record: dict[str, Any] = {}
+        scopes.append(record)
+        for name, extract, _ in fields.every:
+            record[name] = extract(page, thing)
+        scopes.pop()
+        records.append(record)
+    return records
+
+
+def _fill_by_columns(page: Page, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
+    """The same, field by field where all things have what is wanted; the others still thing by thing, as notes are in that order."""
+    columns: list[list[Any]] = []
+    rest: list[tuple[Extract, list[Any]]] = []
+    for _, extract, column in fields.every:
+        values = column(things) if column is not None else None
+        if values is None:
+            values = []
+            rest.append((extract, values))
+        columns.append(values)
+    if rest:
+        for thing in things:
+            for extract, values in rest:
+                values.append(extract(page, thing))
+    records: list[dict[str, Any]] = [{} for _ in things]
+    for field, values in zip(fields.every, columns, strict=True):
+        name = field.name
+        for record, value in zip(records, values, strict=True):
+            record[name] = value
+    return records
 
 
 def _compile(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
@@ -213,7 +259,7 @@ def _nested(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
     if selected is None and (rule.css or rule.xpath or rule.regex or rule.jmespath or rule.source != "content"):
         selected = rule
     if selected is None:
-        return lambda page, thing: fill(page, thing, fields)
+        return lambda page, thing: fill(page, [thing], fields)[0]
     many = rule.each is not None or rule.all
     nth = rule.nth or 0
     find = finder(selected, shape.format)
@@ -228,13 +274,13 @@ def _nested(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
             page.missing[name] = None
             return [] if many and rule.default is None else default()
         if not many:
-            return fill(page, found[nth], fields)
+            return fill(page, [found[nth]], fields)[0]
         if len(found) > page.records_left:
             page.note(
                 f"{name}: {len(found)} records are too many for one page; those after the first {page.records_left} were left out"
             )
             found = found[: page.records_left]
         page.records_left -= len(found)
-        return [fill(page, one, fields) for one in found]
+        return fill(page, found, fields)
 
     return extract

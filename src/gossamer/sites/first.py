@@ -9,8 +9,9 @@ from typing import Any
 from gossamer.sites.content import Page
 from gossamer.sites.format import Format, Selected
 from gossamer.sites.pattern import Pattern
+from gossamer.sites.query import keys_of, search
 from gossamer.sites.quick import plain
-from gossamer.sites.select import PATH, compiled, data_of, element_of, finder, is_element, search, text_of, translated
+from gossamer.sites.select import compiled, data_of, element_of, finder, is_element, text_of, translated
 
 First = Callable[[Page, Any], Any]
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
@@ -20,8 +21,9 @@ def first_finder(selected: Selected, format: Format, whole: bool = False) -> Fir
     """What gives the first value that a rule finds, as `finder` would: a text, a number or a value of JSON; None if there is none."""
     simple = selected.source == "content" and selected.regex is None and not selected.html
     if simple and selected.jmespath is not None and selected.css is None and selected.xpath is None:
-        if PATH(selected.jmespath) and not whole:
-            return _at_path(selected.jmespath.split("."))
+        keys = keys_of(selected.jmespath)
+        if keys and not whole:
+            return _at_path(keys)
         return _of_data(search(selected.jmespath), whole)
     if simple and selected.jmespath is None and (selected.css is not None or selected.xpath is not None):
         found = _of_nodes(selected, format)
@@ -106,7 +108,7 @@ def _of_nodes(selected: Selected, format: Format) -> First | None:
     return first
 
 
-def _at_path(keys: list[str]) -> First:
+def _at_path(keys: tuple[str, ...]) -> First:
     """What most rules on JSON are: keys of objects within objects."""
 
     def first(page: Page, thing: Any) -> Any:

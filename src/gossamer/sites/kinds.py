@@ -13,6 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
+from pydantic_core import from_json
+
 from gossamer.sites.format import FieldRule, Kind
 
 LONGEST_NUMBER = 400
@@ -167,8 +169,12 @@ def as_json(value: Any) -> Any:
 
 def loads(text: str) -> Any:
     """JSON, without the halves of characters that it may have and nothing else can keep. ValueError or RecursionError if it is none."""
-    data = json.loads(text)
-    return _whole(data) if "\\u" in text and HALF(text) else data
+    try:
+        return from_json(text, allow_inf_nan=True, cache_strings="keys")
+    except (ValueError, TypeError):
+        # What this one, the faster, does not take, Python's may: halves of characters, and what is nested deeply.
+        data = json.loads(text)
+        return _whole(data) if "\\u" in text and HALF(text) else data
 
 
 def _whole(data: Any) -> Any:

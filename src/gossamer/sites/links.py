@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +15,8 @@ from gossamer.sites.format import Follow, Format
 from gossamer.sites.kinds import as_text
 from gossamer.sites.names import Unknown, filled, look_up, named, text_of, urls
 from gossamer.sites.pattern import Pattern
-from gossamer.sites.select import FAILURES, finder, search
+from gossamer.sites.query import search
+from gossamer.sites.select import FAILURES, finder
 from gossamer.sites.values import NOTHING, Link
 
 MOST = 10_000
@@ -33,7 +33,7 @@ class Gathered:
     def __init__(self) -> None:
         self.links: list[Link] = []
         self._keys: set[tuple[str, int]] = set()
-        self.given: Counter[str] = Counter()
+        self.given: dict[str, int] = {}
         """How many links each rule gave."""
         self.odd = 0
         self.full = False
@@ -130,7 +130,7 @@ class Rule:
         follow, site, absolute = self._follow, self._site, page.addresses().absolute
         method, headers, cookies, body, query = asked
         deepest, turning = site.limits_depth, follow.pages is not None
-        given = into.given[self._name]
+        given = into.given.get(self._name, 0)
         if limit and given >= limit:
             return
         for address in addresses:

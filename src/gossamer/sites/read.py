@@ -15,7 +15,7 @@ from gossamer.sites.format import Format, Layer
 from gossamer.sites.links import Gathered, Rule
 from gossamer.sites.select import FAILURES, Finder, finder
 from gossamer.sites.valid import compile_required, compile_valid
-from gossamer.sites.values import Document, Link, Reading, Record, Verdict
+from gossamer.sites.values import Document, Link, Reading, Verdict, records_of
 
 
 class RuleProblems(ValueError):
@@ -81,19 +81,20 @@ class LayerReader:
             return Reading(Verdict.INVALID, f"{error} (format: {layer.format.value})", [], [], (), told(page))
 
     def _read(self, page: Page) -> Reading:
+        layer = self._layer
         things = [None] if self._records is None else self._things(page, self._records)
-        filled = [fill(page, thing, self._fields) for thing in things] if self._fields else [{} for _ in things]
+        filled = fill(page, things, self._fields) if layer.fields else [{} for _ in things]
         verdict, reason, complete = Verdict.OK, "", filled
         if self._lacking is not None:
             lacks = [self._lacking(fields) for fields in filled]
             if any(lacks):
                 verdict, reason = Verdict.LACK, told_lacks(lacks)
-                if self._layer.lacking == "fail":
+                if layer.lacking == "fail":
                     return Reading(verdict, reason, [], [], tuple(page.missing), told(page))
-                if self._layer.lacking == "drop":
+                if layer.lacking == "drop":
                     complete = [fields for fields, lack in zip(filled, lacks, strict=True) if not lack]
         links = self._links(page, things, filled) if self._rules else []
-        records = [Record(self.name, fields) for fields in complete] if self._fields else []
+        records = records_of(self.name, complete) if layer.fields else []
         return Reading(verdict, reason, records, links, tuple(page.missing), told(page))
 
     def _things(self, page: Page, find: Finder) -> list[Any]:

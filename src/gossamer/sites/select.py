@@ -6,13 +6,11 @@ JSON) and gives a list: elements, texts, numbers or values of JSON. What it give
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import jmespath  # type: ignore[import-untyped]
 from cssselect import SelectorError
 from jmespath.exceptions import JMESPathError  # type: ignore[import-untyped]
 from lxml import etree  # type: ignore[import-untyped]
@@ -23,6 +21,7 @@ from gossamer.sites.format import Format, Selected
 from gossamer.sites.kinds import as_text, loads
 from gossamer.sites.names import dig
 from gossamer.sites.pattern import Pattern, TooSlow
+from gossamer.sites.query import search
 from gossamer.sites.quick import plain
 
 Finder = Callable[[Page, Any], list[Any]]
@@ -31,7 +30,6 @@ Looked = Callable[[Page, Any], Any]
 STRING = etree.XPath("string()", smart_strings=False, regexp=False)
 NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt.org/sets"}
 PROBE = etree.fromstring(b"<html/>")
-PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*").fullmatch
 CSS = {True: csstranslator.GenericTranslator(), False: csstranslator.HTMLTranslator()}
 FAILURES = (TooSlow, etree.XPathError, JMESPathError, RecursionError, MemoryError, UnicodeError)
 """What a finder may raise on a page; a rule that cannot be compiled is a ValueError, earlier."""
@@ -218,27 +216,6 @@ def data_of(thing: Any) -> Any:
         except (ValueError, RecursionError):
             return None
     return thing
-
-
-@lru_cache(maxsize=4096)
-def search(expression: str) -> Callable[[Any], Any]:
-    """A JMESPath. Plain paths, which most are, go without the interpreter."""
-    try:
-        parsed = jmespath.compile(expression)
-    except (JMESPathError, RecursionError) as error:
-        raise ValueError(f"{expression!r} is no JMESPath: {error}") from None
-    if not PATH(expression):
-        return parsed.search  # type: ignore[no-any-return]
-    keys = expression.split(".")
-
-    def path(data: Any) -> Any:
-        for key in keys:
-            if not isinstance(data, dict):
-                return None
-            data = data.get(key)
-        return data
-
-    return path
 
 
 def source(name: str) -> Looked | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 NOTHING: Mapping[str, Any] = {}
@@ -44,6 +46,14 @@ class Record(NamedTuple):
 
     layer: str
     fields: dict[str, Any]
+
+
+_new_record: Callable[[tuple[str, dict[str, Any]]], Record] = partial(tuple.__new__, Record)
+
+
+def records_of(layer: str, filled: Iterable[dict[str, Any]]) -> list[Record]:
+    """Records of a layer. A page may have many: a named tuple's own constructor takes three times as long."""
+    return list(map(_new_record, zip(repeat(layer), filled, strict=False)))
 
 
 class Verdict(enum.Enum):
