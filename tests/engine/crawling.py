@@ -20,7 +20,7 @@ class Crawl:
     """One crawl on a server of the tests: push site files, run workers, look at what came of it."""
 
     def __init__(self, server: Server, name: str, folder: Path, site: Site, **more: Any) -> None:
-        self.site, self.folder = site, folder
+        self.server, self.site, self.folder = server, site, folder
         self.given = {
             "GOSSAMER_URL": server.url,
             "GOSSAMER_CRAWL": name,

@@ -7,8 +7,6 @@ import asyncio
 import itertools
 import json
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.engine.crawling import Crawl
@@ -39,17 +37,6 @@ FORUM = """
           title: h1
           list: {from: parent.page, type: int}
 """
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as one:
-        yield one
-
-
-@pytest.fixture
-def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
-    return Crawl(valkey_server, crawl_name, tmp_path, site)
 
 
 def forum(site: Site, lists: int = 3, posts: int = 2) -> None:
@@ -262,8 +249,11 @@ async def test_a_changed_file_is_in_force_without_a_restart(crawl: Crawl, site: 
     while len(crawl.items("forum")) < 3:
         await asyncio.sleep(0.05)
     site.on("/list/1", links("/post/later"))
-    crawl.push(FORUM.replace("a.post", "a").replace("title: h1", "title: {value: changed}"))
+    changed = FORUM.replace("a.post", "a").replace("title: h1", "title: {value: changed}").rstrip()
+    crawl.push(changed + "\n    limits: {pages: 1000}\n")
     with crawl.frontier() as frontier:
+        while frontier.counts("forum").group_policies["forum"]["max_pages"] != 1000:
+            await asyncio.sleep(0.05)
         frontier.new_round("forum", 1)
     await asyncio.to_thread(site.reached, "/post/later")
     while "changed" not in {item.get("title") for item in crawl.items("forum")}:

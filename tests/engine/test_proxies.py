@@ -107,10 +107,29 @@ def test_groups_belong_to_sites() -> None:
     assert proxies.choose("two", "fast").url == "http://b:1"
     assert proxies.choose("two", "http://c:1").url == "http://c:1"
     proxies.forget("one")
-    for site, name in (("one", "fast"), ("two", "slow"), ("two", "socks5://c:1")):
+    # A page that was under way while its site's file changed may find its group gone: the next try knows better.
+    for site, name, again in (("one", "fast", True), ("two", "slow", True), ("two", "socks5://c:1", False)):
         with pytest.raises(FetchError) as caught:
             proxies.choose(site, name)
-        assert (caught.value.reason, caught.value.retriable) == ("proxy", False)
+        assert (caught.value.reason, caught.value.retriable) == ("proxy", again)
+
+
+def test_what_is_known_of_a_proxy_outlives_a_change_of_its_group() -> None:
+    clock = Clock()
+    proxies = Proxies(clock)
+    proxies.define("one", "fast", ["a:1", "b:1"], fails=1, rest=100)
+    under_way = proxies.choose("one", "fast")
+    proxies.vote(proxies.choose("one", "fast"), False)
+    proxies.keep("one", ["fast"])
+    proxies.define("one", "fast", ["b:1", "a:1", "c:1"], fails=1, rest=50)
+    assert {proxies.choose("one", "fast").url for _ in range(4)} == {"http://a:1", "http://c:1"}
+    proxies.vote(under_way, False)
+    assert {proxies.choose("one", "fast").url for _ in range(4)} == {"http://c:1"}
+    clock.now += 51
+    assert {proxies.choose("one", "fast").url for _ in range(4)} == {"http://a:1", "http://c:1"}
+    proxies.keep("one", [])
+    proxies.define("one", "fast", ["b:1"])
+    assert proxies.choose("one", "fast").url == "http://b:1"
 
 
 async def test_plain_and_secure_pages_through_a_proxy_with_a_password(
@@ -187,7 +206,8 @@ async def test_a_killed_proxy_is_left_out_and_pages_go_on(hard: HardServer, fetc
         assert set(failures) <= {"proxy", "reset"}
         assert ends.count(proxy.bare_url) == 10
         assert [one.url for one in group.resting()] == [doomed.bare_url]
-    group = fetcher.proxies.define("site", "both", [doomed.url], fails=1, rest=3600)
+    fetcher.proxies.forget("site")
+    fetcher.proxies.define("site", "both", [doomed.url], fails=1, rest=3600)
     for expected in ("cannot be reached", "all 1 proxies of both rest"):
         with pytest.raises(FetchError, match=expected) as caught:
             await fetcher.fetch(ask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gzip
 import os
@@ -190,3 +191,17 @@ def test_a_directory_that_cannot_be_made_and_a_page_without_its_bytes(tmp_path: 
         WarcWriter(tmp_path / "file" / "below").write(page("http://h/"))
     with pytest.raises(ValueError, match=r"Options\.raw"):
         WarcWriter(tmp_path).write(Got("http://h/", 200, {}, b""))
+
+
+async def test_a_first_line_that_is_no_text_is_kept_as_it_came(fetcher: Fetcher) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 Voil\xe0\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        got = await fetcher.fetch(Ask(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", options=RAW))
+    assert got.raw is not None
+    assert got.raw.startswith(b"HTTP/1.1 200 Voil\xe0\r\n")

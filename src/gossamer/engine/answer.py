@@ -76,7 +76,9 @@ def _whole(value: str) -> str:
 
 def received(response: aiohttp.ClientResponse, body: bytes) -> bytes:
     version = response.version or aiohttp.HttpVersion11
-    lines = [f"HTTP/{version.major}.{version.minor} {response.status} {response.reason or ''}".encode()]
+    first = f"HTTP/{version.major}.{version.minor} {response.status} {response.reason or ''}"
+    # As it came: aiohttp leaves bytes that are no UTF-8 as half characters.
+    lines = [first.encode("utf-8", "surrogateescape")]
     for name, value in response.raw_headers:
         # The chunks have been put together: readers must not look for them.
         kept = b"X-Archive-Orig-" + name if name.lower() == b"transfer-encoding" else name

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gossamer.engine import hooks
-from gossamer.engine.address import address, is_own
 from gossamer.engine.ask import AGENT, NOTHING, Options
 from gossamer.engine.retry import RETRY_STATUS
+from gossamer.engine.secret import abroad, may_know
 from gossamer.model import LanePolicy, SeenKind, SeenScope
 from gossamer.sites.compiled import CompiledSite
 from gossamer.sites.format import Layer
@@ -17,9 +16,6 @@ from gossamer.sites.format import Request as Asking
 from gossamer.sites.plan import LISTINGS
 
 RETRIES, REDIRECTS = 3, 10
-_SECRET = re.compile(
-    r"auth|cookie|token|secret|session|api-?key|password|passwd|signature|credential", re.IGNORECASE
-).search
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
 
 Hook = Callable[..., Any]
@@ -62,7 +58,7 @@ class ServedLayer:
     def manner(self, url: str) -> tuple[Options, Mapping[str, str]]:
         """How a page is asked for, and with which cookies. What is the site's own to know (passwords, keys, sessions) is for its
         own hosts only; FetchError for a URL that is none."""
-        if not self.guarded or is_own(address(url)[0], self.options.hosts):
+        if not self.guarded or may_know(url, self.options):
             return self.options, self.cookies
         return self.abroad, NOTHING
 
@@ -152,14 +148,6 @@ def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False
 
 def _askings(compiled: CompiledSite) -> list[Asking | None]:
     return [compiled.site.request, *(layer.request for layer in compiled.layers.values())]
-
-
-def abroad(options: Options) -> Options:
-    """The same without password and without headers that look like secrets."""
-    public = tuple((name, value) for name, value in options.headers if not _SECRET(name))
-    if len(public) == len(options.headers) and options.auth is None:
-        return options
-    return options._replace(headers=public, auth=None)
 
 
 def _joined(site: Asking, layer: Asking | None) -> dict[str, Any]:

@@ -23,6 +23,9 @@ class Visiting(Protocol):
 
     async def visit(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement | None: ...
 
+    def settled(self, lease: Lease, counts: bool) -> None:
+        """What came of it counts; or it does not, and another visit is to come."""
+
 
 class Engine:
     """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored. `parked` pages
@@ -85,6 +88,8 @@ class Engine:
         self._fill()
 
     def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
+        if page is not None:
+            self._visits.settled(page, outcome is not SettleOutcome.LOST)
         if outcome is SettleOutcome.LOST:
             logger.warning("The lease of a page was lost before it was settled; another worker does it.")
 
@@ -138,5 +143,5 @@ class Engine:
         if settlement is None:
             self.courier.give_back(lease)
         else:
-            self.courier.settle(settlement, None)
+            self.courier.settle(settlement, lease)
         self._fill()

@@ -33,6 +33,8 @@ class Errand(NamedTuple):
     """The round that it belongs to; None where nobody said so."""
     again: str = ""
     """The layer whose links on this page are followed although they were seen; "" for none."""
+    always: bool = False
+    """Whether it is wanted although it was seen: a seed, a task. So is where it is redirected to."""
 
     @property
     def after(self) -> list[str]:
@@ -48,6 +50,7 @@ def pack(
     limit: int | None = None,
     round: int | None = None,
     again: str = "",
+    always: bool = False,
 ) -> Request:
     """A link as the frontier keeps it; EncodingError where it cannot be kept, ValueError where it has no host."""
     meta: dict[str, Any] = {}
@@ -65,6 +68,8 @@ def pack(
         meta["round"] = round
     if again:
         meta["again"] = again
+    if always:
+        meta["always"] = True
     fields: dict[str, Any] = {"url": link.url}
     if meta:
         fields["meta"] = meta
@@ -105,6 +110,7 @@ def unpack(lease: Lease) -> Errand:
         meta.get("hops", ()),
         meta.get("round"),
         meta.get("again", ""),
+        meta.get("always", False),
     )
 
 

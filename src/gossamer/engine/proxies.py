@@ -6,7 +6,7 @@ import base64
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -52,7 +52,7 @@ def parse(text: str) -> Proxy:
 
 
 class Group:
-    """Proxies that stand for each other."""
+    """Proxies that stand for each other. What `former` knew of those that are the same is still known."""
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class Group:
         fails: int = FAILS,
         rest: float = REST,
         clock: Callable[[], float] = time.monotonic,
+        former: Group | None = None,
     ) -> None:
         self.name, self.fails, self.rest = name, max(1, fails), rest
         self._file, self._clock = Path(file) if file else None, clock
@@ -70,6 +71,7 @@ class Group:
         self._stamp: tuple[int, int, int] | None = None
         self._look_at = -math.inf
         self._proxies: list[Proxy] = []
+        self._before = former._proxies if former is not None else []
         self._turn = 0
         self._gather()
 
@@ -130,7 +132,7 @@ class Group:
         self._gather()
 
     def _gather(self) -> None:
-        known = {(proxy.url, proxy.authorization): proxy for proxy in self._proxies}
+        known = {(proxy.url, proxy.authorization): proxy for proxy in [*self._before, *self._proxies]}
         found: dict[tuple[str, str], Proxy] = {}
         for number, text in enumerate([*self._fixed, *self._read], 1):
             try:
@@ -139,9 +141,8 @@ class Group:
                 # Not the text itself: it may hold a password.
                 logger.warning("Proxy %d of %s is left out: %s.", number, self.name, error)
                 continue
-            proxy.group = self
             key = (proxy.url, proxy.authorization)
-            found.setdefault(key, known.get(key, proxy))
+            found.setdefault(key, known.get(key, proxy)).group = self
         self._proxies = list(found.values())
         self._turn %= max(1, len(self._proxies))
 
@@ -162,13 +163,18 @@ class Proxies:
         fails: int = FAILS,
         rest: float = REST,
     ) -> Group:
-        """Set a group; one of the same name is replaced, and what was known of its proxies forgotten."""
-        group = self._groups[site, name] = Group(name, urls, file, fails, rest, self._clock)
+        """Set a group; one of the same name is replaced, but what was known of its proxies stays known."""
+        group = Group(name, urls, file, fails, rest, self._clock, self._groups.get((site, name)))
+        self._groups[site, name] = group
         return group
 
-    def forget(self, site: str) -> None:
-        for key in [key for key in self._groups if key[0] == site]:
+    def keep(self, site: str, names: Collection[str]) -> None:
+        """Forget the site's groups but these."""
+        for key in [key for key in self._groups if key[0] == site and key[1] not in names]:
             del self._groups[key]
+
+    def forget(self, site: str) -> None:
+        self.keep(site, ())
 
     def choose(self, site: str, wanted: str) -> Proxy:
         """The next proxy of the group or URL `wanted`."""
@@ -177,9 +183,8 @@ class Proxies:
         if group is None:
             group = self._lone(wanted) if is_url else None
         if group is None:
-            raise FetchError(
-                PROXY, f"the site {site} has no proxies named {wanted}; describe them under `proxies`", False
-            )
+            # A page may have been under way when its site's file was changed: the next try knows the new one.
+            raise FetchError(PROXY, f"the site {site} has no proxies named {wanted}; describe them under `proxies`")
         return group.choose()
 
     def vote(self, proxy: Proxy, good: bool) -> None:

@@ -184,7 +184,8 @@ def queue(
         for link in batch:
             try:
                 # Its children were seen, or they would not be missing.
-                requests.append(pack(link, lane, limit=limit, again=pair.child if pair.child in site.layers else ""))
+                child = pair.child if pair.child in site.layers else ""
+                requests.append(pack(link, lane, limit=limit, again=child, always=link.dont_filter))
             except (GossamerError, ValueError) as error:
                 result.refused.append(f"{link.url}: {error}")
                 continue

@@ -10,11 +10,14 @@ from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
 from gossamer.engine.ask import PROTOCOL, REDIRECT_LOOP, Ask, FetchError, Got
+from gossamer.engine.secret import is_secret, may_know
 
 STATUSES = frozenset({301, 302, 303, 307, 308})
 AGAIN = 3
 """So often a URL may lead to itself while each answer sets cookies: that is how some sites begin a session."""
 _PRIVATE = frozenset({"authorization", "cookie", "proxy-authorization"})
+_OF_A_PAGE = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"})
+"""What is known of one page says nothing about another."""
 _OF_A_BODY = frozenset(
     {"content-type", "content-length", "content-encoding", "content-language", "content-location", "digest"}
 )
@@ -55,7 +58,7 @@ def follow(ask: Ask, got: Got, trail: Sequence[str] = (), limit: int = 10) -> As
 
 def next_hop(ask: Ask, got: Got, target: str, trail: Sequence[str] = (), limit: int = 10) -> Ask:
     """The request for `target`. What only the former host may see stays behind when the host is another, or the connection
-    is no longer secure."""
+    is no longer secure; what looks like a secret, when the host is none of the site's own."""
     if urlsplit(target).scheme not in _PORTS:
         raise FetchError(PROTOCOL, f"a redirect leads to {target[:200]}, which is no page", False)
     if len(trail) >= limit:
@@ -69,9 +72,11 @@ def next_hop(ask: Ask, got: Got, target: str, trail: Sequence[str] = (), limit: 
     if target in before and method == ask.method and (not got.cookies or before.count(target) >= AGAIN):
         raise FetchError(REDIRECT_LOOP, f"{target[:200]} leads to itself again", False)
     keep = same_place(ask.url, target)
-    headers, body = ask.headers, ask.body
+    headers, body = _without(ask.headers, _OF_A_PAGE), ask.body
     if not keep:
         headers = _without(headers, _PRIVATE)
+        if headers and not (ask.options.hosts and may_know(target, ask.options)):
+            headers = {name: value for name, value in headers.items() if not is_secret(name)}
     if method != ask.method:
         headers, body = _without(headers, _OF_A_BODY), b""
     return ask._replace(url=target, method=method, headers=headers, cookies=ask.cookies if keep else {}, body=body)

@@ -14,6 +14,7 @@ from protego import Protego
 
 from gossamer.engine.ask import DEFAULT, Ask, FetchError, Got, Options
 from gossamer.engine.redirect import follow
+from gossamer.engine.secret import abroad, may_know
 from gossamer.model import host_of
 
 KEPT = 86400.0
@@ -31,10 +32,11 @@ MOST = 20_000
 
 class Word(NamedTuple):
     """What robots.txt says about a page. `after` is how many seconds to wait where the file could not be had: until it can be,
-    everything is forbidden."""
+    everything is forbidden; `why` says what went wrong where it could not even be asked for."""
 
     allowed: bool
     after: float = 0.0
+    why: FetchError | None = None
 
 
 ALLOWED, FORBIDDEN = Word(True), Word(False)
@@ -47,6 +49,7 @@ class _Rules(NamedTuple):
     parser: Protego | None
     unknown: bool = False
     failures: int = 0
+    why: FetchError | None = None
 
 
 Fetch = Callable[[Ask], Awaitable[Got]]
@@ -105,22 +108,23 @@ class Robots:
 
     def _word(self, rules: _Rules, url: str, agent: str) -> Word:
         if rules.unknown:
-            return Word(False, max(0.001, rules.until - self._clock()))
+            return Word(False, max(0.001, rules.until - self._clock()), rules.why)
         if rules.parser is None or rules.parser.can_fetch(url, agent):
             return ALLOWED
         return FORBIDDEN
 
     async def _get(self, origin: str, agent: str, site: str, options: Options) -> _Rules:
         options = options._replace(max_size=LARGEST, cut=True, raw=False)
+        got: Got | None = None
         try:
             got = await self._arrive(Ask(f"{origin}/robots.txt", site=site, options=options))
-        except FetchError:
-            got = None
+        except FetchError as error:
+            why = error
         now = self._clock()
         if got is None:
             failures = self._known[origin].failures if origin in self._known else 0
-            wait = min(FIRST_AGAIN * 2.0 ** min(failures, 32), self._kept_without)
-            rules = _Rules(now + wait, None, True, failures + 1)
+            wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), self._kept_without), why.after)
+            rules = _Rules(now + wait, None, True, failures + 1, why)
         elif got.status == 429 or got.status >= 500:
             rules = _Rules(now + self._kept_without, None, True)
         elif 200 <= got.status < 300:
@@ -150,6 +154,8 @@ class Robots:
             if further is None:
                 return got
             trail.append(ask.url)
+            if not may_know(further.url, further.options):
+                further = further._replace(options=abroad(further.options))
             ask = further
 
 

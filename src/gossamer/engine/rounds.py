@@ -210,7 +210,9 @@ class Rounds:
             if lanes[link.layer].seen.scope is not SeenScope.ROUND:
                 # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key.
                 link = link._replace(dont_filter=True)
-            request = pack(link, f"{site.name}.{link.layer}", limit=self._payload_max, round=number)
+            request = pack(
+                link, f"{site.name}.{link.layer}", limit=self._payload_max, round=number, always=link.dont_filter
+            )
             # With the fingerprint: who goes on with this start may have another version of the file.
             adder.put(request, f"s{site.name}:{number}:{place}:{link.fingerprint:x}", None)
             if place % 100 == 99:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gossamer.engine.book import ServedLayer, ServedSite
 from gossamer.engine.errand import Errand
@@ -18,6 +19,8 @@ from gossamer.store import Column, Row, Store, Table, Writer
 logger = logging.getLogger(__name__)
 
 CLOSING = 30.0
+LAST_PATIENCE = 5.0
+"""Seconds that pages wait which come to be stored when nobody has time any more."""
 PAUSE = 60.0
 """Seconds until a page comes again whose database was away, but no more than it had waited for it."""
 
@@ -35,6 +38,8 @@ class Shelf:
         self._writers: dict[str, Writer] = {}
         self._stores: dict[str, Store] = {}
         self._of: dict[str, str] = {}
+        # By version: pages that are under way while a file changes end as they began.
+        self._urls: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
         self.rounds: dict[str, int] = {}
         """The round of each site, for records that say it."""
 
@@ -59,13 +64,13 @@ class Shelf:
         await asyncio.to_thread(store.prepare, tables)
         if url not in self._writers:
             self._writers[url] = Writer(store)
-        self._of[site.name] = url
+        self._of[site.name] = self._urls[site] = url
 
     async def archive(self, site: ServedSite, suffix: str) -> None:
         """Put the tables aside that begin anew with each round."""
         tables = [table for table in tables_of(site) if table.archive]
         if tables:
-            store = self._stores[self._of[site.name]]
+            store = self._stores[self._urls[site]]
             await asyncio.to_thread(store.archive, tables, suffix)
 
     async def put(self, layer: ServedLayer, errand: Errand, document: Document, records: list[Record]) -> bool:
@@ -74,7 +79,7 @@ class Shelf:
         # What a page carries goes before what this worker has heard: the next round may have begun a moment ago.
         number = errand.round if errand.round is not None else self.rounds.get(layer.site.name, 0)
         rows = [row for record in records for row in rows_of(layer, record, document, errand, number)]
-        url = self._of[layer.site.name]
+        url = self._urls[layer.site]
         limit = asyncio.timeout(self._patience or None)
         waiting = self._waiting[url]
         waiting.add(limit)
@@ -99,9 +104,11 @@ class Shelf:
     def give_up(self) -> None:
         """Let no page wait any longer; those that do are fetched again later, by others."""
         self.pause = 1.0  # It is this worker that has no more time, not they.
+        self._patience = min(self._patience or LAST_PATIENCE, LAST_PATIENCE)
         for limits in self._waiting.values():
             for limit in limits:
-                limit.reschedule(0.0)
+                if not limit.expired():
+                    limit.reschedule(0.0)
 
     async def close(self) -> None:
         for writer in self._writers.values():

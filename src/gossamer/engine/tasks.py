@@ -49,7 +49,7 @@ def request_of(site: ServedSite, data: bytes, limit: int) -> Request:
         priority=task.get("priority", 0),
         dont_filter=not task.get("filter", False),
     )
-    return pack(link, f"{site.name}.{link.layer}", limit=limit)
+    return pack(link, f"{site.name}.{link.layer}", limit=limit, always=link.dont_filter)
 
 
 def _task(data: bytes) -> dict[str, Any]:

@@ -115,6 +115,7 @@ class Trial:
                 if target is None:
                     break
                 ask, got = next_hop(ask, got, target, [hop.url for hop in hops[:-1]], layer.redirects), None
+                ask = ask._replace(options=layer.manner(ask.url)[0])
         except LeftOut:
             failure = "the Scrapy project wants nothing of it"
         except FetchError as error:

@@ -12,29 +12,30 @@ MOST = 100_000
 
 
 class Versions:
-    """By site and fingerprint. Kept in this process only: what it does not know is fetched whole."""
+    """By lane and fingerprint. Kept in this process only: what it does not know is fetched whole."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._known: OrderedDict[tuple[str, int], Validators] = OrderedDict()
 
-    def conditions(self, site: str, fingerprint: int) -> dict[str, str]:
+    def conditions(self, lane: str, fingerprint: int) -> dict[str, str]:
         """The headers that ask for a page only if it has changed; none if it is not known."""
-        known = self._known.get((site, fingerprint))
+        known = self._known.get((lane, fingerprint))
         return conditions(known) if known is not None else {}
 
-    def note(self, site: str, fingerprint: int, headers: Mapping[str, str]) -> None:
+    def note(self, lane: str, fingerprint: int, headers: Mapping[str, str]) -> None:
         found = validators(headers)
         if found.etag or found.modified:
-            self._known[site, fingerprint] = found
-            self._known.move_to_end((site, fingerprint))
+            self._known[lane, fingerprint] = found
+            self._known.move_to_end((lane, fingerprint))
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
         else:
-            self._known.pop((site, fingerprint), None)
+            self._known.pop((lane, fingerprint), None)
 
     def forget(self, site: str) -> None:
-        for key in [key for key in self._known if key[0] == site]:
+        """All pages of a site: other rules may see something else in what has not changed."""
+        for key in [key for key in self._known if key[0].rpartition(".")[0] == site]:
             del self._known[key]
 
     def __len__(self) -> int:

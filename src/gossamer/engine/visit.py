@@ -9,13 +9,14 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from gossamer.courier.held import Identity, identity
 from gossamer.engine import errand as errands
 from gossamer.engine import hooks, retry
 from gossamer.engine.archive import Archive
 from gossamer.engine.ask import Ask, FetchError, Got
-from gossamer.engine.book import Book, ServedLayer
+from gossamer.engine.book import Book, ServedLayer, ServedSite
 from gossamer.engine.borrowed import Borrowed
 from gossamer.engine.conditional import NOT_MODIFIED
 from gossamer.engine.errand import Errand
@@ -26,7 +27,7 @@ from gossamer.engine.robots import Robots
 from gossamer.engine.shelf import Shelf
 from gossamer.engine.tallies import Tallies
 from gossamer.engine.versions import Versions
-from gossamer.errors import GossamerError, StoreRefused
+from gossamer.errors import ArchiveFailed, GossamerError, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Feedback, Lease, Request, Settlement, Verdict
 from gossamer.sites.download import ItemFailed, LeftOut
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 THROTTLED = frozenset({429, 503})
 GONE = frozenset({404, 410})
 """The page is no more: that is an answer, not a failure."""
+ARCHIVE_PAUSE = 60.0
+"""Seconds until a page comes again that could not be kept: room has to be made."""
 BIG = 512 * 1024
 """Pages larger than this are read in a thread, so that the others need not wait."""
 
@@ -72,14 +75,16 @@ class Visits:
         self._book, self._fetcher, self._robots, self._tallies = book, fetcher, robots, tallies
         self._shelf, self._archive, self._payload_max = shelf, archive, payload_max
         self._only, self._versions = only, Versions()
+        self._came: dict[Identity, tuple[ServedSite | None, Mapping[str, str]]] = {}
+        """Conditional pages that are to be settled."""
         self.known: Callable[[str, int], bool] = lambda lane, fingerprint: False
         """Whether a fingerprint of a lane would surely be refused as seen."""
         self.borrowed: Borrowed | None = None
         """Whose project has a word in what becomes of the records of some sites."""
 
     async def visit(self, lease: Lease, landed: Landed) -> Settlement | None:
-        """`landed` is called once, when the answer is there or will not come. None: the host was asked for its robots.txt
-        instead, in the page's place; the page's own turn is still to come."""
+        """`landed` is called once, when the answer is there or will not come. None: the page's own turn is still to come. The
+        host was asked for its robots.txt instead, in the page's place; or its site is served no more."""
         layer = self._book.layer(lease.lane)
         told = False
 
@@ -94,6 +99,9 @@ class Visits:
             errand = errands.unpack(lease)
             if layer is None:
                 layer = self._matched_again(lease, errand)
+                if layer is None:
+                    told = True
+                    return None
             if layer.site.obeys and self._robots.known(errand.url, layer.agent) is None:
                 # The host's slot and its turn are used up by that: pages that waited for it must not come bunched up.
                 await self._robots.ask(errand.url, layer.agent, layer.site.name, layer.manner(errand.url)[0])
@@ -120,14 +128,26 @@ class Visits:
         finally:
             once(None)
 
-    def _matched_again(self, lease: Lease, errand: Errand) -> ServedLayer:
-        """Its layer is no more in the site's file: the one that fits the URL now."""
+    def forget(self, site: str) -> None:
+        """A site that has changed, or is served no more."""
+        self._versions.forget(site)
+
+    def settled(self, lease: Lease, counts: bool) -> None:
+        """Only now a version of a page is one that was seen: what could not be read, stored or settled must come whole the next
+        time; so must what was read by rules that have changed since."""
+        if not self._came:
+            return
+        site, headers = self._came.pop(identity(lease), (None, {}))
+        if counts and site is not None and self._book.sites.get(site.name) is site:
+            self._versions.note(lease.lane, lease.fingerprint, headers)
+
+    def _matched_again(self, lease: Lease, errand: Errand) -> ServedLayer | None:
+        """Its layer is no more in the site's file: the one that fits the URL now. None: the site was taken away while its
+        pages lay here, and others may serve it, or this worker later."""
         name = lease.lane.rpartition(".")[0]
         site = self._book.sites.get(name)
         if site is None:
-            raise Failed(
-                "unknown_site", f"This worker does not serve the site {name}; push it, then replay.", again=False
-            )
+            return None
         found = site.compiled.layer_of(errand.url)
         if found is None:
             raise Failed(
@@ -142,6 +162,9 @@ class Visits:
         if site.obeys:
             word = self._robots.known(errand.url, layer.agent)
             if word is not None and not word.allowed:
+                if word.why is not None:
+                    detail = f"robots.txt could not be asked for: {word.why.detail}"
+                    raise Failed(word.why.reason, detail, word.why.retriable, word.after)
                 if word.after:
                     raise Failed(
                         "robots", "robots.txt could not be had; until it can be, nothing is fetched.", after=word.after
@@ -152,7 +175,7 @@ class Visits:
         cookies = {**cookies, **errand.cookies} if cookies else errand.cookies
         ask = Ask(errand.url, errand.method, errand.headers, cookies, errand.body, site.name, options)
         conditional = layer.conditional and errand.method == "GET"
-        if conditional and (conditions := self._versions.conditions(site.name, lease.fingerprint)):
+        if conditional and (conditions := self._versions.conditions(lease.lane, lease.fingerprint)):
             ask = ask._replace(headers={**errand.headers, **conditions})
         if layer.before_request is not None:
             ask = await hooks.call(layer.before_request, ask)
@@ -170,7 +193,10 @@ class Visits:
         else:
             landed(Feedback(Verdict.ERROR if status >= 500 else Verdict.OK, got.seconds))
         if layer.saves:
-            self._archive.keep(site, got)
+            try:
+                self._archive.keep(site, got)
+            except ArchiveFailed as error:
+                raise Failed("archive", str(error), after=ARCHIVE_PAUSE) from error
         if status in layer.retry_status and not (layer.rule and status in layer.rule.valid.status):
             asked = retry.retry_after(got.headers.get("retry-after", ""), time.time())
             raise Failed(f"http_{status}", f"The answer was {status}.", after=asked)
@@ -184,8 +210,7 @@ class Visits:
             return Settlement(lease)
         settlement = await self._read(lease, layer, errand, got)
         if conditional:
-            # Only now: a page that could not be read or stored must come whole the next time.
-            self._versions.note(site.name, lease.fingerprint, got.headers)
+            self._came[identity(lease)] = site, got.headers
         return settlement
 
     def _redirected(
@@ -194,14 +219,15 @@ class Visits:
         hop = next_hop(ask, got, target, errand.hops, layer.redirects)
         fingerprint = layer.site.compiled.fingerprint(layer.name, hop.url, hop.method, hop.body)
         # A page that leads to itself (to set a cookie) is the same page: as a new one it would be refused.
-        again = fingerprint == lease.fingerprint
+        unfiltered = errand.always or fingerprint == lease.fingerprint
         link = Link(
             hop.url, layer.name, fingerprint, lease.priority, hop.method, hop.headers, errand.cookies and hop.cookies, hop.body,
-            errand.inherited, errand.turn, errand.depth, again,
+            errand.inherited, errand.turn, errand.depth, unfiltered,
         )  # fmt: skip
         request = errands.pack(
-            link, layer.lane, errand.trail, [*errand.hops, errand.url], self._payload_max, errand.round
-        )
+            link, layer.lane, errand.trail, [*errand.hops, errand.url], self._payload_max, errand.round, errand.again,
+            errand.always,
+        )  # fmt: skip
         return Settlement(lease, Ending.REPLACED, [request])
 
     async def _read(self, lease: Lease, layer: ServedLayer, errand: Errand, got: Got) -> Settlement:
@@ -305,7 +331,7 @@ class Visits:
         tally = self._tallies.of(group)
         tally.add(f"engine/failed/{failed.reason}")
         retries = layer.retries if layer is not None else 0
-        if failed.reason in ("store_away", "robots"):
+        if failed.reason == "store_away":
             # No fault of the page: it comes again as often as it takes.
             return Settlement(lease, Ending.RETRY, delay=max(failed.after, 1.0))
         pause = retry.delay(lease.attempt, retries, retriable=failed.again, asked=failed.after)

@@ -29,7 +29,7 @@ from gossamer.engine.source import Source
 from gossamer.engine.tallies import Tallies
 from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
-from gossamer.errors import GossamerError, SiteError, StoreAway
+from gossamer.errors import FrontierUnavailable, GossamerError, SiteError, StoreAway
 from gossamer.model import Selection
 from gossamer.settings import Settings
 from gossamer.sites.compiled import CompiledSite
@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 LOOK = 0.5
 TELL = 5.0
+AWAY = (StoreAway, FrontierUnavailable)
 AGAIN = 3.0
 """Seconds between two attempts to serve sites whose database is away."""
 
@@ -92,8 +93,8 @@ class Worker:
         self._shelf = Shelf(settings)
         self._intakes: dict[tuple[str, str], Intake] = {}
         self._signal = 0
-        self._without: dict[str, tuple[CompiledSite, StoreAway]] = {}
-        """Sites that are to be served as soon as their database is there."""
+        self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
+        """Sites that are to be served as soon as their database is there, or the frontier answers again."""
         self._trying: asyncio.Task[None] | None = None
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
 
@@ -139,7 +140,7 @@ class Worker:
         self._fetcher = borrowed or Fetcher(concurrency=concurrency + 8)
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
         robots = Robots(self._fetcher.fetch, delayed=self._crawl_delay)
-        visits = Visits(
+        self._visits = visits = Visits(
             self._book,
             self._fetcher,
             robots,
@@ -209,14 +210,15 @@ class Worker:
             logger.info("The site %s is served no more.", name)
             self._book.drop(name)
             self._fetcher.forget(name)
+            self._visits.forget(name)
         self._without = {name: one for name, one in self._without.items() if name in found.names}
         problems: list[GossamerError] = list(found.problems)
         for compiled in found.changed:
             self._without.pop(compiled.name, None)
             try:
                 await self._serve_one(compiled)
-            except StoreAway as error:
-                logger.warning("The site %s waits for its database: %s", compiled.name, error)
+            except AWAY as error:
+                logger.warning("The site %s is served later: %s", compiled.name, error)
                 self._without[compiled.name] = compiled, error
             except GossamerError as error:
                 if self._job.sites and first:
@@ -237,6 +239,7 @@ class Worker:
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
         await self._define(site)
         self._book.put(site)
+        self._visits.forget(site.name)
         self._take_tasks(site)
 
     async def _try_again(self) -> None:
@@ -246,14 +249,14 @@ class Worker:
             for name, (compiled, _) in list(self._without.items()):
                 try:
                     await self._serve_one(compiled)
-                except StoreAway as error:
+                except AWAY as error:
                     if name in self._without:
                         self._without[name] = compiled, error
                     continue
                 except GossamerError as error:
                     logger.error("The site %s is not served: %s", name, error)
                 else:
-                    logger.info("The database of %s is there.", name)
+                    logger.info("The site %s is served now.", name)
                 if self._without.get(name, (None,))[0] is compiled:
                     del self._without[name]
             self._rounds.called.set()
@@ -263,7 +266,7 @@ class Worker:
         await self.ask("define", site.name, site.lanes(), compiled.group())
         for name, policy in compiled.hosts().items():
             await self.ask("set_host", name, policy)
-        self._fetcher.proxies.forget(site.name)
+        self._fetcher.proxies.keep(site.name, compiled.site.proxies)
         for name, group in compiled.site.proxies.items():
             self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
 
@@ -323,9 +326,8 @@ class Worker:
             if done and not self._job.forever and not self._job.repeat and not self._engine.busy:
                 return "drained"
             hints = self._engine.courier.hints
-            if hints is not None and hints.config_version != version:
+            if hints is not None and hints.config_version != version and await self._served_again():
                 version = hints.config_version
-                await self._served_again()
             if self._engine.looked.is_set():
                 self._engine.looked.clear()
                 self._rounds.called.set()
@@ -339,12 +341,16 @@ class Worker:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), LOOK)
 
-    async def _served_again(self) -> None:
+    async def _served_again(self) -> bool:
+        """False if it has to be asked for once more."""
         try:
             await self._serve()
         except GossamerError as error:
             logger.error("The site files of the crawl could not be read again: %s", error)
+            if isinstance(error, FrontierUnavailable):
+                return False
         self._rounds.called.set()
+        return True
 
     async def _leave(self) -> None:
         for intake in self._intakes.values():

@@ -1,0 +1,141 @@
+"""Site files that change while workers of the native engine serve them: what is under way ends as it began, what was learned
+stays learned, and no change is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.crawling import Crawl
+from tests.worker.harness.site import Reply, Site
+
+from gossamer.engine.work import Job, Worker
+from gossamer.errors import FrontierUnavailable
+from gossamer.testing.servers import Server
+
+SITE = """
+    site: pages
+    seeds: [SITE/page/1]
+    politeness: {robots: ignore}
+    layers:
+      page: {match: '^/page/', fields: {title: title}}
+"""
+STORED = SITE + "    store: {page: {table: pages, key: [url], add: [url]}}\n"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        yield one
+
+
+@pytest.fixture
+def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
+    return Crawl(valkey_server, crawl_name, tmp_path, site)
+
+
+@asynccontextmanager
+async def working(worker: Worker) -> AsyncIterator[None]:
+    running = asyncio.ensure_future(worker.run())
+    try:
+        yield
+    finally:
+        worker.stop()
+        async with asyncio.timeout(60):
+            await running
+
+
+async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.05)
+
+
+async def changed(crawl: Crawl, text: str) -> None:
+    """Push another version and wait until a worker serves it, which is seen by a limit."""
+    crawl.push(text + "    limits: {pages: 1000}\n")
+    await until(lambda: _policy(crawl)["max_pages"] == 1000)
+
+
+def _policy(crawl: Crawl) -> Any:
+    with crawl.frontier() as frontier:
+        return frontier.counts("pages").group_policies["pages"]
+
+
+def next_round(crawl: Crawl) -> None:
+    with crawl.frontier() as frontier:
+        frontier.new_round("pages", 1)
+
+
+async def test_a_page_is_stored_where_its_own_version_says(crawl: Crawl, site: Site) -> None:
+    site.on("/page/1", Reply(body="<title>x</title>"))
+    site.hold("/page/1")
+    crawl.push(STORED)
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        await asyncio.to_thread(site.reached, "/page/1")
+        elsewhere = f"    database: sqlite:///{crawl.folder}/other.db\n"
+        await changed(crawl, STORED.replace("table: pages", "table: others") + elsewhere)
+        site.release("/page/1")
+        await until(lambda: _drained(crawl))
+    assert crawl.dead("pages") == []
+    with closing(sqlite3.connect(crawl.folder / "items.db")) as database:
+        assert database.execute("select title from pages").fetchall() == [("x",)]
+
+
+def _drained(crawl: Crawl) -> bool:
+    with crawl.frontier() as frontier:
+        return frontier.drained("pages").drained
+
+
+async def test_a_proxy_that_rests_does_so_after_a_change(crawl: Crawl) -> None:
+    with Site() as gone:
+        proxy = gone.host
+    asking = (
+        f"    request: {{proxy: p, retries: 0}}\n    proxies: {{p: {{urls: ['http://{proxy}'], fails: 1, rest: 1h}}}}\n"
+    )
+    crawl.push(SITE + asking)
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        await until(lambda: len(crawl.dead("pages")) == 1)
+        await changed(crawl, SITE + asking)
+        next_round(crawl)
+        await until(lambda: len(crawl.dead("pages")) == 2)
+    first, second = [detail for _, detail in crawl.dead("pages")]
+    assert "cannot be reached" in first
+    assert "rest after failures" in second
+
+
+@pytest.mark.parametrize("verb", ["documents_version", "document", "define"])
+async def test_no_change_is_missed_although_the_frontier_was_away(crawl: Crawl, verb: str) -> None:
+    class Unlucky(Worker):
+        """Cannot reach the frontier for this verb once, after it has begun."""
+
+        left = 0
+
+        async def ask(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+            if name == verb and self.left:
+                self.left -= 1
+                raise FrontierUnavailable("It is away for a moment.")
+            return await super().ask(name, *args, **kwargs)
+
+    crawl.push(SITE)
+    worker = Unlucky(crawl.settings, Job(stage=None, forever=True))
+    async with working(worker):
+        await until(lambda: crawl.items("pages"))
+        worker.left = 1
+        await changed(crawl, SITE)
+        assert worker.left == 0
+
+
+async def test_pages_that_cannot_be_kept_say_so(crawl: Crawl, site: Site) -> None:
+    (crawl.folder / "kept").write_text("no directory")
+    kept = f"    archive_pages: {crawl.folder}/kept\n    request: {{retries: 0}}\n"
+    crawl.push(SITE.replace("match:", "save: true, match:") + kept)
+    await crawl.run()
+    [(reason, detail)] = crawl.dead("pages")
+    assert reason == "archive"
+    assert "Make room" in detail
