@@ -1,15 +1,19 @@
-"""The servers of these tests: one hard server for each process of pytest, one fetcher for each test."""
+"""The servers of these tests: one hard server for each process of pytest, one fetcher, one site and one crawl for each test."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+from tests.engine.crawling import Crawl
+from tests.worker.harness.site import Site
 
 from gossamer.engine.ask import Options
 from gossamer.engine.dns import Resolver
 from gossamer.engine.fetch import Fetcher
 from gossamer.testing.hardserver import ROBOTS, HardServer
+from gossamer.testing.servers import Server
 
 NAMES = dict.fromkeys((*ROBOTS, "a.test", "b.a.test", "other.test", "xn--bcher-kva.test"), "127.0.0.1")
 """Hosts that all are the hard server."""
@@ -20,6 +24,17 @@ EASY = Options(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_0
 def hard() -> Iterator[HardServer]:
     with HardServer() as server:
         yield server
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        yield one
+
+
+@pytest.fixture
+def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
+    return Crawl(valkey_server, crawl_name, tmp_path, site)
 
 
 @pytest.fixture
