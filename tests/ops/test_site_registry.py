@@ -233,6 +233,8 @@ class TestVersions:
 
     def test_show_an_older_version(self, command: Command) -> None:
         assert command("site", "show", "bbs", "--version", "2").out == PLAIN.replace("h1", "h2")
+        for words in (("show", "bbs", "--version"), ("rollback", "bbs"), ("diff", "bbs")):
+            assert "greater than or equal to 1" in command("site", *words, "0", code=2).err
         assert "there is no version 9 of bbs" in command("site", "show", "bbs", "--version", "9", code=2).err
 
     def test_diff(self, command: Command) -> None:

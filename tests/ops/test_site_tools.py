@@ -136,6 +136,14 @@ class TestCheck:
             "a.yaml:3:",
         ]
 
+    def test_a_folder_is_one_of_site_files_unless_it_is_code(self, command: Command) -> None:
+        write("sites/deep/a.yaml", "site: a\nlayrs: {}\n")
+        assert "layrs" in command("crawl", "sites", code=2).err
+        Path("empty").mkdir()
+        assert "there is no site file in this folder" in command("crawl", "empty", code=2).err
+        Path("sites/__init__.py").touch()
+        assert "there is no spider 'sites'" in command("crawl", "sites", code=2).err
+
     def test_files_that_are_not_there(self, command: Command) -> None:
         assert "nothing.yaml" in command("site", "check", "nothing.yaml", code=2).out
         Path("empty").mkdir()

@@ -55,7 +55,10 @@ def are_sites(names: Sequence[str]) -> bool:
 
 def _is_site(name: str) -> bool:
     path = Path(name)
-    return path.suffix in SUFFIXES or (path.is_dir() and any(one.suffix in SUFFIXES for one in path.iterdir()))
+    if path.suffix in SUFFIXES:
+        return True
+    # A spider may be called like its project's package, which may have all kinds of files in it.
+    return path.is_dir() and not any((path / code).exists() for code in ("__init__.py", "scrapy.cfg"))
 
 
 def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None:

@@ -80,7 +80,7 @@ def list_(
 def show(
     name: Name,
     version: Annotated[
-        int | None, typer.Option("--version", metavar="N", help="Another version than the present.")
+        int | None, typer.Option("--version", metavar="N", min=1, help="Another version than the present.")
     ] = None,
     json: options.Json = False,
     url: options.Url = None,
@@ -120,9 +120,11 @@ def history(name: Name, json: options.Json = False, url: options.Url = None, cra
 def diff(
     name: Name,
     old: Annotated[
-        int | None, typer.Argument(metavar="A", help="The older version; without it, the one before.")
+        int | None, typer.Argument(metavar="A", min=1, help="The older version; without it, the one before.")
     ] = None,
-    new: Annotated[int | None, typer.Argument(metavar="B", help="The newer version; without it, the present.")] = None,
+    new: Annotated[
+        int | None, typer.Argument(metavar="B", min=1, help="The newer version; without it, the present.")
+    ] = None,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
@@ -136,7 +138,7 @@ def diff(
 @app.command()
 def rollback(
     name: Name,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="The version that is to count again.")],
+    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version that is to count again.")],
     note: Note = "",
     who: Who = None,
     json: options.Json = False,
