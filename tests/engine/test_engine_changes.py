@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from tests.worker.harness.site import Reply, Site
 
 from gossamer.engine.work import Job, Worker
 from gossamer.errors import FrontierUnavailable
-from gossamer.testing.servers import Server
 
 SITE = """
     site: pages
@@ -26,17 +24,6 @@ SITE = """
       page: {match: '^/page/', fields: {title: title}}
 """
 STORED = SITE + "    store: {page: {table: pages, key: [url], add: [url]}}\n"
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as one:
-        yield one
-
-
-@pytest.fixture
-def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
-    return Crawl(valkey_server, crawl_name, tmp_path, site)
 
 
 @asynccontextmanager
