@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
 import typer.core
@@ -15,6 +12,7 @@ from gossamer.cli import options, output, progress
 from gossamer.cli.import_neocrawler import neocrawler
 from gossamer.cli.import_scrapy_redis import scrapy_redis
 from gossamer.cli.import_seen import requests_seen
+from gossamer.cli.opened import opened
 from gossamer.cli.progress import throttled
 from gossamer.frontier.restore import Restore, Source
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -53,8 +51,8 @@ def import_(
     On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file
     unless another is given. May be repeated after it broke off: what was restored is not restored again.
     """
-    with _opened(file) as (stream, size):
-        source = Source("standard input" if file == "-" else file, stream)
+    with opened(file) as (stream, size, called):
+        source = Source(called, stream)
         settings = options.load_settings(url, crawl)
         if settings.source("GOSSAMER_CRAWL") == DEFAULT:
             settings = options.load_settings(url, str(source.header["crawl"]))
@@ -83,12 +81,3 @@ def import_(
         output.write_line(
             f"crawl {settings['GOSSAMER_CRAWL']}: {source.number:,} lines, {', '.join(parts) or 'nothing'}"
         )
-
-
-@contextlib.contextmanager
-def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    if file == "-":
-        yield sys.stdin.buffer, None
-    else:
-        with open(file, "rb") as stream:
-            yield stream, os.fstat(stream.fileno()).st_size

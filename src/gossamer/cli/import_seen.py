@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
 from gossamer.cli import options, output, progress
+from gossamer.cli.opened import opened
 from gossamer.cli.progress import throttled
 from gossamer.model import SeenKind
 from gossamer.worker.seen import RequestsSeen, import_requests_seen, open_memory
@@ -35,8 +33,8 @@ def requests_seen(
     For plain Scrapy with a DUPEFILTER_CLASS of gossamer.worker.dupefilter. The file is only read, and may be read again:
     what is known stays known. Sizes and windows are those of the settings GOSSAMER_SEEN_…, as the spider has them.
     """
-    with _opened(file) as (stream, size):
-        source = RequestsSeen(stream, "standard input" if file == "-" else file)
+    with opened(file) as (stream, size, called):
+        source = RequestsSeen(stream, called)
         with (
             open_memory(spider, options.load_settings(url, crawl), kind) as memory,
             progress.live("importing", size, sys.stderr, "bytes") as show,
@@ -51,12 +49,3 @@ def requests_seen(
         )
     else:
         output.write_line(f"{spider}: {done.new:,} new, {done.known:,} known already, {known:,} remembered")
-
-
-@contextlib.contextmanager
-def _opened(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    if file == "-":
-        yield sys.stdin.buffer, None
-    else:
-        with open(file, "rb") as stream:
-            yield stream, os.fstat(stream.fileno()).st_size

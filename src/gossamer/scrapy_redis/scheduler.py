@@ -14,7 +14,6 @@ from scrapy import Spider
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.settings import BaseSettings
 
-from gossamer.courier import Intake
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.scrapy_redis import connection, listed
@@ -151,22 +150,7 @@ class Scheduler(worker.Scheduler):
 
     # Seeds.
 
-    def _begin_intake(self, key: str) -> None:
-        intake = Intake(
-            self.link,
-            key,
-            self.group,
-            lambda data: self._seeds(key, data),
-            batch=self.join.settings["GOSSAMER_TASKS_BATCH"],
-            lease_seconds=self.join.settings["GOSSAMER_LEASE_SECONDS"],
-            taken=lambda count: self._count("gossamer/tasks", count),
-            bad=lambda _: self._count("gossamer/tasks_bad"),
-            failed=self.failed,
-        )
-        self._intakes.append(intake)
-        intake.begin()
-
-    def _seeds(self, key: str, data: bytes) -> list[Any]:
+    def _requests_of(self, key: str, data: bytes) -> list[Any]:
         made = list(self.join.requests_of(self.spider, data))
         if len(self.join.tasks) > 1:
             lane = seeds_lane(self.join.tasks.index(key))

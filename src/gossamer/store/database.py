@@ -207,3 +207,11 @@ def fitted(name: str) -> str:
 def excluded(columns: Sequence[str], primary: Sequence[str], row: Any) -> dict[str, Any]:
     """What an upsert sets: all columns but the primary key, to the values of the row that was not inserted."""
     return {name: row[name] for name in columns if name not in primary}
+
+
+def on_conflict(insert: Any, columns: Sequence[str], primary: Sequence[str]) -> Any:
+    """An insert that writes over the row with the same primary key, as PostgreSQL and SQLite say it."""
+    changes = excluded(columns, primary, insert.excluded)
+    if not changes:
+        return insert.on_conflict_do_nothing(index_elements=list(primary))
+    return insert.on_conflict_do_update(index_elements=list(primary), set_=changes)

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
-from gossamer.store.database import Database, Found, excluded, fitted
+from gossamer.store.database import Database, Found, fitted, on_conflict
 from gossamer.store.shape import Shape
 from gossamer.store.trouble import Trouble
 from gossamer.store.values import Take, decimal_within
@@ -163,11 +163,8 @@ class PostgreSQL(Database):
         connection.execute(text(statement))
 
     def upsert(self, table: Table, columns: Sequence[str], primary: Sequence[str]) -> ClauseElement:
-        statement = insert(table)
-        changes = excluded(columns, primary, statement.excluded)
-        if not changes:
-            return statement.on_conflict_do_nothing(index_elements=list(primary))
-        return statement.on_conflict_do_update(index_elements=list(primary), set_=changes)
+        statement: ClauseElement = on_conflict(insert(table), columns, primary)
+        return statement
 
     def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
         for old, new in names.items():

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
 from gossamer.errors import StoreError
-from gossamer.store.database import Database, Found, excluded, link_index
+from gossamer.store.database import Database, Found, link_index, on_conflict
 from gossamer.store.shape import LINK, Shape
 from gossamer.store.trouble import Trouble
 from gossamer.store.values import Take
@@ -150,11 +150,8 @@ class Sqlite(Database):
             connection.execute(text(statement))
 
     def upsert(self, table: Table, columns: Sequence[str], primary: Sequence[str]) -> ClauseElement:
-        statement = insert(table)
-        changes = excluded(columns, primary, statement.excluded)
-        if not changes:
-            return statement.on_conflict_do_nothing(index_elements=list(primary))
-        return statement.on_conflict_do_update(index_elements=list(primary), set_=changes)
+        statement: ClauseElement = on_conflict(insert(table), columns, primary)
+        return statement
 
     def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
         for old, new in names.items():

@@ -179,7 +179,7 @@ class Scheduler(BaseScheduler):
             self.link,
             key,
             self.group,
-            self._requests_of,
+            lambda data: self._requests_of(key, data),
             batch=self.join.settings["GOSSAMER_TASKS_BATCH"],
             lease_seconds=self.join.settings["GOSSAMER_LEASE_SECONDS"],
             taken=lambda count: self._count("gossamer/tasks", count),
@@ -189,7 +189,8 @@ class Scheduler(BaseScheduler):
         self._intakes.append(intake)
         intake.begin()
 
-    def _requests_of(self, data: bytes) -> list[Any]:
+    def _requests_of(self, key: str, data: bytes) -> list[Any]:
+        """What a task of the list `key` asks for."""
         made = self.join.requests_of(self.spider, data)
         return [self._encode(request, self.carrier.lane_of(request)) for request in made]
 

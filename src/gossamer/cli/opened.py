@@ -1,0 +1,27 @@
+"""A file that a command reads, or standard input in its place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
+
+
+class Opened(NamedTuple):
+    """`size` in bytes, None when nobody knows it; `called` is its name for messages."""
+
+    stream: BinaryIO
+    size: int | None
+    called: str
+
+
+@contextmanager
+def opened(file: str) -> Iterator[Opened]:
+    """The file of this name; - is standard input."""
+    if file == "-":
+        yield Opened(sys.stdin.buffer, None, "standard input")
+    else:
+        with open(file, "rb") as stream:
+            yield Opened(stream, os.fstat(stream.fileno()).st_size, file)
