@@ -27,6 +27,7 @@ from bench import contender, lap
 from bench.frontier import RESULTS, table
 from bench.lap import Lap, lap_of, per_page, ratio
 from bench.measure import Progress, server_seconds, start_server
+from bench.native import LAYERS
 from bench.shape import Shape
 from bench.site import SiteProcess
 from bench.target import Target
@@ -59,17 +60,14 @@ CONTENDERS = (
 )
 TARGETS = ((PLAIN, 5.0), (REDIS, 10.0), (CRAWLEE, 2.5), (FEAPDER_REDIS, 4.0))
 
-SITE_FILE = """
+SITE_FILE = (
+    """
 site: walker
 seeds: ["{url}"]
 politeness: {{robots: ignore, concurrency: {concurrent}, hosts: {{"{host}": {{concurrency: {concurrent}}}}}}}
-layers:
-  page:
-    match: '^/'
-    seen: round
-    follow: [{{css: a, to: page, pages: 0}}]
-    fields: {{page: {{from: url, regex: '(\\d+)$', type: int}}}}
 """
+    + LAYERS
+)
 
 
 class Scale(NamedTuple):

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import scrapy
 import w3lib
+from bench.frontier import table
 from bench.urls import Urls
 from scrapy import Request
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
@@ -152,9 +153,7 @@ def main() -> int:
         return 0
     if compared:
         print(", ".join(f"{count:,} {name}" for name, count in compared.items()) + ": no difference\n")
-    print("| " + " | ".join(rows[0]) + " |\n|" + " --- |" * len(rows[0]))
-    for row in rows:
-        print("| " + " | ".join(str(value) for value in row.values()) + " |")
+    print(table(list(rows[0]), [[str(value) for value in row.values()] for row in rows]))
     return 0
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from bench.contender import OURS, settings
-from bench.project import Project, Worker
+from bench.project import Project, Worker, WorkerProcess
 from bench.shape import Shape
 from bench.site import SiteProcess
 from bench.spider import Walker
@@ -50,8 +50,74 @@ def arrived(pages: int, items: Counter[int], visits: Counter[int]) -> Arrived:
     )
 
 
-class Fleet:
-    """Workers of one crawl at `address`, all with the same settings, on a site of their own."""
+class AnyFleet:
+    """Workers of one crawl at `address` on a site of their own, and the audit of what they brought. `group` is theirs."""
+
+    group = Walker.name
+
+    def __init__(
+        self, shape: Shape, address: str, crawl: str, *, partitions: int, delay: float, hold: bool, lease: float
+    ) -> None:
+        self.shape, self.crawl = shape, crawl
+        self.environ = {
+            "GOSSAMER_URL": address,
+            "GOSSAMER_CRAWL": crawl,
+            "GOSSAMER_PARTITIONS": str(partitions),
+            "GOSSAMER_LEASE_SECONDS": str(lease),
+        }
+        self._stack = ExitStack()
+        self.site = self._stack.enter_context(SiteProcess(shape, delay, hold))
+
+    def frontier(self) -> ValkeyFrontier:
+        return ValkeyFrontier.find(load(self.environ, environ={}))
+
+    def begin(self) -> None:
+        """Let the site answer, which held its answers until all workers were there."""
+        wait_until(self.site.requests, "the front page to be asked for", 60)
+        self.site.release()
+
+    def wait(self, workers: Sequence[WorkerProcess], seconds: float = 180) -> None:
+        """Wait until all have ended by themselves."""
+        deadline = time.monotonic() + seconds
+        for worker in workers:
+            code = worker.wait(max(1.0, deadline - time.monotonic()))
+            assert code == 0, f"worker {worker.name} ended with {code}. Its log ends:\n{worker.log[-4000:]}"
+
+    def items(self, frontier: ValkeyFrontier) -> Counter[int]:
+        """How many items there are of each page."""
+        found: Counter[int] = Counter()
+        for partition in range(frontier.partitions):
+            after = "0-0"
+            while rows := frontier.read_items(self.group, partition, after, READ):
+                found.update(decode(item)["page"] for _, item in rows)
+                after = rows[-1][0]
+        return found
+
+    def check(self) -> Arrived:
+        """After the crawl: AssertionError unless the frontier is at peace with itself, drained, without dead letters, and
+        there is exactly one item of each page."""
+        with self.frontier() as frontier:
+            found = arrived(self.shape.pages, self.items(frontier), Counter(visit.page for visit in self.site.visits()))
+            assert found.exact, f"{found} of {self.shape.pages} pages"
+            audit(frontier)
+            assert frontier.drained(self.group).drained
+            assert frontier.dead_letters(self.group) == []
+        return found
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Fleet(AnyFleet):
+    """Of Scrapy workers, all with the same settings."""
 
     def __init__(
         self,
@@ -66,15 +132,7 @@ class Fleet:
         lease: float = LEASE_SECONDS,
         more: Mapping[str, Any] | None = None,
     ) -> None:
-        self.shape, self.crawl = shape, crawl
-        self.environ = {
-            "GOSSAMER_URL": address,
-            "GOSSAMER_CRAWL": crawl,
-            "GOSSAMER_PARTITIONS": str(partitions),
-            "GOSSAMER_LEASE_SECONDS": str(lease),
-        }
-        self._stack = ExitStack()
-        self.site = self._stack.enter_context(SiteProcess(shape, delay, hold))
+        super().__init__(shape, address, crawl, partitions=partitions, delay=delay, hold=hold, lease=lease)
         # What Scrapy allows one process, Gossamer allows the whole fleet: here every worker may use all it has.
         limit = {"CONCURRENT_REQUESTS_PER_DOMAIN": ENOUGH * concurrent}
         chosen = {**settings(OURS, address, concurrent), **limit, **(more or {})}
@@ -90,8 +148,7 @@ class Fleet:
         """So many workers that all work from the first page on: the site, which must hold its answers, waits for the last."""
         workers = self.start(number)
         wait_until(lambda: all(worker.opened for worker in workers), "all spiders to be open", 120)
-        wait_until(self.site.requests, "the front page to be asked for", 60)
-        self.site.release()
+        self.begin()
         return workers
 
     def reach(self, pages: int, seconds: float = 120) -> int:
@@ -105,43 +162,5 @@ class Fleet:
 
     def end(self, workers: list[Worker], seconds: float = 180) -> list[str]:
         """Wait until all have ended by themselves; why each did."""
-        deadline = time.monotonic() + seconds
-        for worker in workers:
-            code = worker.wait(max(1.0, deadline - time.monotonic()))
-            assert code == 0, f"worker {worker.name} ended with {code}. Its log ends:\n{worker.log[-4000:]}"
+        self.wait(workers, seconds)
         return [worker.report().reason for worker in workers]
-
-    def frontier(self) -> ValkeyFrontier:
-        return ValkeyFrontier.find(load(self.environ, environ={}))
-
-    def items(self, frontier: ValkeyFrontier) -> Counter[int]:
-        """How many items there are of each page."""
-        found: Counter[int] = Counter()
-        for partition in range(frontier.partitions):
-            after = "0-0"
-            while rows := frontier.read_items(Walker.name, partition, after, READ):
-                found.update(decode(item)["page"] for _, item in rows)
-                after = rows[-1][0]
-        return found
-
-    def check(self) -> Arrived:
-        """After the crawl: AssertionError unless the frontier is at peace with itself, drained, without dead letters, and has
-        exactly one item of each page."""
-        with self.frontier() as frontier:
-            found = arrived(self.shape.pages, self.items(frontier), Counter(visit.page for visit in self.site.visits()))
-            assert found.exact, f"{found} of {self.shape.pages} pages"
-            audit(frontier)
-            assert frontier.drained(Walker.name).drained
-            assert frontier.dead_letters(Walker.name) == []
-        return found
-
-    def close(self) -> None:
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

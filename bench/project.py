@@ -36,24 +36,18 @@ class Report(NamedTuple):
     reason: str
 
 
-class Worker:
-    """One `scrapy crawl`, which dies with this process."""
+class WorkerProcess:
+    """`python -m …` with an environment of its own, which dies with this process."""
 
-    def __init__(self, name: str, directory: Path, environ: Mapping[str, str], arguments: Sequence[str]) -> None:
+    def __init__(self, name: str, directory: Path, environ: Mapping[str, str], words: Sequence[str]) -> None:
         self.name = name
-        self._report = directory / f"{name}.json"
         self._log = directory / f"{name}.log"
         environ = {
             "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), str(directory), os.environ.get("PYTHONPATH")))),
-            REPORT: str(self._report),
             **environ,
         }
         command = [str(shutil.which("env")), *(f"{name}={value}" for name, value in environ.items())]
-        # By its name the site knows who came.
-        command += [sys.executable, "-m", "scrapy", "crawl", Walker.name, "-s", f"USER_AGENT={name}"]
-        for argument in arguments:
-            command += ["-a", argument]
-        self.process = spawn(command, directory, self._log)
+        self.process = spawn([*command, sys.executable, "-m", *words], directory, self._log)
 
     @property
     def running(self) -> bool:
@@ -63,17 +57,6 @@ class Worker:
     def log(self) -> str:
         """All that it wrote, logging included."""
         return self._log.read_text(errors="replace")
-
-    @property
-    def opened(self) -> bool:
-        """Whether its spider is open; RuntimeError with the end of its log if it has ended before that."""
-        if self._report.with_suffix(OPENED).exists():
-            return True
-        if not self.running:
-            raise RuntimeError(
-                f"worker {self.name} ended before its spider was open. Its log ends:\n{self.log[-4000:]}"
-            )
-        return False
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -96,6 +79,29 @@ class Worker:
             raise TimeoutError(
                 f"worker {self.name} has not ended in {seconds:g} s. Its log ends:\n{self.log[-4000:]}"
             ) from None
+
+
+class Worker(WorkerProcess):
+    """One `scrapy crawl`."""
+
+    def __init__(self, name: str, directory: Path, environ: Mapping[str, str], arguments: Sequence[str]) -> None:
+        self._report = directory / f"{name}.json"
+        # By its name the site knows who came.
+        words = ["scrapy", "crawl", Walker.name, "-s", f"USER_AGENT={name}"]
+        for argument in arguments:
+            words += ["-a", argument]
+        super().__init__(name, directory, {REPORT: str(self._report), **environ}, words)
+
+    @property
+    def opened(self) -> bool:
+        """Whether its spider is open; RuntimeError with the end of its log if it has ended before that."""
+        if self._report.with_suffix(OPENED).exists():
+            return True
+        if not self.running:
+            raise RuntimeError(
+                f"worker {self.name} ended before its spider was open. Its log ends:\n{self.log[-4000:]}"
+            )
+        return False
 
     def report(self) -> Report:
         """What it said at its end; RuntimeError with the end of its log if it said nothing."""

@@ -136,7 +136,7 @@ def native(plan: Plan, address: str, crawl: str, choice: random.Random, stored: 
         killed_at = fleet.site.pages()
         if plan.replaced:
             workers += fleet.start()
-        fleet.end([worker for worker in workers if worker.running])
+        fleet.wait([worker for worker in workers if worker.running])
         found = fleet.check()
     return Outcome(plan, killed_at, found, time.monotonic() - begin)
 
