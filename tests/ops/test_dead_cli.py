@@ -60,12 +60,14 @@ def test_all_groups_are_listed_oldest_first(command: Command, frontier: ValkeyFr
         ("", "bad_task"),
         ("news.list", "callback"),
     ]
+    # A bad task is no request.
+    assert [row["url"] for row in rows[3:5]] == ["http://h4.example/4", ""]
     assert (rows[0]["id"], rows[0]["fingerprint"]) == (id_of(frontier, 1), "0000000000000001")
     first = command("dead", "list").rows[0]
     assert [first[0], *first[2:]] == [
         id_of(frontier, 1),
         "news.post",
-        "h1.example",
+        "http://h1.example/1",
         "1",
         "callback",
         "ValueError: no title \\x1b[31m",

@@ -363,7 +363,7 @@ class TestFolders:
             frontier.put_document("site", name, text)
         frontier.put_document("site", "gone", PLAIN.replace("bbs", "gone"))
         frontier.drop_document("site", "gone")
-        assert command("site", "dump", "out/sites").out == "3 site files are in out/sites\n"
+        assert command("site", "dump", "out/sites").out == "3 site files in out/sites\n"
         assert {path.name: path.read_bytes() for path in Path("out/sites").iterdir()} == {
             f"{name}.yaml": text.encode() for name, text in self.TEXTS
         }

@@ -16,7 +16,7 @@ import typer
 
 from gossamer import status
 from gossamer.cli import exits, options, output, progress
-from gossamer.errors import DecodingError, EncodingError
+from gossamer.errors import DecodingError, EncodingError, UnknownDeadLetter
 from gossamer.frontier import codec
 from gossamer.frontier.line import fingerprint_text
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -41,21 +41,23 @@ def list_(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """List dead letters, oldest first.
+    """List dead letters, oldest first, with their URLs.
 
     Without --group those of all groups that are defined; a group that is not defined may be named too.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         found = list(islice(_letters(frontier, group, reason, lane), limit + 1))
-    letters, more = found[:limit], len(found) > limit
+        letters, more = found[:limit], len(found) > limit
+        # One by one: pages of letters come without what they hold, which may be much.
+        urls = [_url(frontier, letter) for letter in letters]
     if json:
-        output.write_json([_plain(letter) for letter in letters])
+        output.write_json([{**_plain(letter), "url": page} for letter, page in zip(letters, urls, strict=True)])
     else:
         output.write_table(
-            ("id", "at", "lane", "host", "attempts", "reason", "detail"),
+            ("id", "at", "lane", "url", "attempts", "reason", "detail"),
             [
-                (_id(x), _when(x.at), x.lane or x.group, x.host, x.attempt, x.reason, _last_line(x.detail))
-                for x in letters
+                (_id(x), _when(x.at), x.lane or x.group, page or x.host, x.attempt, x.reason, _last_line(x.detail))
+                for x, page in zip(letters, urls, strict=True)
             ],
         )
     if more:
@@ -194,6 +196,15 @@ def _parsed(text: str) -> tuple[int, int]:
     if match is None:
         raise typer.BadParameter(f"{text!r} is no id of a dead letter; they look like 0.17")
     return int(match[1]), int(match[2])
+
+
+def _url(frontier: ValkeyFrontier, letter: DeadLetter) -> str:
+    """The URL that was asked for; empty if it is no request, or gone meanwhile."""
+    try:
+        request = codec.decode_request(frontier.dead_letter(letter.partition, letter.id).payload)
+    except (DecodingError, EncodingError, UnknownDeadLetter):
+        return ""
+    return str(request.get("url", ""))
 
 
 def _id(letter: DeadLetter) -> str:

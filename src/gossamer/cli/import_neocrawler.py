@@ -88,7 +88,8 @@ def _tell(files: Sequence[Converted], paths: dict[str, Path], dry_run: bool) -> 
             output.write_line(str(problem))
     lost = sum(note.became.startswith("left out") for one in files for note in one.notes)
     changed = sum(len(one.notes) for one in files) - lost
-    output.write_line(f"{len(files):,} site files; {lost:,} fields left out, {changed:,} changed")
+    left = output.counted(lost, "field")
+    output.write_line(f"{output.counted(len(files), 'site file')}; {left} left out, {changed:,} changed")
 
 
 def _together(notes: Sequence[Note]) -> list[tuple[str, str, str, str]]:

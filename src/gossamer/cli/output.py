@@ -53,6 +53,11 @@ def write_notice(text: str) -> None:
     _write(sys.stderr, visible(text))
 
 
+def counted(number: int, what: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def mark(ok: bool | None, doubtful: str = "") -> str:
     """A tick for what is well, a cross for what is not, `doubtful` for neither; in plain letters where no tick can be written."""
     if ok is None:

@@ -165,7 +165,7 @@ def dump(
     if json:
         output.write_json([str(path) for path in written])
     else:
-        output.write_line(f"{len(written):,} site files are in {folder}")
+        output.write_line(f"{output.counted(len(written), 'site file')} in {folder}")
 
 
 @app.command()

@@ -40,9 +40,9 @@ def check(
     else:
         for problem in problems:
             output.write_line(str(problem))
-        checked = f"{_n(len(names), 'file')}, {_n(found.sites, 'site')}"
-        warnings = _n(len(problems) - wrong, "warning")
-        more = _n(seeds, "seed") if seeds is not None else _n(wrong, "error")
+        checked = f"{output.counted(len(names), 'file')}, {output.counted(found.sites, 'site')}"
+        warnings = output.counted(len(problems) - wrong, "warning")
+        more = output.counted(seeds, "seed") if seeds is not None else output.counted(wrong, "error")
         output.write_line(f"{checked}, {more}{f', {warnings}' if len(problems) > wrong else ''}")
     if wrong:
         raise typer.Exit(exits.MISUSED)
@@ -58,7 +58,3 @@ def schema(
         output.write_json(json_schema())
     else:
         out.write_text(json_.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
-
-
-def _n(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
