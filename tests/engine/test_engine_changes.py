@@ -15,6 +15,7 @@ from tests.worker.harness.site import Reply, Site
 
 from gossamer.engine.work import Job, Worker
 from gossamer.errors import FrontierUnavailable
+from gossamer.testing.servers import Server
 
 SITE = """
     site: pages
@@ -126,3 +127,46 @@ async def test_pages_that_cannot_be_kept_say_so(crawl: Crawl, site: Site) -> Non
     [(reason, detail)] = crawl.dead("pages")
     assert reason == "archive"
     assert "Make room" in detail
+
+
+async def test_tasks_of_a_site_that_is_taken_away_wait_for_it(
+    crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gossamer.engine")
+    key = f"{crawl_name}:tasks"
+    fed = SITE.replace("[SITE/page/1]", f"[{{tasks: '{key}'}}]")
+    crawl.push(fed)
+    valkey_server.call("RPUSH", key, f"{site.url}/page/1")
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        await asyncio.to_thread(site.reached, "/page/1")
+        with crawl.frontier() as frontier:
+            frontier.drop_document("site", "site")
+        await until(lambda: "served no more" in caplog.text)
+        valkey_server.call("RPUSH", key, f"{site.url}/page/2")
+        for _ in range(20):
+            # As long as a worker would need to take it.
+            assert crawl.dead("pages") == []
+            await asyncio.sleep(0.1)
+        crawl.push(fed)
+        await asyncio.to_thread(site.reached, "/page/2")
+    assert crawl.dead("pages") == []
+
+
+async def test_tasks_are_taken_from_the_keys_that_a_file_names_now(
+    crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    def fed(key: str) -> str:
+        return SITE.replace("[SITE/page/1]", f"[{{tasks: '{crawl_name}:{key}'}}]")
+
+    crawl.push(fed("old"))
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        valkey_server.call("RPUSH", f"{crawl_name}:old", f"{site.url}/page/1")
+        await asyncio.to_thread(site.reached, "/page/1")
+        await changed(crawl, fed("new"))
+        valkey_server.call("RPUSH", f"{crawl_name}:new", f"{site.url}/page/2")
+        await asyncio.to_thread(site.reached, "/page/2")
+        valkey_server.call("RPUSH", f"{crawl_name}:old", f"{site.url}/page/3")
+        for _ in range(20):
+            assert "/page/3" not in site.paths()
+            await asyncio.sleep(0.1)
+    assert valkey_server.call("LLEN", f"{crawl_name}:old") == 1

@@ -113,6 +113,10 @@ class Intake:
                 self._empty = min(self._empty * 2, EMPTY_LAST)
             return
         self._empty = EMPTY_FIRST
+        if self._stopped:
+            self._tasks = tasks
+            self._give_back()
+            return
         self._tasks, self._requests, self._keys, self._owners, self._buried = tasks, [], [], [], []
         for task in tasks:
             try:
@@ -159,7 +163,7 @@ class Intake:
         self._keys = [self._keys[index] for index in full]
         self._owners = [self._owners[index] for index in full]
         if self._stopped:
-            self.link.call("settle_tasks", self._settled, self._token, self.source, release=self._tasks)
+            self._give_back()
         elif self.link.now() - self._leased_at > self._renew_after:
             self._leased_at = self.link.now()
             self.link.call("settle_tasks", self._kept, self._token, self.source, renew=self._tasks)
@@ -189,6 +193,9 @@ class Intake:
 
     def _settle(self) -> None:
         self.link.call("settle_tasks", self._settled, self._token, self.source, done=self._tasks)
+
+    def _give_back(self) -> None:
+        self.link.call("settle_tasks", self._settled, self._token, self.source, release=self._tasks)
 
     def _settled(self, _answer: Any, error: BaseException | None) -> None:
         if error is not None:

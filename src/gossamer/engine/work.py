@@ -211,6 +211,7 @@ class Worker:
             self._book.drop(name)
             self._fetcher.forget(name)
             self._visits.forget(name)
+            self._keep_tasks(name, ())
         self._without = {name: one for name, one in self._without.items() if name in found.names}
         problems: list[GossamerError] = list(found.problems)
         for compiled in found.changed:
@@ -286,6 +287,7 @@ class Worker:
 
     def _take_tasks(self, site: ServedSite) -> None:
         limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
+        self._keep_tasks(site.name, site.compiled.group().tasks)
         for key in site.compiled.group().tasks:
             if (site.name, key) in self._intakes:
                 continue
@@ -306,6 +308,12 @@ class Worker:
             )
             self._intakes[site.name, key] = intake
             intake.begin()
+
+    def _keep_tasks(self, name: str, keys: Sequence[str]) -> None:
+        """Take no tasks for a site any more but from these keys: nobody here knows what to do with them."""
+        for group, key in [*self._intakes]:
+            if group == name and key not in keys:
+                self._intakes.pop((group, key)).stop(lambda: None)
 
     def _count_bad(self, site: str, _: str) -> None:
         self._tallies.of(site).add("gossamer/tasks_bad")
