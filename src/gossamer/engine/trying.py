@@ -154,7 +154,10 @@ class Trial:
         word = await self._robots.ask(url, layer.agent, site.name, layer.manner(url)[0])
         if word.allowed:
             return "allowed", True
-        return ("could not be had: until it can be, nothing is fetched" if word.after else "forbidden"), False
+        if not word.after:
+            return "forbidden", False
+        why = f" ({word.why.reason}: {word.why.detail})" if word.why is not None else ""
+        return f"could not be had{why}; until it can be, nothing is fetched", False
 
     async def _prepare(self, site: ServedSite) -> None:
         if isinstance(self._fetcher, Borrowed):
