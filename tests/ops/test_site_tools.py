@@ -313,6 +313,22 @@ class TestTry:
         assert told["reading"]["records"][0]["fields"]["title"] == "A post"
         assert site.paths() == ["/post/old", "/post/1"]
 
+    def test_a_seed_is_asked_for_as_it_says(self, command: Command, site: Site) -> None:
+        site.on("/search", Reply(body="<h1>Found</h1>"))
+        seed = "{url: SITE/search, layer: found, form: {q: '{topic}'}, headers: {X-Key: k}, pass: {topic: '{topic}'}}"
+        fields = "{title: h1, topic: {from: parent.topic}}"
+        text = f"site: s\nparams: {{topic: [sea, stars]}}\nseeds: [{seed}]\npoliteness: {{robots: ignore}}\n"
+        name = write("s.yaml", f"{text}layers: {{first: {{}}, found: {{fields: {fields}}}}}\n", site)
+        said = command("site", "try", f"{site.url}/search", "--file", name).out
+        assert "layer found: the layer of the seed\n" in said
+        assert "topic\ttext\tsea\n" in said
+        command("site", "try", f"{site.url}/search", "--file", name, "--param", "topic=stars")
+        asked = list(site.visits)
+        assert [(one.method, one.body, one.headers["X-Key"]) for one in asked] == [
+            ("POST", b"q=sea", "k"),
+            ("POST", b"q=stars", "k"),
+        ]
+
     def test_parameters_may_have_other_values(self, command: Command, frontier: ValkeyFrontier, site: Site) -> None:
         write("f.yaml", "params: {base: http://x.example}\n" + FORUM.replace("[SITE/list/1]", "['{base}/list/1']"))
         given = ("--param", f"base={site.url}")

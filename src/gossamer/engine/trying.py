@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from gossamer.engine import hooks
@@ -23,6 +24,8 @@ from gossamer.sites.handled import handled
 from gossamer.sites.problems import did_you_mean
 from gossamer.sites.read import compile_layer
 from gossamer.sites.values import NOTHING, Document, Link, Reading
+
+SEEDS = 10_000
 
 
 class Chosen(NamedTuple):
@@ -60,18 +63,32 @@ class Tried(NamedTuple):
 
 
 def choose(site: CompiledSite, url: str, layer: str = "") -> Chosen:
-    """The layer that a page belongs to: the one asked for, the one that matches, or else the first."""
+    """The layer that a page belongs to: the one asked for, that of the seed, the one that matches, or else the first."""
     if layer:
         if layer not in site.layers:
             hint = did_you_mean(layer, site.layers)
             raise SiteError(f"The site {site.name} has no layer {layer}{f' ({hint})' if hint else ''}.")
         return Chosen(layer, "as asked")
-    found = site.layer_of(url)
+    found, seed = site.layer_of(url), seed_of(site, url)
+    if seed is not None and (found is None or found[0] != seed.layer):
+        return Chosen(seed.layer, "the layer of the seed")
     if found is None:
         return Chosen(site.first_layer(url), "the first layer: no match fits")
     name, groups = found
     said = "".join(f", {group} {text}" for group, text in groups.items())
     return Chosen(name, f"match {site.layers[name].match}{said}")
+
+
+def seed_of(site: CompiledSite, url: str, layer: str = "") -> Link | None:
+    """The first seed with this URL (and layer), of the first SEEDS: it may say how the page is asked for."""
+    return next(
+        (
+            seed
+            for seed in islice(site.seeds(), SEEDS)
+            if seed.url == url and seed.layer in site.layers and layer in ("", seed.layer)
+        ),
+        None,
+    )
 
 
 class Trial:
@@ -89,7 +106,10 @@ class Trial:
         """Ask for a page and follow its redirects, then read it."""
         layer = site.layers[chosen.layer]
         await self._prepare(site)
-        link = site.compiled.link(url, chosen.layer, inherited=inherited)
+        seed = seed_of(site.compiled, url, chosen.layer)
+        if seed is not None:
+            inherited = {**seed.inherited, **inherited}
+        link = seed or site.compiled.link(url, chosen.layer, inherited=inherited)
         options, cookies = layer.manner(link.url)
         ask: Ask | None = Ask(
             link.url, link.method, link.headers, {**cookies, **link.cookies}, link.body, site.name, options
