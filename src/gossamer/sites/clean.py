@@ -49,6 +49,9 @@ def cleaning(steps: Iterable[Step]) -> Cleaning | None:
     chain = [_step(step) for step in steps]
     if not chain:
         return None
+    if len(chain) == 1:
+        (only,) = chain
+        return lambda value, page: None if value is None else only(value, page)
 
     def clean(value: Any, page: Patient) -> Any:
         for step in chain:
@@ -60,6 +63,23 @@ def cleaning(steps: Iterable[Step]) -> Cleaning | None:
     return clean
 
 
+def of_text(steps: Iterable[Step]) -> Callable[[str], str] | None:
+    """All steps as one that takes a text and gives a text; None if there are none, or others than such."""
+    chain = [OF_TEXTS.get(step) if isinstance(step, str) else None for step in steps]
+    known = [step for step in chain if step is not None]
+    if not known or len(known) < len(chain):
+        return None
+    if len(known) == 1:
+        return known[0]
+
+    def clean(text: str) -> str:
+        for step in known:
+            text = step(text)
+        return text
+
+    return clean
+
+
 def _step(step: Step) -> Cleaning:
     if isinstance(step, str):
         if step in OF_LISTS:
@@ -67,8 +87,8 @@ def _step(step: Step) -> Cleaning:
             return lambda value, page: of_list(value) if isinstance(value, list) else value
         if step == "strip_tags":
             return _each(lambda text, page: html.unescape(TAG.replaced(text, "", page)))
-        of_text = OF_TEXTS[step]
-        return _each(lambda text, page: of_text(text))
+        change = OF_TEXTS[step]
+        return _each(lambda text, page: change(text))
     return _mapping(step, next(iter(step.model_fields_set)))
 
 

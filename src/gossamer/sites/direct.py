@@ -10,12 +10,14 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from gossamer.sites.clean import of_text
 from gossamer.sites.content import Page
 from gossamer.sites.format import FieldRule, Kind
+from gossamer.sites.kinds import Turn, turn_into
 from gossamer.sites.query import keys_of
 
 Extract = Callable[[Page, Any], Any]
-Column = Callable[[list[Any]], list[Any] | None]
+Column = Callable[[Page, list[Any]], list[Any] | None]
 """The values of one field in many things; None if not all of them have what is wanted."""
 # Not float: it may be infinite.
 AS_THEY_ARE: dict[Kind, frozenset[type]] = {
@@ -25,6 +27,11 @@ AS_THEY_ARE: dict[Kind, frozenset[type]] = {
     Kind.JSON: frozenset({dict, list, int, float, bool}),
 }
 """The types of JSON that are kept as they are."""
+TURNED = frozenset({Kind.FLOAT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.URL})
+"""Types that values are turned into, one like the other."""
+
+
+TEXTS, NUMBERS = frozenset({str}), frozenset({int, float})
 
 
 class Field(NamedTuple):
@@ -40,21 +47,28 @@ def direct(key: str, name: str, rule: FieldRule, usual: Extract) -> Field:
     keys = _keys(rule)
     if not keys:
         return Field(key, usual)
+    if rule.type in TURNED:
+        return Field(key, usual, _column_of_turned(keys, turn_into(rule), rule.strip))
     if rule.all:
         return Field(key, _texts(name, keys, rule.default is None, usual))
     types = AS_THEY_ARE[rule.type]
     strip = rule.type is Kind.TEXT and rule.strip
+    change = of_text(rule.clean)
+    if change is not None:
+        return Field(key, usual, _column_of_texts(keys, change))
     column = _column_of_texts(keys) if strip else _column(keys, types)
     return Field(key, _one(name, keys, types, strip, rule.default, usual), column)
 
 
 def _keys(rule: FieldRule) -> tuple[str, ...]:
     """The keys that lead to a field, if there is a short way to it."""
-    if rule.jmespath is None or rule.type not in AS_THEY_ARE or rule.clean or rule.nth is not None:
+    if rule.jmespath is None or not (rule.type in AS_THEY_ARE or rule.type in TURNED) or rule.nth is not None:
         return ()
     if rule.css or rule.xpath or rule.regex or rule.attr or rule.html or rule.source != "content":
         return ()
     if rule.fields or "value" in rule.model_fields_set or (rule.all and not (rule.type is Kind.TEXT and rule.strip)):
+        return ()
+    if rule.clean and not (rule.type is Kind.TEXT and rule.strip and not rule.all and of_text(rule.clean)):
         return ()
     return keys_of(rule.jmespath)
 
@@ -107,7 +121,7 @@ def _texts(name: str, keys: tuple[str, ...], empty: bool, usual: Extract) -> Ext
 def _column(keys: tuple[str, ...], types: frozenset[type]) -> Column:
     found = _getter(keys)
 
-    def column(things: list[Any]) -> list[Any] | None:
+    def column(page: Page, things: list[Any]) -> list[Any] | None:
         try:
             values = list(found(things))
         except (KeyError, TypeError):
@@ -117,13 +131,34 @@ def _column(keys: tuple[str, ...], types: frozenset[type]) -> Column:
     return column
 
 
-def _column_of_texts(keys: tuple[str, ...]) -> Column:
+def _column_of_texts(keys: tuple[str, ...], change: Callable[[str], str] | None = None) -> Column:
     found, strip = _getter(keys), str.strip
 
-    def column(things: list[Any]) -> list[Any] | None:
+    def column(page: Page, things: list[Any]) -> list[Any] | None:
         try:
-            return list(map(strip, found(things)))
+            texts = map(strip, found(things))
+            return list(texts if change is None else map(change, texts))
         except (KeyError, TypeError):
+            return None
+
+    return column
+
+
+def _column_of_turned(keys: tuple[str, ...], turn: Turn, strip: bool) -> Column:
+    found = _getter(keys)
+
+    def column(page: Page, things: list[Any]) -> list[Any] | None:
+        try:
+            values = list(found(things))
+            types = set(map(type, values))
+            if types == TEXTS:
+                values = [value.strip() for value in values] if strip else values
+                if "" in values:
+                    return None
+            elif not types <= NUMBERS:
+                return None
+            return [turn(value, page) for value in values]
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
     return column

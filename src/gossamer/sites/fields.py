@@ -88,7 +88,7 @@ def _fill_by_columns(page: Page, things: list[Any], fields: Fields) -> list[dict
     columns: list[list[Any]] = []
     rest: list[tuple[Extract, list[Any]]] = []
     for _, extract, column in fields.every:
-        values = column(things) if column is not None else None
+        values = column(page, things) if column is not None else None
         if values is None:
             values = []
             rest.append((extract, values))
@@ -165,6 +165,8 @@ def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn:
                 value = clean(value, page)
         except FAILURES as error:
             return _failed(page, name, error)
+        if plain and value.__class__ is str:
+            return value
         if value is None or (value == "" and not plain):
             page.missing[name] = None
             return default()

@@ -18,6 +18,8 @@ from pydantic_core import from_json
 from gossamer.sites.format import FieldRule, Kind
 
 LONGEST_NUMBER = 400
+SECONDS = 100_000_000_000
+"""Unix time from here on is in smaller units."""
 SPACES = "\u0020\u00a0\u2007\u2009\u202f'’_"
 MINUS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-", "\uff0b": "+"})
 TRUE = frozenset({"true", "yes", "y", "on", "1", "t"})
@@ -54,11 +56,19 @@ def turn_into(rule: FieldRule) -> Turn:
         case Kind.FLOAT:
             return lambda value, place: as_float(value, decimal)
         case Kind.DECIMAL:
-            return lambda value, place: as_decimal(value, decimal)
+            return lambda value, place: (
+                Decimal(repr(value)) if value.__class__ is float and value - value == 0 else as_decimal(value, decimal)
+            )
         case Kind.BOOL:
             return lambda value, place: as_bool(value)
         case Kind.DATE | Kind.DATETIME:
             zone = ZoneInfo(rule.tz) if rule.tz else None
+            if rule.type is Kind.DATETIME and form is None and zone is None:
+                return lambda value, place: (
+                    datetime.fromtimestamp(value, UTC)
+                    if value.__class__ is int and 0 <= value < SECONDS
+                    else as_datetime(value)
+                )
             if rule.type is Kind.DATETIME:
                 return lambda value, place: as_datetime(value, form, zone)
             return lambda value, place: as_date(value, form, zone)
@@ -237,7 +247,7 @@ def _read(text: str, value: Any) -> datetime:
 def _of_unix(seconds: float) -> datetime:
     """Seconds, or the milliseconds and microseconds that scripts write: no such number of seconds is within a thousand years."""
     size = abs(seconds)
-    return datetime.fromtimestamp(seconds / (1_000_000 if size >= 1e14 else 1_000 if size >= 1e11 else 1), UTC)
+    return datetime.fromtimestamp(seconds / (1_000_000 if size >= 1e14 else 1_000 if size >= SECONDS else 1), UTC)
 
 
 _GROUPED_POINT = _group_pattern(".", ",")

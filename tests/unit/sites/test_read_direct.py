@@ -50,7 +50,9 @@ RULES = st.fixed_dictionaries(
         "strip": st.booleans(),
         "all": st.just(True),
         "nth": st.sampled_from([0, 1, -1]),
-        "clean": st.sampled_from([["upper"], ["unique"]]),
+        "clean": st.sampled_from(
+            [["upper"], ["unique"], ["squeeze", "lower"], ["upper", {"take": "X"}], [{"take": "x"}]]
+        ),
         "default": st.sampled_from(["d", 4, ["x"], {"y": 1}]),
     },
 ).filter(lambda rule: not ("all" in rule and "nth" in rule))
