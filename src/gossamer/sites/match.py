@@ -13,12 +13,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 
 from gossamer.model import host_of
-from gossamer.sites.urlpattern import url_pattern
+from gossamer.sites.urlpattern import LONG, url_pattern
 
 REMEMBERED = 65_536
 """How many URLs' layers a process keeps, whatever the number of its sites."""
-LONG = 8_192
-"""A longer URL belongs to no layer, so that no pattern has to be looked for in megabytes."""
 
 NO_GROUPS: Mapping[str, str] = {}
 Found = tuple[str, Mapping[str, str]]

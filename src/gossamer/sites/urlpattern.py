@@ -20,6 +20,8 @@ from gossamer.sites.pattern import LITERAL, literally
 
 STEPS = 100_000
 """What Python's own engine may need at most, by the length of the URL and the repetitions of the pattern: about a millisecond."""
+LONG = 8_192
+"""A longer URL belongs to no layer, so that no pattern has to be looked for in megabytes."""
 SPENDS = 1.0
 """Seconds that one pattern may use up on URLs at which it is slow, at a time."""
 REGAINS = 0.05
@@ -36,20 +38,20 @@ _UNBOUND = re.compile(r"[*+]|\{\d*,\}")
 class UrlPattern:
     """A compiled pattern. Raises re.error."""
 
-    __slots__ = ("_careful", "_degree", "_left", "_quick", "_said", "_since", "text")
+    __slots__ = ("_careful", "_left", "_most", "_quick", "_said", "_since", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._quick = re.compile(text)
-        self._degree = degree(text)
+        power = degree(text)
+        # The longest URL on which Python's own engine does it.
+        self._most = 0 if power is None else LONG if power == 0 else int(STEPS ** (1 / power))
         self._careful: Any = None
         self._left, self._since, self._said = SPENDS, 0.0, False
 
     def search(self, url: str) -> re.Match[str] | None:
         """As re.search has it; None also where it took too long."""
-        if self._degree is not None and len(url) ** self._degree <= STEPS:
-            return self._quick.search(url)
-        return self._search(url)
+        return self._quick.search(url) if len(url) <= self._most else self._search(url)
 
     def _search(self, url: str) -> re.Match[str] | None:
         if self._careful is None:

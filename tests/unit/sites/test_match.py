@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gossamer.sites.match import LONG, Matcher, is_whole, path_and_query
+from gossamer.sites.match import Matcher, is_whole, path_and_query
+from gossamer.sites.urlpattern import LONG
 
 HOSTS = frozenset({"a.example", "b.example:8080"})
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from gossamer.sites.match import LONG, Matcher
-from gossamer.sites.urlpattern import UrlPattern, degree
+from gossamer.sites.match import Matcher
+from gossamer.sites.urlpattern import LONG, UrlPattern, degree
 
 PATTERNS = [
     "^/",
