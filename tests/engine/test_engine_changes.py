@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Reply, Site
 
 from gossamer.engine.work import Job, Worker
-from gossamer.errors import FrontierUnavailable
+from gossamer.errors import FrontierUnavailable, StoreAway
+from gossamer.sites.compiled import CompiledSite
 from gossamer.testing.servers import Server
 
 SITE = """
@@ -170,3 +172,51 @@ async def test_tasks_are_taken_from_the_keys_that_a_file_names_now(
             assert "/page/3" not in site.paths()
             await asyncio.sleep(0.1)
     assert valkey_server.call("LLEN", f"{crawl_name}:old") == 1
+
+
+async def test_an_older_version_does_not_come_after_a_newer_one(crawl: Crawl) -> None:
+    """One that waits for its database while another is pushed."""
+    waits, goes_on, served = asyncio.Event(), asyncio.Event(), list[str | None]()
+
+    class Slow(Worker):
+        """The first version finds no database, and then waits for it for long."""
+
+        tries = 0
+
+        async def _serve_one(self, compiled: CompiledSite) -> None:
+            if compiled.name == "pages" and not compiled.site.title:
+                self.tries += 1
+                if self.tries == 1:
+                    raise StoreAway("It is away for a moment.")
+                waits.set()
+                await goes_on.wait()
+            await super()._serve_one(compiled)
+            if compiled.name == "pages":
+                served.append(compiled.site.title)
+
+    site = "    site: other\n    seeds: [SITE/other]\n    layers: {page: {}}\n"
+    crawl.push(site, "other")  # A worker that could do nothing at all would say so.
+    crawl.push(SITE)
+    async with working(Slow(crawl.settings, Job(stage=None, forever=True))):
+        async with asyncio.timeout(60):
+            await waits.wait()
+        crawl.push(SITE + "    title: newer\n")
+        # Long enough to be heard of and to be served, were there nobody else.
+        with suppress(TimeoutError):
+            await until(lambda: served, 8)
+        goes_on.set()
+        await until(lambda: len(served) == 2)
+    assert served[-1] == "newer"
+
+
+async def test_a_server_without_memory_ends_no_worker_that_takes_tasks(tmp_path: Path, site: Site) -> None:
+    with Server().start() as server:
+        crawl = Crawl(server, "small", tmp_path, site)
+        crawl.push(SITE.replace("[SITE/page/1]", "[SITE/page/1, {tasks: tasks}]"))
+        async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+            await asyncio.to_thread(site.reached, "/page/1")
+            server.call("CONFIG", "SET", "maxmemory", "1mb")
+            await until(lambda: "errorstat_OOM" in server.info("errorstats"))
+            server.call("CONFIG", "SET", "maxmemory", "0")
+            server.call("RPUSH", "tasks", f"{site.url}/page/2")
+            await asyncio.to_thread(site.reached, "/page/2")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gossamer.courier.link import Link
-from gossamer.errors import FrontierUnavailable, InvalidRequest
+from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
 from gossamer.model import AddOutcome, Request, Task, Token
 
 logger = logging.getLogger(__name__)
@@ -89,8 +89,8 @@ class Intake:
             done()
 
     def _again(self, error: BaseException, step: Callable[[], None]) -> None:
-        """After an error: the same step again if the server was away, else the end of this intake."""
-        if isinstance(error, FrontierUnavailable):
+        """After an error: the same step again if the server was away or had no memory left, else the end of this intake."""
+        if isinstance(error, FrontierUnavailable | MemoryLimitReached):
             if self._stopped:
                 self._rest()  # leases of tasks run out, and others take them up
             else:

@@ -18,7 +18,7 @@ from gossamer.engine import hooks
 from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.errand import pack
 from gossamer.engine.shelf import Shelf
-from gossamer.errors import FrontierUnavailable, GossamerError, StoreAway, UnknownGroup
+from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.reading import PAGES_FULL
 from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.sites.schedule import is_late, next_due
@@ -103,7 +103,7 @@ class Rounds:
                         self._resting.discard(site.name)
                         if site.name not in self._under_way:
                             await self._look_at(site, row)
-        except FrontierUnavailable:
+        except (FrontierUnavailable, MemoryLimitReached):
             return  # the courier says so, and waits
 
     async def _look_at(self, site: ServedSite, row: GroupCounts) -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,11 +25,11 @@ from gossamer.engine.fetch import Fetcher
 from gossamer.engine.robots import Robots
 from gossamer.engine.rounds import Rounds
 from gossamer.engine.shelf import Shelf
-from gossamer.engine.source import Source
+from gossamer.engine.source import Found, Source
 from gossamer.engine.tallies import Tallies
 from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
-from gossamer.errors import FrontierUnavailable, GossamerError, SiteError, StoreAway
+from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, SiteError, StoreAway
 from gossamer.model import Selection
 from gossamer.settings import Settings
 from gossamer.sites.compiled import CompiledSite
@@ -39,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 LOOK = 0.5
 TELL = 5.0
-AWAY = (StoreAway, FrontierUnavailable)
+AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached)
+"""What passes by itself: a site is served then."""
 AGAIN = 3.0
 """Seconds between two attempts to serve sites whose database is away."""
 
@@ -70,11 +71,16 @@ Lend = Callable[[], Downloader]
 
 def run(settings: Settings, job: Job, lend: Lend | None = None) -> Ended:
     """Work until there is nothing left to do, or until told to stop. A GossamerError says why it could not."""
-    with suppress(ImportError):
-        import uvloop
+    return _runner()(_main(settings, job, lend))
 
-        return uvloop.run(_main(settings, job, lend))
-    return asyncio.run(_main(settings, job, lend))
+
+def _runner() -> Callable[[Coroutine[Any, Any, Ended]], Ended]:
+    """A quicker event loop, where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
 
 
 async def _main(settings: Settings, job: Job, lend: Lend | None) -> Ended:
@@ -96,6 +102,8 @@ class Worker:
         self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
         """Sites that are to be served as soon as their database is there, or the frontier answers again."""
         self._trying: asyncio.Task[None] | None = None
+        self._serving = asyncio.Lock()
+        """One at a time: an older version of a file must not come after a newer one."""
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> Ended:
@@ -203,9 +211,12 @@ class Worker:
     async def _serve(self, first: bool = False) -> None:
         """Look at the crawl's site files, and serve what is new or another than before. A site whose database is away is
         served when it is there; a worker that is to end by itself and could do nothing else says so at once."""
-        found = await self._source.changed()
-        if found is None:
-            return
+        async with self._serving:
+            found = await self._source.changed()
+            if found is not None:
+                await self._serve_found(found, first)
+
+    async def _serve_found(self, found: Found, first: bool) -> None:
         for name in [name for name in self._book.sites if name not in found.names]:
             logger.info("The site %s is served no more.", name)
             self._book.drop(name)
@@ -248,19 +259,22 @@ class Worker:
         while self._without:
             await asyncio.sleep(AGAIN)
             for name, (compiled, _) in list(self._without.items()):
-                try:
-                    await self._serve_one(compiled)
-                except AWAY as error:
-                    if name in self._without:
-                        self._without[name] = compiled, error
-                    continue
-                except GossamerError as error:
-                    logger.error("The site %s is not served: %s", name, error)
-                else:
-                    logger.info("The site %s is served now.", name)
-                if self._without.get(name, (None,))[0] is compiled:
-                    del self._without[name]
+                async with self._serving:
+                    if self._without.get(name, (None,))[0] is compiled:
+                        await self._try_one(name, compiled)
             self._rounds.called.set()
+
+    async def _try_one(self, name: str, compiled: CompiledSite) -> None:
+        try:
+            await self._serve_one(compiled)
+        except AWAY as error:
+            self._without[name] = compiled, error
+            return
+        except GossamerError as error:
+            logger.error("The site %s is not served: %s", name, error)
+        else:
+            logger.info("The site %s is served now.", name)
+        del self._without[name]
 
     async def _define(self, site: ServedSite) -> None:
         compiled = site.compiled
