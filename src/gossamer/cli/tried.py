@@ -10,7 +10,7 @@ from typing import Any
 
 from gossamer.cli import output
 from gossamer.engine.cases import told
-from gossamer.engine.trying import Tried, rules_of
+from gossamer.engine.trying import Tried, rules_of, seed_of
 from gossamer.sites.compiled import CompiledSite
 
 LONGEST = 300
@@ -82,7 +82,8 @@ def write(site: CompiledSite, tried: Tried) -> None:
 
 def _fingerprint(site: CompiledSite, tried: Tried) -> str:
     """As `gossamer seen forget` takes it."""
-    return f"{site.link(tried.url, tried.chosen.layer).fingerprint:016x}"
+    layer = tried.chosen.layer
+    return f"{(seed_of(site, tried.url, layer) or site.link(tried.url, layer)).fingerprint:016x}"
 
 
 def _link(method: str, url: str) -> str:

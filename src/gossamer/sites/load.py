@@ -191,6 +191,7 @@ class _Reader:
         self.found: list[Loaded] = []
         self.problems = self.notes.problems
         self._given = params or {}
+        self._besides: set[tuple[str, int]] = set()
         self._files = Opened(self.problems, self.notes.parts)
 
     def read_file(self, path: Path) -> None:
@@ -283,7 +284,11 @@ class _Reader:
         try:
             site = Site.model_validate(data, by_alias=True, by_name=False)
         except ValidationError as error:
-            self.problems += [*problems_of(error, data, spot), *problems_besides(error, data, spot)]
+            self.problems += problems_of(error, data, spot)
+            # Once for all rows of a document: it takes its time.
+            if (document := (spot.file, spot.line)) not in self._besides:
+                self._besides.add(document)
+                self.problems += problems_besides(error, data, spot)
             return
         self.problems += check(site, spot, values)
         self.found.append(Loaded(site, file, text, spot))
