@@ -6,15 +6,14 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from gossamer.testing.faultlink import Counters, Faults, Link
 from gossamer.testing.process import hold_port
-from gossamer.testing.serving import LoopThread, on_free_port
+from gossamer.testing.serving import LoopServer, on_free_port
 
 
-class FaultProxy:
+class FaultProxy(LoopServer):
     """Listens on `port` and forwards to a server on `target_host`:`target_port`.
 
     Faults may be switched by any thread at any time; when the call returns, the fault is in force. `heal` ends
@@ -23,6 +22,7 @@ class FaultProxy:
     """
 
     def __init__(self, target_port: int, target_host: str = "127.0.0.1") -> None:
+        super().__init__("gossamer-faultproxy")
         self.target_host = target_host
         self.target_port = target_port
         self.port = 0
@@ -30,23 +30,6 @@ class FaultProxy:
         self._links: set[Link] = set()
         self._listener: asyncio.Server | None = None
         self._placeholder: socket.socket | None = None
-        self._thread = LoopThread("gossamer-faultproxy")
-
-    def start(self) -> Self:
-        """Listen on a free port."""
-        self._thread.start()
-        try:
-            self._thread.run(self._first_listen())
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def close(self) -> None:
-        """Close every connection and the port; does nothing the second time."""
-        if self._thread.running:
-            self._thread.run(self._end())
-            self._thread.stop()
 
     @property
     def url(self) -> str:
@@ -67,7 +50,7 @@ class FaultProxy:
 
     def refuse(self) -> None:
         """Refuse new connections until `heal`. The present ones go on: `cut` them, if need be."""
-        self._thread.run(self._refuse())
+        self.on_loop(self._refuse())
 
     def half_open(self) -> None:
         """Swallow whatever clients send, on new and present connections, and answer nothing.
@@ -105,7 +88,7 @@ class FaultProxy:
     def heal(self) -> None:
         """End every fault."""
         self._do(lambda: self._faults.heal())
-        self._thread.run(self._listen())
+        self.on_loop(self._listen_again())
 
     def _set(self, **changes: Any) -> None:
         def change() -> None:
@@ -118,18 +101,19 @@ class FaultProxy:
         async def run() -> None:
             action()
 
-        self._thread.run(run())
+        self.on_loop(run())
 
     def _cut(self) -> None:
         for link in list(self._links):
             link.reset()
 
-    async def _first_listen(self) -> None:
+    async def listen(self) -> None:
+        """On a free port."""
         self._faults = Faults()
         self._faults.heal()
         self._listener, self.port = await on_free_port(self._open)
 
-    async def _listen(self) -> None:
+    async def _listen_again(self) -> None:
         if self._placeholder is not None:
             self._placeholder.close()
             self._placeholder = None
@@ -145,7 +129,7 @@ class FaultProxy:
             self._listener = None
             self._placeholder = hold_port(self.port)
 
-    async def _end(self) -> None:
+    async def hang_up(self) -> None:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -172,11 +156,3 @@ class FaultProxy:
         finally:
             link.reset()
             self._links.discard(link)
-
-    def __enter__(self) -> Self:
-        return self if self._thread.running else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

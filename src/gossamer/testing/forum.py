@@ -15,12 +15,11 @@ import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import fields
-from types import TracebackType
 from typing import Literal, Self
 
 from gossamer.testing.pages import Layout, Page, Trouble
 from gossamer.testing.process import free_port
-from gossamer.testing.serving import LoopThread, ServerProcess, ask, told_to_end
+from gossamer.testing.serving import LoopServer, ServerProcess, ask, told_to_end
 from gossamer.testing.visitor import Access, Arrival, Visitor
 
 __all__ = ["Arrival", "Forum", "ForumProcess", "Layout", "Trouble"]
@@ -29,12 +28,12 @@ ARRIVALS, FORGET = "/-/arrivals", "/-/forget"
 _SIZES = ("boards", "lists", "posts", "comments", "seed")
 
 
-class Forum:
+class Forum(LoopServer):
     """A forum served by a thread of this process, on `hosts` addresses with the same pages.
 
     The hosts are ports of 127.0.0.1, or with `by="address"` the addresses 127.0.0.1, 127.0.0.2 … on one port (Linux
     only). The front page of the first links to the others, so one seed reaches all. Any Host header is accepted and
-    told apart in `arrivals`.
+    told apart in `arrivals`, which can still be read after `close`.
     """
 
     def __init__(
@@ -42,30 +41,14 @@ class Forum:
     ) -> None:
         if by not in ("port", "address") or hosts < 1:
             raise ValueError('hosts must be 1 or more, by "port" or "address"')
+        super().__init__("gossamer-forum")
         self.layout = layout or Layout()
         self.hosts = hosts
         self.by = by
         self._port = port
         self.addresses: list[tuple[str, int]] = []
         self._listeners: list[asyncio.Server] = []
-        self._thread = LoopThread("gossamer-forum")
         self.access = Access()
-
-    def start(self) -> Self:
-        """Serve until `close`."""
-        self._thread.start()
-        try:
-            self._thread.run(self.listen())
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def close(self) -> None:
-        """Close the ports and all connections; does nothing the second time. `arrivals` stays readable."""
-        if self._thread.running:
-            self._thread.run(self.hang_up())
-            self._thread.stop()
 
     @property
     def url(self) -> str:
@@ -157,14 +140,6 @@ class Forum:
     def _on_all_hosts(self, paths: Iterable[str]) -> frozenset[str]:
         every = list(paths)
         return frozenset(url[:-1] + path for url in self.urls for path in every)
-
-    def __enter__(self) -> Self:
-        return self if self._thread.running else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class ForumProcess(ServerProcess):

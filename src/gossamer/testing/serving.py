@@ -72,38 +72,59 @@ class ServerProcess(ABC):
         self.close()
 
 
-class LoopThread:
-    """An event loop in a thread of this process."""
+class LoopServer(ABC):
+    """A server on an event loop in a thread of this process."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    @property
-    def running(self) -> bool:
-        return self._loop is not None
+    @abstractmethod
+    async def listen(self) -> None:
+        """Open the ports on the running loop."""
 
-    def start(self) -> None:
+    @abstractmethod
+    async def hang_up(self) -> None:
+        """Close the ports and all connections on the running loop."""
+
+    def start(self) -> Self:
+        """Serve until `close`."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
         self._thread.start()
+        try:
+            self.on_loop(self.listen())
+        except BaseException:
+            self.close()
+            raise
+        return self
 
-    def run(self, task: Coroutine[Any, Any, T]) -> T:
-        """What comes of it, there."""
+    def on_loop(self, task: Coroutine[Any, Any, T]) -> T:
+        """What comes of it on the server's loop."""
         if self._loop is None:
             task.close()
             raise RuntimeError(f"{self._name} does not run")
         return asyncio.run_coroutine_threadsafe(task, self._loop).result(30)
 
-    def stop(self) -> None:
+    def close(self) -> None:
+        """Close the ports and all connections; does nothing the second time."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
+        self.on_loop(self.hang_up())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
         self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        return self if self._thread is not None else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class ThreadedServer(ThreadingHTTPServer):
