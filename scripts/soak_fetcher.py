@@ -26,6 +26,7 @@ from gossamer.engine.ask import Ask, FetchError, Options
 from gossamer.engine.dns import Resolver
 from gossamer.engine.fetch import Fetcher
 from gossamer.testing.hardserver import CASES, HardServer
+from gossamer.testing.process import open_sockets
 
 HOSTS = [f"h{number}.test" for number in range(20)]
 MEMORY_MARGIN, SOCKET_MARGIN, TASK_MARGIN = 12 * 2**20, 60, 10
@@ -44,13 +45,7 @@ class Sample(NamedTuple):
 def sample() -> Sample:
     with open("/proc/self/statm") as file:
         memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    sockets = 0
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            sockets += os.readlink(f"/proc/self/fd/{number}").startswith("socket:")
-        except FileNotFoundError:
-            continue
-    return Sample(memory, sockets, len(asyncio.all_tasks()))
+    return Sample(memory, open_sockets(), len(asyncio.all_tasks()))
 
 
 async def ask(fetcher: Fetcher, server: HardServer, chance: random.Random) -> tuple[str, str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -26,15 +26,8 @@ SITE = """
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as one:
-        one.on("/list", links(*(f"/page/{number}" for number in range(12))))
-        yield one
-
-
-@pytest.fixture
-def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
-    return Crawl(valkey_server, crawl_name, tmp_path, site)
+def site(site: Site) -> Site:
+    return site.on("/list", links(*(f"/page/{number}" for number in range(12))))
 
 
 async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:

@@ -6,12 +6,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import socket
 import threading
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from tests.worker.harness.site import Site
 
 from gossamer.frontier import codec
 from gossamer.testing.hardserver import CASES, Case, HardServer
+from gossamer.testing.process import open_sockets
 from gossamer.testing.servers import Server
 from gossamer.testing.webproxy import WebProxy
 
@@ -40,12 +39,6 @@ HARD = """
 THROTTLED = "/status/429"
 """It makes the whole host wait, and has a test of its own."""
 GOOD_TARGETS = {"/hops/3": "/hops/0", "/to/303?to=/ok": "/ok"}
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as one:
-        yield one
 
 
 @pytest.fixture
@@ -150,16 +143,6 @@ async def test_ways_that_lead_nowhere(crawl: Crawl, hard: HardServer) -> None:
         assert {name: dead(crawl, name, "") for name in ways} == {name: {url: name} for name, (url, _) in ways.items()}
 
 
-def sockets() -> int:
-    count = 0
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            count += os.readlink(f"/proc/self/fd/{number}").startswith("socket:")
-        except FileNotFoundError:
-            continue
-    return count
-
-
 def threads() -> set[str]:
     """Those that somebody has started, without the event loop's own pool, which is bounded."""
     return {thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio_")}
@@ -173,7 +156,7 @@ async def test_nothing_stays_behind(crawl: Crawl, hard: HardServer, caplog: pyte
     urls = [hard.url(path + ("&" if "?" in path else "?") + "n=[1-4]") for path in paths]
     urls += [hard.url(case.path) for case in CASES if not case.quick]
     crawl.push(hard_file(hard, urls, retries=0))
-    before = sockets(), asyncio.all_tasks(), threads()
+    before = open_sockets(), asyncio.all_tasks(), threads()
     used = []
     tracemalloc.start()
     try:
@@ -185,10 +168,10 @@ async def test_nothing_stays_behind(crawl: Crawl, hard: HardServer, caplog: pyte
             assert (await crawl.run()).reason == "drained"
             assert len(hard.visits()) >= 4 * len(paths)
             for _ in range(500):
-                if sockets() <= before[0] and asyncio.all_tasks() == before[1] and threads() == before[2]:
+                if open_sockets() <= before[0] and asyncio.all_tasks() == before[1] and threads() == before[2]:
                     break
                 await asyncio.sleep(0.02)
-            assert (sockets(), asyncio.all_tasks(), threads()) == before
+            assert (open_sockets(), asyncio.all_tasks(), threads()) == before
             gc.collect()
             used.append(tracemalloc.get_traced_memory()[0])
     finally:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.engine.crawling import Crawl
 from tests.worker.harness.site import Site, links
-
-from gossamer.testing.servers import Server
 
 SITE = """
     site: pages
@@ -26,15 +22,8 @@ SITE = """
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as one:
-        one.on("/list", links(*(f"/page/{number}" for number in range(12))))
-        yield one
-
-
-@pytest.fixture
-def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
-    return Crawl(valkey_server, crawl_name, tmp_path, site)
+def site(site: Site) -> Site:
+    return site.on("/list", links(*(f"/page/{number}" for number in range(12))))
 
 
 async def test_a_page_belongs_to_the_round_that_found_it(crawl: Crawl, site: Site) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 import tracemalloc
 
@@ -14,19 +13,10 @@ from gossamer.engine.ask import Ask, FetchError, Options
 from gossamer.engine.dns import Resolver
 from gossamer.engine.fetch import Fetcher
 from gossamer.testing.hardserver import CASES, MIXED, HardServer
+from gossamer.testing.process import open_sockets
 
 REQUESTS = 2000
 SLOW = {case.path for case in CASES if not case.quick}
-
-
-def sockets() -> int:
-    count = 0
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            count += os.readlink(f"/proc/self/fd/{number}").startswith("socket:")
-        except FileNotFoundError:
-            continue
-    return count
 
 
 async def ask_for(fetcher: Fetcher, hard: HardServer, count: int, seed: int) -> dict[str, int]:
@@ -64,7 +54,7 @@ async def ask_for(fetcher: Fetcher, hard: HardServer, count: int, seed: int) -> 
 
 async def lap(hard: HardServer, count: int, seed: int) -> tuple[dict[str, int], int, int]:
     """Everything from the first request to the end of the last connection: what came, and the memory in use and at most."""
-    before, tasks = sockets(), asyncio.all_tasks()
+    before, tasks = open_sockets(), asyncio.all_tasks()
     tracemalloc.reset_peak()
     resolver = Resolver(hosts={f"h{number}.test": "127.0.0.1" for number in range(5)})
     fetcher = Fetcher(resolver=resolver, keep_alive=2)
@@ -78,10 +68,10 @@ async def lap(hard: HardServer, count: int, seed: int) -> tuple[dict[str, int], 
         await fetcher.close()
     # Connections are closed one turn of the loop after they were told to, those over TLS some turns.
     for _ in range(500):
-        if sockets() <= before and asyncio.all_tasks() == tasks:
+        if open_sockets() <= before and asyncio.all_tasks() == tasks:
             break
         await asyncio.sleep(0.02)
-    assert sockets() <= before
+    assert open_sockets() <= before
     assert asyncio.all_tasks() == tasks
     gc.collect()
     return (ends, *tracemalloc.get_traced_memory())

@@ -7,7 +7,6 @@ paused until they are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,6 @@ from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
 pytestmark = pytest.mark.timeout(400)
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as one:
-        yield one
 
 
 @pytest.fixture

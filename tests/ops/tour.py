@@ -7,10 +7,15 @@ for any lines.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from gossamer.testing.process import free_port
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"`([\w./-]+)`(?: is now)?:\s*\Z")
@@ -83,6 +88,31 @@ def play(session: list[Step | File], directory: Path, environ: dict[str, str], s
         number, _, printed = part.partition("\n")
         found[int(number)] = [line.rstrip() for line in printed.splitlines()]
     return found
+
+
+def follow(page: Path, port: str, directory: Path, varies: Mapping[str, re.Pattern[str]]) -> None:
+    """Do what a page says, on a free port instead of the one it names; AssertionError where it prints something else.
+
+    `varies` says, for commands that begin so, what is another word each time.
+    """
+    free = str(free_port())
+    session = [_elsewhere(step, port, free) for step in steps(page.read_text("utf-8"))]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
+    environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+    printed = play(session, directory, environ, 400)
+    for number, step in enumerate(session):
+        if isinstance(step, Step):
+            said = step.printed
+            for command, other in varies.items():
+                if step.command.startswith(command):
+                    said = [other.sub("…", line) for line in said]
+            assert agrees(said, printed[number]), (step.command, said, printed[number])
+
+
+def _elsewhere(step: Step | File, port: str, free: str) -> Step | File:
+    if isinstance(step, File):
+        return File(step.path, step.text.replace(port, free))
+    return Step(step.command.replace(port, free), [line.replace(port, free) for line in step.printed])
 
 
 def agrees(said: list[str], printed: list[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -23,12 +23,6 @@ STAGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"settings": {"GOSSAMER_LANES": "main, list"}}, {"settings": {"GOSSAMER_LANES": "post"}}),
     ({"settings": {"GOSSAMER_LANES": "list"}}, {"settings": {"GOSSAMER_STAGE": "posts"}}),
 ]
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as running:
-        yield running
 
 
 @pytest.mark.parametrize("variant", some((FIRST, "asyncio"), (LAST, "uvloop")), ids=str)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.worker.harness.site import Site, links
 from tests.worker.scrapy_redis_example import Project, Worker
-from tests.worker.scrapy_redis_sides import SIDES, client
+from tests.worker.scrapy_redis_sides import SIDES
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
@@ -25,22 +25,8 @@ PAGES = [f"/{n}" for n in range(12)]
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as running:
-        running.on("/", links(*PAGES))
-        yield running
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
-
-
-@pytest.fixture
-def there(server: Server) -> Iterator[Any]:
-    with client(server) as made:
-        yield made
+def site(site: Site) -> Site:
+    return site.on("/", links(*PAGES))
 
 
 @pytest.fixture

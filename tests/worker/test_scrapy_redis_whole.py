@@ -15,7 +15,7 @@ import pytest
 from scrapy.settings import Settings as ScrapySettings
 from tests.worker.harness.site import Site, links
 from tests.worker.scrapy_redis_example import PREFIX, Project
-from tests.worker.scrapy_redis_sides import SIDES, client
+from tests.worker.scrapy_redis_sides import SIDES
 
 from gossamer.scrapy_redis.connection import from_settings
 from gossamer.testing.process import wait_until
@@ -26,22 +26,8 @@ PAGES = [f"/{n}" for n in range(8)]
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as running:
-        running.on("/", links(*PAGES))
-        yield running
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        yield running
-
-
-@pytest.fixture
-def there(server: Server) -> Iterator[Any]:
-    with client(server) as made:
-        yield made
+def site(site: Site) -> Site:
+    return site.on("/", links(*PAGES))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from tests.worker.harness.site import Site
@@ -21,12 +20,6 @@ ENDS = some((FIRST, "select"), (LAST, "uvloop"))
 pytestmark = pytest.mark.timeout(300)
 
 RENEWALS = f"{starts.__name__}.renewals"
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as running:
-        yield running
 
 
 def once(site: Site, paths: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,12 +22,6 @@ OF_ONE = (
 )  # fmt: skip
 """What is not a sum, or goes on after the last word."""
 ROUNDS = 2
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as running:
-        yield running
 
 
 def sums(workers: list[Worker]) -> dict[str, float]:

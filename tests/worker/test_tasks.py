@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -59,12 +58,6 @@ BAD: list[tuple[str | bytes, str]] = [
     (b"\xff\xfe\x00", "no text"),
     ("", "must be text"),
 ]
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as running:
-        yield running
 
 
 @pytest.mark.parametrize("variant", some((FIRST, "select"), (LAST, "uvloop")), ids=str)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from tests.worker.harness.site import Site
@@ -33,12 +32,6 @@ BAD = (
     VERBATIM,
 )
 """What the log says of each request that could not be queued."""
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as running:
-        yield running
 
 
 @pytest.mark.parametrize("variant", ENDS, ids=str)

@@ -106,6 +106,17 @@ def is_stopped(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] in "Tt"
 
 
+def open_sockets() -> int:
+    """How many sockets this process has, where there is a /proc."""
+    count = 0
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            count += os.readlink(f"/proc/self/fd/{number}").startswith("socket:")
+        except FileNotFoundError:
+            continue
+    return count
+
+
 def end(process: subprocess.Popen[bytes], grace: float = 10.0) -> None:
     """End a child in good order, by force when it has not gone after `grace` seconds; reaps it."""
     if process.poll() is None:
