@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +60,22 @@ class Crawl:
     def round(self, group: str) -> int:
         with self.frontier() as frontier:
             return next(row.round for row in frontier.counts(group).groups if row.group == group)
+
+
+async def until(condition: Callable[[], object], seconds: float = 90.0) -> None:
+    """Return when it is true; it is asked for in a thread."""
+    async with asyncio.timeout(seconds):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def working(worker: Worker) -> AsyncIterator[None]:
+    """While this worker runs."""
+    running = asyncio.ensure_future(worker.run())
+    try:
+        yield
+    finally:
+        worker.stop()
+        async with asyncio.timeout(60):
+            await running

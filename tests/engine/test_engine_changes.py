@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.crawling import Crawl
+from tests.engine.crawling import Crawl, until, working
 from tests.worker.harness.site import Reply, Site
 
 from gossamer.engine.work import Job, Worker
@@ -27,23 +26,6 @@ SITE = """
       page: {match: '^/page/', fields: {title: title}}
 """
 STORED = SITE + "    store: {page: {table: pages, key: [url], add: [url]}}\n"
-
-
-@asynccontextmanager
-async def working(worker: Worker) -> AsyncIterator[None]:
-    running = asyncio.ensure_future(worker.run())
-    try:
-        yield
-    finally:
-        worker.stop()
-        async with asyncio.timeout(60):
-            await running
-
-
-async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.05)
 
 
 async def changed(crawl: Crawl, text: str) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.engine.crawling import Crawl
+from tests.engine.crawling import Crawl, until
 from tests.worker.harness.site import Site, links
 
 from gossamer.engine.work import Ended, Job, Worker
@@ -28,12 +28,6 @@ SITE = """
 @pytest.fixture
 def site(site: Site) -> Site:
     return site.on("/list", links(*(f"/page/{number}" for number in range(12))))
-
-
-async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.05)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.engine.crawling import Crawl
+from tests.engine.crawling import Crawl, until
 from tests.worker.harness.site import Reply, Site
 
 from gossamer.engine.work import Ended, Job, Worker
@@ -100,12 +100,6 @@ async def running(worker: Worker) -> AsyncIterator[asyncio.Future[Ended]]:
         if not work.done():
             work.cancel()
             await asyncio.wait([work])
-
-
-async def until(condition: Callable[[], object], seconds: float = 90.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.05)
 
 
 def asked(site: Site, name: str) -> list[str]:

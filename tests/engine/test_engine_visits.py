@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.engine.crawling import Crawl
+from tests.engine.crawling import Crawl, until, working
 from tests.worker.harness.site import Reply, Site, links
 
 from gossamer.engine.book import ServedSite
@@ -32,23 +31,8 @@ CONDITIONAL = SITE + "    request: {conditional: true}\n"
 TAGGED = {"ETag": '"one"'}
 
 
-@asynccontextmanager
-async def working(crawl: Crawl) -> AsyncIterator[None]:
-    """While a worker runs that goes on for ever."""
-    worker = Worker(crawl.settings, Job(stage=None, forever=True))
-    running = asyncio.ensure_future(worker.run())
-    try:
-        yield
-    finally:
-        worker.stop()
-        async with asyncio.timeout(60):
-            await running
-
-
-async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.05)
+def endless(crawl: Crawl) -> Worker:
+    return Worker(crawl.settings, Job(stage=None, forever=True))
 
 
 def next_round(crawl: Crawl, number: int) -> None:
@@ -82,7 +66,7 @@ async def test_what_is_known_of_a_page_says_nothing_about_where_it_is_redirected
     site.on("/list", Reply(body="-", headers=TAGGED, times=1), Reply(302, headers={"Location": "/list/new"}))
     site.on("/list/new", Reply(body="-"))
     crawl.push(CONDITIONAL)
-    async with working(crawl):
+    async with working(endless(crawl)):
         await until(lambda: conditions(site, "/list") and drained(crawl))
         next_round(crawl, 1)
         await asyncio.to_thread(site.reached, "/list/new")
@@ -96,7 +80,7 @@ async def test_what_is_known_of_a_page_says_nothing_about_where_it_is_redirected
 async def test_other_rules_see_a_page_whole(crawl: Crawl, site: Site) -> None:
     site.on("/list", Reply(body="-", headers=TAGGED))
     crawl.push(CONDITIONAL)
-    async with working(crawl):
+    async with working(endless(crawl)):
         await until(lambda: conditions(site, "/list") and drained(crawl))
         crawl.push(CONDITIONAL.replace("css: a,", "css: b,") + "    limits: {pages: 1000}\n")
         await until(lambda: _policy(crawl)["max_pages"] == 1000)
@@ -116,7 +100,7 @@ async def test_a_page_whose_lease_was_lost_comes_whole_the_next_time(crawl: Craw
     site.on("/page/1", Reply(body="<title>x</title>", headers=TAGGED))
     site.hold("/page/1")
     crawl.push(CONDITIONAL.replace("SITE/list", "SITE/page/1"))
-    async with working(crawl):
+    async with working(endless(crawl)):
         await asyncio.to_thread(site.reached, "/page/1")
         with crawl.frontier() as frontier:
             advance(frontier, 60)
@@ -203,7 +187,7 @@ async def test_pages_of_a_site_that_is_taken_away_are_given_back(
         GOSSAMER_SEND_SECONDS=60,
     )
     crawl.push(SITE)
-    async with working(crawl):
+    async with working(endless(crawl)):
         await asyncio.to_thread(site.reached, "/page/0")
         with crawl.frontier() as frontier:
             assert sum(lane.leased for lane in frontier.counts("pages").lanes) > 1
