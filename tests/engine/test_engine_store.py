@@ -4,8 +4,9 @@ begins, away for longer than a page waits, and rows that they refuse. What count
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,14 @@ from sqlalchemy import text
 from tests.engine.crawling import Crawl, until
 from tests.worker.harness.site import Reply, Site
 
+from gossamer.engine.book import ServedSite
+from gossamer.engine.errand import Errand
+from gossamer.engine.shelf import Shelf
 from gossamer.engine.work import Ended, Job, Worker
 from gossamer.errors import StoreAway
+from gossamer.sites.compiled import compile_site
+from gossamer.sites.load import load_text
+from gossamer.sites.values import Document, Record
 from gossamer.store.address import database_of
 from gossamer.testing.databases import DatabaseServer, MariaDB, PostgreSQL
 from gossamer.testing.servers import Server
@@ -265,3 +272,23 @@ def _start(crawl: Crawl) -> str:
 
 def _given_back(crawl: Crawl) -> bool:
     return crawl.counters("stored").get("engine/failed/store_away", 0) > 0
+
+
+async def test_a_page_that_comes_to_be_stored_when_there_is_no_time_left_does_not_wait(crawl: Crawl) -> None:
+    """Its download may have taken longer than its worker had to end."""
+    described = (
+        "site: late\nseeds: [http://h.test/]\nlayers: {page: {fields: {title: h1}}}\nstore: {page: {table: late}}\n"
+    )
+    [loaded] = load_text(described, "late.yaml")
+    late = ServedSite(compile_site(loaded))
+    shelf = Shelf(crawl.settings)
+    await shelf.prepare(late)
+    url = "http://h.test/"
+    errand = Errand(url, "GET", {}, {}, b"", {}, 0, 0, (), ())
+    with closing(sqlite3.connect(crawl.folder / "items.db", isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        shelf.give_up()
+        async with asyncio.timeout(60):
+            page = Document(url, 200, {}, b"")
+            assert not await shelf.put(late.layers["page"], errand, page, [Record("page", {"title": "x"})])
+    await shelf.close()
