@@ -8,10 +8,11 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.engine.crawling import Crawl, until
+from tests.engine.crawling import Crawl, until, working
 from tests.worker.harness.site import Site, links
 
 from gossamer.engine.work import Ended, Job, Worker
+from gossamer.errors import SiteError
 from gossamer.frontier.keys import partition_of
 from gossamer.testing.servers import Server
 
@@ -162,3 +163,23 @@ async def test_a_partition_that_is_full_does_not_end_the_round_of_others(
         async with asyncio.timeout(60):
             assert (await crawl.run()).reason == "drained"
         assert (len(quick.paths()), len(slow.paths())) == (4, 4)
+
+
+async def test_a_layer_or_stage_that_no_site_has_is_said(crawl: Crawl, site: Site) -> None:
+    crawl.push(SITE.replace("page: {match", "page: {stage: details, match"))
+    with pytest.raises(SiteError, match="No site of this crawl has the layer pagge; did you mean page"):
+        await crawl.run(layer="pagge")
+    with pytest.raises(SiteError, match="has the stage later; there is only details"):
+        await crawl.run(stage="later")
+    assert site.paths() == []
+
+
+async def test_a_worker_without_end_waits_for_a_stage_that_no_site_has_yet(
+    crawl: Crawl, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawl.push(SITE + "    limits: {pages: 1}\n")
+    await crawl.run()
+    async with working(Worker(crawl.settings, Job(stage="details", forever=True))):
+        await until(lambda: "has the stage details; see stage in the site files. This worker waits" in caplog.text)
+        crawl.push(SITE.replace("page: {match", "page: {stage: details, match"))
+        await asyncio.to_thread(site.reached, "/page/11")

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +34,7 @@ from gossamer.model import Selection
 from gossamer.settings import Settings
 from gossamer.sites.compiled import CompiledSite
 from gossamer.sites.download import Downloader
+from gossamer.sites.problems import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +179,10 @@ class Worker:
             await self._serve(first=True)
             if not self._book and not self._without and not job.forever:
                 raise SiteError(_nothing(job.sites))
+            if (wrong := self._misnamed()) and not job.forever:
+                raise SiteError(wrong)
+            if wrong:
+                logger.warning("%s This worker waits for one.", wrong)
             self._engine.begin()
             rounds = asyncio.ensure_future(self._rounds.run())
             rounds.add_done_callback(self._rounds_ended)
@@ -200,6 +205,18 @@ class Worker:
             # The others are done. That these are not must not go unnoticed.
             raise next(iter(self._without.values()))[1]
         return Ended(reason, self._signal)
+
+    def _misnamed(self) -> str:
+        """That no site has the layer or the stage which this worker is for, if so."""
+        if not self._book or self._without:
+            return ""
+        layers = {name for site in self._book for name in site.compiled.site.layers}
+        stages = {layer.stage for site in self._book for layer in site.compiled.site.layers.values() if layer.stage}
+        if self._job.layer and self._job.layer not in layers:
+            return _unknown("layer", self._job.layer, layers)
+        if self._job.stage and self._job.stage not in stages:
+            return _unknown("stage", self._job.stage, stages)
+        return ""
 
     def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
         # It ends when it is cancelled. Otherwise something broke, and without it no site would ever begin or end a round.
@@ -418,6 +435,11 @@ class Worker:
     def _crawl_delay(self, host: str, seconds: float) -> None:
         logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
         self._link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
+
+
+def _unknown(what: str, name: str, known: Collection[str]) -> str:
+    hint = did_you_mean(name, sorted(known)) or f"see {what} in the site files"
+    return f"No site of this crawl has the {what} {name}; {hint}."
 
 
 def _nothing(sites: Sequence[str]) -> str:
