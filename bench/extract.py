@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from statistics import quantiles
 from typing import Any
 from urllib.parse import urljoin
 
@@ -27,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import lxml.etree  # type: ignore[import-untyped]
 import parsel
+from bench.figures import decile
 from lxml import etree
 from parsel import Selector
 from w3lib.encoding import html_to_unicode
@@ -324,7 +324,7 @@ def speed(site: CompiledSite, callback: Callback, runs: int) -> list[dict[str, A
                 costs[name].append(timed(call) * 1e6)
         records, links = by_rules(site, layer, document)
         row: dict[str, Any] = {"page": layer, "bytes": len(document.body), "records": len(records), "links": len(links)}
-        rows.append(row | {name: round(quantiles(values, n=10)[0], 1) for name, values in costs.items()})
+        rows.append(row | {name: round(decile(values), 1) for name, values in costs.items()})
     total: dict[str, Any] = {
         "page": "all",
         **{key: round(sum(row[key] for row in rows), 1) for key in rows[0] if key != "page"},

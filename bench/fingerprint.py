@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from statistics import quantiles
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import scrapy
 import w3lib
+from bench.figures import decile
 from bench.frontier import table
 from bench.urls import Urls
 from scrapy import Request
@@ -126,7 +126,7 @@ def speed(number: int) -> list[dict[str, Any]]:
                 for state in ("cold", "warm"):
                     costs.setdefault(f"{name} {state}", []).append(timed(make, requests) / RUN * 1e6)
         row: dict[str, Any] = {"urls": kind, "requests": len(urls)}
-        row |= {name: round(quantiles(values, n=10)[0], 2) for name, values in costs.items()}
+        row |= {name: round(decile(values), 2) for name, values in costs.items()}
         row["times cold"] = round(row["scrapy cold"] / row["gossamer cold"], 1)
         row["times warm"] = round(row["scrapy warm"] / row["gossamer warm"], 1)
         rows.append(row)

@@ -18,10 +18,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.figures import decile
 
 from gossamer.sites.compiled import compile_site
 from gossamer.sites.format import Identity
@@ -102,7 +104,7 @@ def portions(words: list[str]) -> Iterator[list[str]]:
         yield words[start : start + RUN]
 
 
-def decile(work: Callable[[str], object], words: list[str]) -> float:
+def cost_of(work: Callable[[str], object], words: list[str]) -> float:
     """Microseconds for each."""
     found = []
     for portion in portions(words):
@@ -110,7 +112,7 @@ def decile(work: Callable[[str], object], words: list[str]) -> float:
         for word in portion:
             work(word)
         found.append((time.process_time_ns() - began) / len(portion) / 1000)
-    return round(quantiles(found, n=10)[0], 3) if len(found) > 1 else round(found[0], 3)
+    return round(decile(found), 3)
 
 
 def of_urls(number: int) -> dict[str, float]:
@@ -118,11 +120,11 @@ def of_urls(number: int) -> dict[str, float]:
     every, dropping = Identifier(Identity()), Identifier(Identity(drop=("session", "utm_*")))
     site = compile_site(load_text(TEXT.format(n=0))[0])
     return {
-        "fingerprint, new": decile(every.fingerprint, words),
-        "fingerprint, known": decile(every.fingerprint, words),
-        "fingerprint without some parameters, new": decile(dropping.fingerprint, words),
-        "layer, new": decile(site.layer_of, words),
-        "layer, known": decile(site.layer_of, words),
+        "fingerprint, new": cost_of(every.fingerprint, words),
+        "fingerprint, known": cost_of(every.fingerprint, words),
+        "fingerprint without some parameters, new": cost_of(dropping.fingerprint, words),
+        "layer, new": cost_of(site.layer_of, words),
+        "layer, known": cost_of(site.layer_of, words),
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from bench import frontier, growth, size, speed, target
 from bench.clients import Clients
+from bench.figures import decile
 from bench.measure import Progress, start_server
 from bench.workload import LINKS, Site
 
@@ -118,3 +119,9 @@ def test_ctrl_c_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(frontier, "measure", interrupted)
     assert frontier.main(["--quick", "--json", str(tmp_path / "figures.json")]) == 130
     assert not list(tmp_path.iterdir())
+
+
+def test_a_decile_is_never_beyond_the_values() -> None:
+    assert decile([1.0, 100.0]) >= 1.0
+    assert decile([3.0]) == 3.0
+    assert decile([float(n) for n in range(11)]) == 1.0
