@@ -175,7 +175,7 @@ def _command_section(path: str, command: Any) -> str:
 
 
 def _argument_name(parameter: Any) -> str:
-    name = str(parameter.metavar or parameter.name.upper())
+    name = f"{parameter.metavar or parameter.name.upper()}{'' if parameter.nargs == 1 else '...'}"
     return name if parameter.required else f"[{name}]"
 
 

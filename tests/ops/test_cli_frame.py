@@ -77,6 +77,23 @@ def test_every_noun_has_help(noun: str, capsys: pytest.CaptureFixture[str]) -> N
     assert f"Usage: gossamer {noun}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("command", "usage", "argument"),
+    [
+        (["site", "check"], "{FILE}...", "FILE  Site files, or folders of them."),
+        (["work"], "[SPIDER]", "SPIDER  A spider's name"),
+        (["round", "list"], "{SITE}", "SITE  The site"),
+    ],
+)
+def test_help_names_arguments_in_words_of_users(
+    command: list[str], usage: str, argument: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: gossamer {' '.join(command)} [OPTIONS] {usage}\n" in shown
+    assert f"\n  {argument}" in shown
+
+
 def test_importing_the_command_line_imports_no_client_and_no_drawing() -> None:
     code = "import sys, gossamer.cli; print([m for m in ('redis', 'rich', 'scrapy', 'asyncio') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

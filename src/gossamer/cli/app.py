@@ -59,6 +59,7 @@ class NounGroup(typer.core.TyperGroup):
             return None
         command = typer.main.get_command(import_module(NOUNS[cmd_name]).app)
         command.name = cmd_name
+        _hide_types(command)
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -66,6 +67,14 @@ class NounGroup(typer.core.TyperGroup):
             # The suggestions for a misspelt noun are drawn from here.
             self.commands = dict.fromkeys(NOUNS)  # type: ignore[assignment]
         return super().resolve_command(ctx, args)
+
+
+def _hide_types(command: Any) -> None:
+    """Leave `<list[Path]>` and the like out of the help: a Python type says nothing to those who read it."""
+    for argument in (p for p in command.params if p.param_type_name == "argument"):
+        argument.display_type_rich = lambda ctx: None
+    for below in getattr(command, "commands", {}).values():
+        _hide_types(below)
 
 
 app = typer.Typer(

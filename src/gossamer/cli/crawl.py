@@ -31,7 +31,7 @@ def crawl(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="SPIDER|FILE...",
+            metavar="SPIDER|FILE",
             help="A spider's name in the Scrapy project here, a file with one (spider.py), or site files and folders of them.",
         ),
     ],
@@ -61,8 +61,8 @@ def crawl(
 
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
     begins. Shows pages per second, the queue and what is wrong while it crawls. A worker that is killed is replaced.
-    Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that everything was
-    crawled.
+    Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that nothing is
+    left; what failed for good is among the dead letters.
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
     spider.enter(project)

@@ -34,7 +34,7 @@ app.command("test")(replay)
 
 @app.command()
 def push(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Site files, or folders of them.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
     param: params.Given = None,
     note: Note = "",
     who: Who = None,

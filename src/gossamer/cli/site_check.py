@@ -16,7 +16,7 @@ from gossamer.sites.schema import schema as json_schema
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Site files, or folders of them.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
     hooks: Annotated[
         bool, typer.Option("--hooks", help="Also import the Python functions that they name; this runs their modules.")
     ] = False,

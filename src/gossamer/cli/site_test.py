@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 def replay(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Site files, or folders of them.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
     update: Annotated[bool, typer.Option("--update", help="From now on, what is read today is right.")] = False,
     json: options.Json = False,
 ) -> None:

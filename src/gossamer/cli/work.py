@@ -21,7 +21,7 @@ def work(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SPIDER]",
+            metavar="SPIDER",
             help="A spider's name in the Scrapy project here, or a file with one: spider.py. Without it, the crawl's sites.",
         ),
     ] = None,
