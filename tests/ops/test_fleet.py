@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.cli import watch
 from gossamer.fleet import Account, Fleet, Worker, obeying
 from gossamer.fleet.account import account
 from gossamer.fleet.fleet import STEADY_SECONDS
@@ -213,6 +214,18 @@ def test_environment_and_directory_are_given_on(tmp_path: Path) -> None:
             fleet.wait(1)
     assert log.read_text() == f"yes {place}\n"
     assert fleet.workers[0].last_words() == f"yes {place}"
+
+
+def test_one_of_a_kind_is_not_called_many() -> None:
+    assert list(watch.figures(Account(hosts=1, items=1, dead=1), 0)) == [
+        "queued",
+        "in progress",
+        "host",
+        "of them blocked",
+        "item",
+        "dead letter",
+    ]
+    assert {"hosts": 2, "items": 0, "dead letters": 3}.items() <= watch.figures(Account(hosts=2, dead=3), 0).items()
 
 
 def test_an_account_is_a_groups_own() -> None:

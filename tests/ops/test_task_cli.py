@@ -38,7 +38,8 @@ def test_a_worker_gets_what_was_pushed(command: Command, frontier: ValkeyFrontie
 
 
 def test_json_tells_what_became_of_it(command: Command, key: str) -> None:
-    command("task", "push", key, "http://h/1", "--kind", "set")
+    first = command("task", "push", key, "http://h/1", "--kind", "set")
+    assert first.out == f"1 task pushed to {key}; 1 wait in this set\n"
     said = command("task", "push", key, "http://h/1", "http://h/2", "--json").json
     assert said == {"key": key, "kind": "set", "pushed": 2, "new": 1, "waiting": 2}
     assert "2 tasks pushed" in command("task", "push", key, "http://h/1", "http://h/2").out

@@ -94,7 +94,9 @@ def push(
         output.write_json({"key": key, "kind": producer.kind, "pushed": pushed, "new": new, "waiting": waiting})
         return
     known = f", {pushed - new:,} of them waited already" if new < pushed else ""
-    output.write_line(f"{pushed:,} tasks pushed to {key}{known}; {waiting:,} wait in this {producer.kind}")
+    output.write_line(
+        f"{output.counted(pushed, 'task')} pushed to {key}{known}; {waiting:,} wait in this {producer.kind}"
+    )
 
 
 class _Input:

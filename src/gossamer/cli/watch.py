@@ -54,17 +54,22 @@ def watch(
             if now.pages or now.open:
                 first = first or time.monotonic()
                 tick(now)
-                show(now.pages, _figures(now, blocked), None if total is not None else now.pages + now.open)
+                show(now.pages, figures(now, blocked), None if total is not None else now.pages + now.open)
     return time.monotonic() - (first or began)
 
 
-def _figures(now: Account, blocked: int) -> dict[str, Any]:
-    figures: dict[str, Any] = {
+def figures(now: Account, blocked: int) -> dict[str, Any]:
+    """What is said below the bar, by its name."""
+    told: dict[str, Any] = {
         "queued": now.queued + now.waiting,
         "in progress": now.leased,
-        "hosts": now.hosts,
+        _named(now.hosts, "host"): now.hosts,
         "of them blocked": blocked,
-        "items": now.items,
-        "dead letters": now.dead,
+        _named(now.items, "item"): now.items,
+        _named(now.dead, "dead letter"): now.dead,
     }
-    return {**figures, "paused": now.paused} if now.paused else figures
+    return {**told, "paused": now.paused} if now.paused else told
+
+
+def _named(number: int, what: str) -> str:
+    return what if number == 1 else f"{what}s"
