@@ -90,9 +90,14 @@ def test_a_project_that_exists_gets_only_what_runs_it(tmp_path: Path) -> None:
     assert "--spider NAME" in run("init", cwd=tmp_path, code=2).stderr
     done = run("init", "--spider", "old-prices", cwd=tmp_path)
     assert files(tmp_path) == DEPLOY | {"scrapy.cfg"}
-    assert 'add to OldShop/settings.py:   ADDONS = {"gossamer.Addon": 100}' in done.stderr
+    line = 'ADDONS = {"gossamer.Addon": 100}'
+    assert f"add to OldShop/settings.py:   {line}" in done.stderr
     assert 'CMD ["scrapy", "crawl", "old-prices"]' in (tmp_path / "Dockerfile").read_text()
     assert "name: oldshop\n" in (tmp_path / "compose.yaml").read_text()
+
+    (tmp_path / "OldShop").mkdir()
+    (tmp_path / "OldShop" / "settings.py").write_text(f"{line}\n")
+    assert "add to" not in run("init", "--spider", "old-prices", "--force", cwd=tmp_path).stderr, "it is there"
 
 
 @pytest.mark.parametrize(

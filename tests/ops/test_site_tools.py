@@ -238,7 +238,10 @@ class TestTry:
         assert "not read: connect: " in said.out
         obeying = write("g.yaml", FORUM.replace("robots: ignore", "robots: obey"))
         said = command("site", "try", "http://127.0.0.1:1/", "--file", obeying, code=1)
-        assert "not read: robots.txt: could not be had (connect: 127.0.0.1:1 cannot be reached" in said.out
+        assert (
+            "not read: robots.txt: could not be had (connect: 127.0.0.1:1 cannot be reached (Connection refused))"
+            in said.out
+        )
 
     def test_a_page_without_what_it_must_have(self, command: Command, site: Site) -> None:
         site.on("/post/1", Reply(body="<p>nothing</p>"))

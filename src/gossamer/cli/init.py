@@ -106,9 +106,13 @@ def _write(directory: Path, files: Mapping[str, str], force: bool) -> Iterator[s
         yield path
 
 
+def _has_addon(settings: Path) -> bool:
+    return settings.is_file() and "gossamer.Addon" in settings.read_text("utf-8", errors="replace")
+
+
 def _next_steps(directory: Path, choice: Choice, existing: str) -> Iterator[str]:
     yield ""
-    if existing:
+    if existing and not _has_addon(directory / existing / "settings.py"):
         yield f'add to {existing}/settings.py:   ADDONS = {{"gossamer.Addon": 100}}'
     if directory.resolve() != Path.cwd():
         yield f"cd {directory}"

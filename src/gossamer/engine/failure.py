@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 
 import aiohttp
@@ -83,6 +84,9 @@ def failure(error: BaseException, options: Options, proxy: str = "") -> FetchErr
 
 def _plain(error: BaseException) -> str:
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    if isinstance(inner, OSError) and inner.errno and str(inner.strerror).startswith("Connect call failed"):
+        # asyncio puts the address, which we have said, in the place of the reason.
+        return os.strerror(inner.errno)
     return _short(getattr(inner, "verify_message", "") or getattr(inner, "strerror", "") or inner)
 
 

@@ -72,7 +72,8 @@ TUNES: tuple[Tune, ...] = (
         "aiohttp",
         {"DOWNLOAD_HANDLERS": {"http": AIOHTTP, "https": AIOHTTP}},
         _aiohttp,
-        "Scrapy's own handler on aiohttp (from Scrapy 2.19), where aiohttp is installed and the project chose no handler.",
+        "Scrapy's own handler on aiohttp (from Scrapy 2.19), where aiohttp is installed and the project chose no handler. Scrapy "
+        "warns in the log that it is experimental.",
     ),
     Tune(
         "fingerprints",
