@@ -141,6 +141,10 @@ class TestCheck:
         assert "layrs" in command("crawl", "sites", code=2).err
         Path("empty").mkdir()
         assert "there is no site file in this folder" in command("crawl", "empty", code=2).err
+        Path("sites/hooks.py").touch()
+        assert "layrs" in command("crawl", "sites", code=2).err
+        Path("empty/settings.py").touch()
+        assert "there is no spider 'empty'" in command("crawl", "empty", code=2).err
         Path("sites/__init__.py").touch()
         assert "there is no spider 'sites'" in command("crawl", "sites", code=2).err
 

@@ -57,8 +57,10 @@ def _is_site(name: str) -> bool:
     path = Path(name)
     if path.suffix in SUFFIXES:
         return True
-    # A spider may be called like its project's package, which may have all kinds of files in it.
-    return path.is_dir() and not any((path / code).exists() for code in ("__init__.py", "scrapy.cfg"))
+    # A spider may be called like its project's package, which may have all kinds of files in it, and needs no __init__.py.
+    if not path.is_dir() or any((path / code).exists() for code in ("__init__.py", "scrapy.cfg")):
+        return False
+    return not any(path.glob("*.py")) or any(file.suffix in SUFFIXES for file in path.rglob("*"))
 
 
 def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None:
