@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -112,7 +113,7 @@ def _tokens(pattern: str) -> Iterator[str]:
     """Its parts as far as they matter here; a group that may be repeated ends with how."""
     parts = [found[0] for found in _TOKEN.finditer(pattern)]
     skip = False
-    for part, following in zip(parts, [*parts[1:], ""], strict=True):
+    for part, following in pairwise([*parts, ""]):
         if skip:
             skip = False
             continue

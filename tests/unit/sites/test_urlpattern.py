@@ -6,11 +6,14 @@ import logging
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gossamer.sites.match import Matcher
 from gossamer.sites.urlpattern import LONG, UrlPattern, degree
 
 PATTERNS = [
+    "",
     "^/",
     r"^/board/(?P<board>\w+)/\d+$",
     r"^/(?P<y>\d{4})/(?P<m>\d{2})(/(?P<d>\d+))?",
@@ -96,3 +99,14 @@ def test_a_pattern_that_was_slow_still_fits_what_it_fits() -> None:
     for number in range(5):
         assert matcher.layer_of(f"http://s.example/{'/' * (LONG - 100)}{number}") is None
     assert matcher.layer_of("http://s.example/some/good/and/long/path/of/more/than/a/few/parts/x") == ("a", {})
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("ab/01^$()[]{}|?*+.,-\\dwP<n>:=!", max_size=14), st.text("ab/01{}n", max_size=10))
+def test_whatever_python_takes_for_a_pattern_is_one(text: str, url: str) -> None:
+    try:
+        quick = re.compile(text)
+    except (re.error, OverflowError, FutureWarning):
+        return
+    found, expected = UrlPattern(text).search(url), quick.search(url)
+    assert (found and (found.span(), found.groups())) == (expected and (expected.span(), expected.groups()))
