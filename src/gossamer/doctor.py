@@ -118,16 +118,24 @@ def memory_checks(info: ServerInfo, *, embedded: bool = False) -> Iterator[Check
         return
     if not info.memory_max:
         yield Check("memory", DOUBTFUL, f"{used} used, no maxmemory: the system may kill the server when memory is out",
-                    "set maxmemory to what the machine can spare; near it leasing stops and nothing is lost")  # fmt: skip
+                    "set maxmemory to what the machine can spare; near it producers are refused and nothing is lost")  # fmt: skip
         return
     share = info.memory_used / info.memory_max
     said = f"{used} of {mebibytes(info.memory_max)} used ({share:.0%})"
     if share >= 0.95:
         yield Check(
-            "memory", BAD, f"{said}: leasing has stopped", "raise maxmemory, or let workers settle what is queued"
+            "memory",
+            BAD,
+            f"{said}: producers are refused, few requests are leased",
+            "raise maxmemory, or let workers crawl down what is queued",
         )
     elif share >= 0.8:
-        yield Check("memory", DOUBTFUL, said, "raise maxmemory before it reaches 95 %, where leasing stops")
+        yield Check(
+            "memory",
+            DOUBTFUL,
+            said,
+            "raise maxmemory before it reaches 95 %, where leasing slows down and producers are refused",
+        )
     else:
         yield Check("memory", GOOD, said)
 

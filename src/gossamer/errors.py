@@ -114,7 +114,7 @@ class ReadOnlyReplica(FrontierError):
 
 
 class MemoryLimitReached(FrontierError):
-    """The server has reached its memory limit. Raise maxmemory or let workers settle what is queued; nothing was lost."""
+    """The server has reached its memory limit. Raise maxmemory, or let workers crawl down what is queued; nothing was lost."""
 
 
 class SchemaTooNew(FrontierError):

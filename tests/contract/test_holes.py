@@ -142,7 +142,7 @@ class TestBoundedHoles:
 
 
 class TestFullServer:
-    """Guarantee 8, when the server's memory is nearly full: leasing stops first."""
+    """Guarantee 8, when the server has no memory left: what is out is settled first."""
 
     def test_leasing_and_producers_stop_and_settling_goes_on(self, opened: Opened) -> None:
         with Server() as server:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from gossamer.errors import MemoryLimitReached, SchemaTooNew, SchemaTooOld, UnknownCrawl
+from gossamer.errors import SchemaTooNew, SchemaTooOld, UnknownCrawl
 from gossamer.frontier import keys, schema
 from gossamer.model import (
     Ending,
-    Feedback,
     GroupPolicy,
     HostPolicy,
     LanePolicy,
@@ -20,10 +19,9 @@ from gossamer.model import (
     SeenPolicy,
     Settlement,
     StartState,
-    Verdict,
 )
 from gossamer.testing.contract import Crawl
-from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, LOST, SETTLED, names
+from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, names
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
@@ -157,70 +155,6 @@ class TestFailover:
             assert done == [f"{n}" for n in range(30)]
             assert crawl.items() == [name.encode() for name in done]
             crawl.balanced()
-
-
-@pytest.fixture(params=["valkey", "redis"])
-def small(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server with a memory limit."""
-    with Server(request.param).start({"maxmemory": "48mb", "maxmemory-policy": "noeviction"}) as server:
-        yield server
-
-
-class TestMemoryLimit:
-    """Near the limit leasing and producers stop; settling and releasing still work."""
-
-    def filled(self, small: Server, crawl: Crawl) -> None:
-        """Memory of others beside ours, up to 97 % of the limit."""
-        limit = int(small.info("memory")["maxmemory"])
-        number = 0
-        while int(small.info("memory")["used_memory"]) < 0.965 * limit:
-            small.call("SET", f"ballast {number}", b"x" * 200_000)
-            number += 1
-        crawl.advance(1)
-
-    def test_leasing_and_producers_stop_and_the_rest_works(self, opened: Callable[..., Crawl], small: Server) -> None:
-        crawl: Crawl = opened(small.url)
-        crawl.define()
-        crawl.add(*(f"r{n}" for n in range(8)))
-        worker = crawl.worker()
-        one, two, three, four = worker.lease(4)
-        self.filled(small, crawl)
-        answer = worker.exchange(want=4)
-        assert (answer.leases, answer.hints.paused) == ([], "memory")
-        assert crawl.add("more") == [FULL]
-        assert crawl.frontier.seen("g.a", [crawl.request("more").fingerprint]) == [False]
-        assert worker.exchange(add=crawl.requests(["more"])).added == [FULL]
-        children = crawl.requests(["child"])
-        answer = worker.exchange(settle=[Settlement(one, add=children, items=[b"item"])])
-        assert (answer.settled, answer.children) == ([SETTLED], [[ADDED]])
-        assert worker.settle(two, ending=Ending.FAILED) == [SETTLED]
-        assert worker.release(three) == [True]
-        assert None not in crawl.frontier.renew(worker.token, [four])
-        assert crawl.items() == [b"item"]
-        crawl.balanced()
-
-    def test_settling_works_beyond_the_limit_too(self, opened: Callable[..., Crawl], small: Server) -> None:
-        crawl: Crawl = opened(small.url)
-        crawl.define()
-        crawl.add(*(f"r{n}" for n in range(6)))
-        worker = crawl.worker()
-        one, two, three = worker.lease(3)
-        small.call("CONFIG", "SET", "maxmemory", "1mb")
-        crawl.advance(1)
-        assert worker.exchange(want=1).hints.paused == "memory"
-        assert worker.exchange(settle=[Settlement(one, items=[b"item"])]).settled == [SETTLED]
-        assert worker.release(two) == [True]
-        assert worker.settle(three, feedback=Feedback(Verdict.THROTTLED)) == [SETTLED]
-        assert crawl.add("more") == [FULL]
-        crawl.frontier.pause(group="g")
-        crawl.frontier.resume(group="g")
-        with pytest.raises(MemoryLimitReached):
-            crawl.define({"b": LanePolicy()})
-        small.call("CONFIG", "SET", "maxmemory", "48mb")
-        crawl.advance(1)
-        crawl.frontier.block(crawl.host, 0)
-        assert crawl.add("more") == [ADDED]
-        assert len(worker.lease(8)) == 5
 
 
 class TestGarbage:

@@ -490,6 +490,6 @@ _REMEDY = {
     "items_full": " Read the items with `gossamer items export`, or set GOSSAMER_ITEMS to off.",
     "dead_full": " Look at `gossamer dead list`; replay or drop some.",
     "pages_full": " The group has crawled as many pages as it may.",
-    "memory": " The server is near its memory limit.",
+    "memory": " The server is at its memory limit: few requests are leased at a time. Raise maxmemory.",
     "draining": " An operator asked it to end.",
 }

@@ -91,4 +91,4 @@ local function define(keys, args)
   return pack({S.m.cfg, changed and 1 or 0})
 end
 
-register('define', define)
+register('define', define, {'allow-oom'})

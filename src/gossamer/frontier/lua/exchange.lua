@@ -105,14 +105,16 @@ local function exchange(keys, args)
   local selection = read_selection(S, h)
   local taken, paused, alone, tasting = new_taken(), S.m.paused, nil, 0
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
-  if h.want > 0 and paused == '' then
-    if memory_full(S) then
+  local want = h.want
+  if want > 0 and paused == '' then
+    if memory_full(S) then want = want_while_full(S, want) end
+    if want == 0 then
       paused = 'memory'
     elseif Lease.taste(S, info, selection, taken) then
       alone = taken.n == 1 and 1 or nil
       tasting = alone and 0 or 1
     else
-      taken, paused = Lease.take(S, selection, h.want)
+      taken, paused = Lease.take(S, selection, want)
     end
   end
   local heads, records, ids = Lease.grant(S, info, taken, alone)
@@ -120,6 +122,8 @@ local function exchange(keys, args)
   local ready_in = -1
   if #ids < h.want then
     ready_in = Lease.ready_in(S) or -1
+    -- What was not asked for because memory is short may be asked for soon.
+    if #ids == want and want < h.want then ready_in = ready_in < 0 and DRAIN_LOOK or min(ready_in, DRAIN_LOOK) end
   elseif h.peek then
     ready_in = paused == '' and Lease.more(S, info, selection) and 0 or Lease.ready_in(S) or -1
   end

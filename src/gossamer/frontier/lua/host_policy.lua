@@ -30,4 +30,4 @@ local function host_policy(keys, args)
   return S.m.cfg
 end
 
-register('host_policy', host_policy)
+register('host_policy', host_policy, {'allow-oom'})

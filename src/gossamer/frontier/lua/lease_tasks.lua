@@ -26,7 +26,8 @@ local function lease_tasks(keys, args)
       call('HSET', book, id, pack({v[1], h.i, h.n, v[4] + 1}))
       ids[#ids + 1] = id
     end
-    if #ids < h.want then
+    -- Without memory what others held goes on, and nothing new is begun: what tasks bring would be refused.
+    if #ids < h.want and not no_memory() then
       local fresh_tasks, problem = task_source(source, h.want - #ids)
       if not fresh_tasks then return problem end
       for _, data in ipairs(fresh_tasks) do
@@ -51,4 +52,4 @@ local function lease_tasks(keys, args)
   return reply
 end
 
-register('lease_tasks', lease_tasks)
+register('lease_tasks', lease_tasks, {'allow-oom'})

@@ -11,6 +11,8 @@ local function mark(keys, args)
   local raw = call('GET', kept_key)
   local kept = raw and unpack_msg(raw)
   if kept and kept[1] == h.s then return kept[2] end
+  local full = h.action == 'mark' and no_memory()
+  if full then return full end
   local time = call('TIME')
   local now = floor(time[1] * 1000 + time[2] / 1000) + (tonumber(call('HGET', base .. K.meta, 'off')) or 0)
   now = max(now, tonumber(call('HGET', base .. K.meta, 't')) or 0)
@@ -37,4 +39,4 @@ local function mark(keys, args)
   return letters
 end
 
-register('mark', mark)
+register('mark', mark, {'allow-oom'})

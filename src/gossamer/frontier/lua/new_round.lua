@@ -52,4 +52,4 @@ local function new_round(keys, args)
   return pack({round, counts})
 end
 
-register('new_round', new_round)
+register('new_round', new_round, {'allow-oom'})

@@ -17,4 +17,4 @@ local function open(keys, args)
   return pack({tonumber(v[1]), tonumber(v[2]), v[3], S.now})
 end
 
-register('open', open)
+register('open', open, {'allow-oom'})

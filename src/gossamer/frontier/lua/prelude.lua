@@ -29,7 +29,11 @@ local UNPACK_MAX = 4000   -- Lua's unpack() fails near 8,000 values
 local RECLAIM_MAX = 64    -- leases, delayed requests and hosts moved per call
 local LOOK_MAX = 256      -- hosts looked at per call before the worker is asked to call again
 local MEMORY_CHECK = 200  -- ms between looks at the server's memory
-local MEMORY_FULL = 0.95  -- share of maxmemory at which leasing and producers stop
+local MEMORY_FULL = 0.95  -- share of maxmemory at which producers stop and leasing goes on a few at a time
+local DRAIN_LEASES = 8    -- requests in workers' hands, per partition, while memory is short
+local DRAIN_SLACK = 1048576 -- bytes by which pages may raise memory beyond the limit before leasing slows down
+local DRAIN_LOOK = 1000   -- ms after which a worker that got less than it wanted looks again
+local DRAIN_WAIT = 60000  -- ms between two leases while pages raise memory beyond the limit
 local ANSWER_TTL = 3600000 -- of a caller that calls again, and then replaces its answer
 local ONCE_TTL = 300000     -- of a call with a name of its own
 local KEYED_TTL = 604800000
@@ -64,16 +68,42 @@ local function read_many(key, fields)
   return out
 end
 
+-- The server's memory and its limit (0: none), in bytes.
+local function memory_now()
+  local info = call('INFO', 'memory')
+  return tonumber(string.match(info, 'used_memory:(%d+)')), tonumber(string.match(info, 'maxmemory:(%d+)'))
+end
+
 local function memory_full(S)
   local m = S.m
   if S.now - m.memat >= MEMORY_CHECK or S.now < m.memat then
-    local info = call('INFO', 'memory')
-    local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
-    local used = tonumber(string.match(info, 'used_memory:(%d+)'))
+    local used, limit = memory_now()
     m.mem = (limit > 0 and used >= limit * MEMORY_FULL) and 1 or 0
     m.memat = S.now
   end
   return m.mem == 1
+end
+
+-- The error of a function that is allowed beyond the limit because part of what it does frees memory, for the other part.
+local function no_memory()
+  local used, limit = memory_now()
+  if limit > 0 and used >= limit then return redis.error_reply('OOM not allowed beyond maxmemory') end
+end
+
+-- How many of `want` may be leased while memory is short. Only work that ends frees the memory of a full queue, so it never
+-- stops: below the limit a few requests are out at a time, beyond it one; and where such pages have brought more than they
+-- freed, one a minute. Looked up each time: what was found a moment ago may be a few large pages old.
+local function want_while_full(S, want)
+  local leased = call('ZCARD', S.b .. K.deadlines)
+  local used, limit = memory_now()
+  if used < limit then return max(0, min(want, DRAIN_LEASES - leased)) end
+  if leased > 0 then return 0 end
+  local v = call('HMGET', S.b .. K.meta, 'drainlow', 'drainat')
+  -- The least memory at which this was asked; a limit that was raised meanwhile counts as that.
+  local low = max(limit, min(used, tonumber(v[1]) or used))
+  if used > low + DRAIN_SLACK and S.now - (tonumber(v[2]) or 0) < DRAIN_WAIT then return 0 end
+  call('HSET', S.b .. K.meta, 'drainlow', low, 'drainat', S.now)
+  return 1
 end
 
 local function config_of(base, stamp)

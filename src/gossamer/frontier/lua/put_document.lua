@@ -13,6 +13,8 @@ local function put_document(keys, args)
   local kept, misuse = kept_answer(S, h.i, 1)
   if misuse then return misuse end
   if kept then return format('%d', kept[2]) end
+  local full = not h.deleted and no_memory()
+  if full then return full end
   local name = h.kind .. '|' .. h.name
   local raw = call('HGET', S.b .. K.documents, name)
   local head = raw and unpack_msg(raw) or {version = 0, oldest = 1}
@@ -30,4 +32,4 @@ local function put_document(keys, args)
   return format('%d', head.version + 1)
 end
 
-register('put_document', put_document)
+register('put_document', put_document, {'allow-oom'})
