@@ -91,6 +91,14 @@ def test_a_start_may_flush(project: Project, site: Site, there: Any) -> None:
         assert Counter(site.paths())["/5"] == times
 
 
+def test_a_flush_lets_unfiltered_starts_be_fetched_again(project: Project, site: Site) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    for times in (1, 2, 3):
+        project.start("plain", SCHEDULER_PERSIST=True, SCHEDULER_FLUSH_ON_START=True).ended()
+        assert Counter(site.paths()) == Counter(["/", *PAGES] * times)
+
+
 def test_a_spider_may_decide_itself_when_it_is_closed(project: Project, site: Site, there: Any) -> None:
     add(
         project,

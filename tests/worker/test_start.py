@@ -158,6 +158,15 @@ def test_a_new_round_crawls_everything_again(site: Site, valkey_server: Server, 
             assert frontier.counts(Starts.name).groups[0].round == 1
 
 
+def test_a_dropped_group_is_crawled_from_its_beginning(site: Site, valkey_server: Server, crawl_name: str) -> None:
+    with Workers(valkey_server.url, crawl_name) as workers:
+        for times in (1, 2, 3):
+            assert workers.start(Starts, site=site.url).reason() == "drained"
+            once(site, EVERY * times)
+            with workers.frontier() as frontier:
+                list(frontier.drop_group(Starts.name))
+
+
 def test_a_worker_without_end_ends_when_nothing_was_done_for_long(
     site: Site, valkey_server: Server, crawl_name: str
 ) -> None:

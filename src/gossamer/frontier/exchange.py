@@ -105,7 +105,7 @@ class WorkVerbs:
         for lease in sent:
             parts.setdefault(lease.partition, Part()).sent.append([str(lease.id), lease.nonce])
         # Children of other partitions, and more than one call holds, go first; the page settles last.
-        yield from self._ahead(token, ahead, "c", bound=False)
+        yield from self._ahead(token, ahead, "c", bound=False, group=group)
         if self.slots:
             yield from lists.ahead([page for page in settle if page.push], self._held(token))
         room = yield from self._ahead(token, producers, "a", bound=True)
@@ -310,12 +310,12 @@ class WorkVerbs:
             part.spill = len(part.sizes) - stay
         return parts
 
-    def _ahead(self, token: Token, batches: Batches, kind: str, *, bound: bool) -> Verb[int | None]:
+    def _ahead(self, token: Token, batches: Batches, kind: str, *, bound: bool, group: str = "") -> Verb[int | None]:
         """Send whole batches, one call each; each has a caller's name of its own, so that a repeat answers the same."""
         room: int | None = None
         for partition, number, batch in batches:
             caller = f"{token.incarnation}:{token.sequence}:{kind}{number}"
-            header = {"i": caller, "s": 1, "add": batch.header, "bound": bound}
+            header = {"i": caller, "s": 1, "add": batch.header, "bound": bound, "group": group}
             [reply] = yield [ask("add", self.bases[partition], header, batch.records)]
             outcomes, left, _ = read(reply)
             batch.settle(outcomes)

@@ -48,7 +48,7 @@ SUFFIXES: dict[str, str] = {
     "worker_seen": ":ws",  # sorted set: incarnation by last call
     "draining": ":wd",  # set: incarnations asked to drain
     "answers": ":an:",  # string per caller: last answer
-    "keyed": ":k",  # sorted set: keys of unfiltered adds by time
+    "keyed": ":k:",  # sorted set per group: keys of unfiltered adds by time
     "seen": ":s",  # per memory: a hash and its buckets
     "seen_names": ":sn",  # hash: group|policy -> number of the memory
     "seen_policy": ":sp",  # hash: number -> policy

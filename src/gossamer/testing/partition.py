@@ -111,7 +111,7 @@ class Partition:
     dead: list[tuple[str, str, Job]] = field(default_factory=list)
     items: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     seen: dict[tuple[str, str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
-    keyed: set[str] = field(default_factory=set)
+    keyed: set[tuple[str, str]] = field(default_factory=set)
     rounds: dict[str, int] = field(default_factory=dict)
     base: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     starts: dict[str, Start] = field(default_factory=dict)
@@ -274,10 +274,11 @@ class Partition:
             if entry.owner in lost:
                 self.tally[group_of(request.lane), "refused_children"] += 1
                 return AddOutcome.LOST
-            if entry.key in self.keyed:
+            key = (group_of(request.lane), entry.key)
+            if key in self.keyed:
                 return AddOutcome.DUPLICATE
             if entry.key:
-                self.keyed.add(entry.key)
+                self.keyed.add(key)
             return AddOutcome.ADDED
         memory = self.memory(request.lane)
         if memory is not None:

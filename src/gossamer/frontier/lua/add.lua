@@ -13,7 +13,7 @@ local function add(keys, args)
   local kept, misuse = kept_answer(S, h.i, h.s)
   if misuse then return misuse end
   if kept then return pack({kept[2], kept[3], S.m.cfg}) end
-  local outcomes, room = Adding.add(S, h.add, args[2], h.bound, {})
+  local outcomes, room = Adding.add(S, h.add, args[2], h.bound, {}, h.group)
   finish(S)
   keep_answer(S, h.i, {h.s, outcomes, room or -1}, ONCE_TTL)
   return pack({outcomes, room or -1, S.m.cfg})

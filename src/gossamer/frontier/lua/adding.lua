@@ -36,14 +36,22 @@ local function fill_room(lane, rooms, added)
   if rooms.groups[lane.group] then rooms.groups[lane.group] = rooms.groups[lane.group] - added end
 end
 
-local function keyed_before(S, key)
-  if not S.keyed_trimmed then
-    -- Once a call, and a bounded part: more keys grow old at once than one call should carry away.
-    S.keyed_trimmed = true
-    local old = call('ZRANGEBYSCORE', S.b .. K.keyed, '-inf', S.now - KEYED_TTL, 'LIMIT', 0, 200)
-    if #old > 0 then call('ZREM', S.b .. K.keyed, unpack(old)) end
+-- Whether something was added to the group under this key. Keys go with their group: the next one of its name knows none.
+local function keyed_before(S, group, key)
+  S.keyed = S.keyed or {}
+  S.keyed[group] = (S.keyed[group] or 0) + 1
+  return call('ZADD', S.b .. K.keyed .. group, 'NX', S.now, key) == 0
+end
+
+-- Takes away more old keys than this call has brought, so that no more are kept than a week brings, and a bounded part.
+local function trim_keyed(S)
+  for group, brought in pairs(S.keyed or {}) do
+    local key = S.b .. K.keyed .. group
+    local old = call('ZRANGEBYSCORE', key, '-inf', S.now - KEYED_TTL, 'LIMIT', 0, 2 * brought + 200)
+    if #old > 0 then call_chunked('ZREM', key, old) end
+    call('PEXPIRE', key, KEYED_TTL)
   end
-  return call('ZADD', S.b .. K.keyed, 'NX', S.now, key) == 0
+  S.keyed = nil
 end
 
 -- Settlement and key of an unfiltered entry, each nil if it has none.
@@ -54,15 +62,19 @@ local function unfiltered(entry, kind)
   return tonumber(owner), key ~= '' and key or nil
 end
 
--- Children that name an unknown lane are kept as dead letters of their group, so that a typo loses nothing.
-local function keep_unknown(S, g, record)
+-- Children that name an unknown lane are kept as dead letters, so that a typo loses nothing: of the group that they name, or
+-- else of their page's. Where neither is there any more, an operator has dropped them.
+local function keep_unknown(S, g, record, page_group)
   local group = string.match(g[1], '^(.*)%.[^.]*$') or g[1]
+  if not Lane.group(S, group) then group = page_group end
+  if not group or not Lane.group(S, group) then return end
   bury(S, group, g[1], {'', g[2], g[3], 0, 0, '', '', 0, record}, 0, 'unknown_lane', 'no lane ' .. g[1])
 end
 
--- `bound`: the limits apply (producers); children of pages are always taken. `lost` = settlements that lost their lease.
+-- `bound`: the limits apply (producers); children of pages are always taken. `lost` = settlements that lost their lease;
+-- `page_group` = the group of the pages.
 -- Returns the outcomes and the smallest room left (nil: no limit).
-function Adding.add(S, groups, blob, bound, lost)
+function Adding.add(S, groups, blob, bound, lost, page_group)
   local outcomes, least, at, rooms = {}, nil, 1, {lanes = {}, groups = {}}
   local full = bound and memory_full(S)
   for gi, g in ipairs(groups) do
@@ -73,7 +85,7 @@ function Adding.add(S, groups, blob, bound, lost)
       outcomes[gi] = string.rep(lane and 'c' or 'u', n)
       local from = at
       for i = 1, n do
-        if not lane and not bound then keep_unknown(S, g, sub(blob, from, from + lengths[i] - 1)) end
+        if not lane and not bound then keep_unknown(S, g, sub(blob, from, from + lengths[i] - 1), page_group) end
         from = from + lengths[i]
       end
       at = from
@@ -98,7 +110,7 @@ function Adding.add(S, groups, blob, bound, lost)
           if owner and lost[owner] then
             letter = 'l'
             count(S, 'g|' .. lane.group .. '|refused_children', 1)
-          elseif key and keyed_before(S, key) then
+          elseif key and keyed_before(S, lane.group, key) then
             letter = 'd'
           end
         elseif book and not seen_add(book, entry) then
@@ -135,20 +147,23 @@ function Adding.add(S, groups, blob, bound, lost)
   end
   Seen.save(S)
   S.books = nil
+  trim_keyed(S)
   return outcomes, least
 end
 
--- counters[i] = {group, name, value, op}
+-- counters[i] = {group, name, value, op}. A worker that outlives its group leaves nothing of it behind.
 function Adding.counters(S, counters)
   for _, c in ipairs(counters) do
     local key, op = S.b .. K.counters .. c[1], c[4]
-    if op == 'add' then
-      call('HINCRBYFLOAT', key, c[2], c[3])
-    else
-      local old = op ~= 'set' and tonumber(call('HGET', key, c[2]))
-      if not old or (op == 'max' and c[3] > old) or (op == 'min' and c[3] < old) then call('HSET', key, c[2], c[3]) end
+    if Lane.group(S, c[1]) then
+      if op == 'add' then
+        call('HINCRBYFLOAT', key, c[2], c[3])
+      else
+        local old = op ~= 'set' and tonumber(call('HGET', key, c[2]))
+        if not old or (op == 'max' and c[3] > old) or (op == 'min' and c[3] < old) then call('HSET', key, c[2], c[3]) end
+      end
+      S.changed = true
     end
-    S.changed = true
   end
 end
 

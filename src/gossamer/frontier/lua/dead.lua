@@ -49,10 +49,12 @@ local function dead(keys, args)
     return {pack(out)}
   end
   if h.action == 'bury' then
-    if not keyed_before(S, h.key) then
+    if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
+    if not keyed_before(S, h.group, h.key) then
       done = 1
       bury(S, h.group, h.lane, {'', h.host, h.priority, 0, 0, '', '', 0, args[2]}, 0, h.reason, h.detail)
     end
+    trim_keyed(S)
   else
     local records = {''}
     for _, id in ipairs(h.ids) do

@@ -36,15 +36,19 @@ local function clear_memories(S, group)
   end
 end
 
--- An owed start goes together with the count that it is open.
+-- An owed start goes together with the count that it is open, also in the crawl's sum.
 local function clear_rest(S, group, salt)
-  for _, book in ipairs({K.items, K.consumers, K.counters, K.group_lanes, K.round_log}) do call('UNLINK', S.b .. book .. group) end
+  for _, book in ipairs({K.items, K.consumers, K.counters, K.group_lanes, K.round_log, K.keyed}) do call('UNLINK', S.b .. book .. group) end
   for _, book in ipairs({K.starts, K.ends, K.rounds, K.round_base, K.group_held, K.group_policy}) do
     call('HDEL', S.b .. book, group)
   end
   local prefix = 'g|' .. group .. '|'
   for _, field in ipairs(call('HKEYS', S.b .. K.counts)) do
-    if sub(field, 1, #prefix) == prefix then call('HDEL', S.b .. K.counts, field) end
+    if field == prefix .. 'open' then
+      open_change(S, group, -count_now(S, field))
+    elseif sub(field, 1, #prefix) == prefix then
+      call('HDEL', S.b .. K.counts, field)
+    end
   end
   bump_config(S, salt)
 end

@@ -16,6 +16,10 @@ local function items(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
   local h = unpack_msg(args[1])
+  if not Lane.group(S, h.group) then
+    -- Of a group that was dropped nothing is kept, nor who reads it.
+    return pack({0, 0})
+  end
   local book, stream = S.b .. K.consumers .. h.group, S.b .. K.items .. h.group
   if h.id == 'gone' then
     call('HDEL', book, h.consumer)

@@ -162,8 +162,10 @@ function Lease.settle(S, incarnation, settle, args, default_group)
       out[i] = 'l'
       lost[i] = true
       local group = s[11] or default_group
-      count(S, 'g|' .. group .. '|lost', 1)
-      if s[10] then count(S, 'g|' .. group .. '|refused_items', s[10] + (s[12] or 0)) end
+      if Lane.group(S, group) then
+        count(S, 'g|' .. group .. '|lost', 1)
+        if s[10] then count(S, 'g|' .. group .. '|refused_items', s[10] + (s[12] or 0)) end
+      end
     end
   end
   drop_leases(S, gone)

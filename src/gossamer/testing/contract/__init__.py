@@ -9,17 +9,11 @@ A test module takes them all and says where they run:
 """
 
 from gossamer.testing.contract.bounded import TestBounded
-from gossamer.testing.contract.control import (
-    TestDropGroup,
-    TestDropLane,
-    TestPause,
-    TestPolicies,
-    TestServerTime,
-    TestWorkers,
-)
+from gossamer.testing.contract.control import TestPause, TestPolicies, TestServerTime, TestWorkers
 from gossamer.testing.contract.crawl import Crawl, Worker
 from gossamer.testing.contract.crowd import TestCrowd
 from gossamer.testing.contract.dead import TestDeadLetters
+from gossamer.testing.contract.drop import TestDropGroup, TestDropLane
 from gossamer.testing.contract.fence import TestFencing
 from gossamer.testing.contract.input import TestBadInput, TestBadPolicies
 from gossamer.testing.contract.lists import TestLists

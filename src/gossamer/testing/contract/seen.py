@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import UnknownLane
+from gossamer.frontier import keys
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, Crawl
 
@@ -76,6 +77,18 @@ class TestSeenMeansStored:
         assert crawl.frontier.add(requests[:2], key=["start 0", "start 1"])[0] == [ADDED, ADDED]
         assert crawl.frontier.add(requests, key=["start 0", "start 1", "start 2"])[0] == [DUPLICATE, DUPLICATE, ADDED]
         assert crawl.frontier.add(requests[1:], key=["start 1", "start 2"])[0] == [DUPLICATE, DUPLICATE]
+
+    def test_keys_are_kept_for_a_week_and_no_more_of_them(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))})
+        requests = crawl.requests([str(n) for n in range(900)], dont_filter=True)
+        for week in range(6):
+            assert set(crawl.frontier.add(requests, key=f"start {week}")[0]) == {ADDED}
+            crawl.advance(6 * 86400)
+            assert set(crawl.frontier.add(requests[:9], key=f"start {week}")[0]) == {DUPLICATE}
+            crawl.advance(2 * 86400)
+        crawl.frontier.add(requests[:1], key="last")
+        base = keys.base(crawl.frontier.crawl, 0)
+        assert crawl.command(("ZCARD", f"{base}{keys.SUFFIXES['keyed']}g"), base) <= 901
 
     def test_lanes_with_equal_policies_share_a_memory(self, crawl: Crawl) -> None:
         other = SeenPolicy(SeenKind.ROLLING, window=500)
