@@ -7,6 +7,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.internet.defer import Deferred
 
@@ -41,17 +42,17 @@ class TunedScheduler(Scheduler):
         if "signals" in tunes:
             quiet(crawler.signals)
         if "early" in tunes and early.possible(crawler):
-            early.attach(crawler, self._known, self._filtered)
+            early.attach(crawler, self._known)
         return super().open(spider)
 
-    def _known(self, request: Request) -> bool:
+    def _known(self, request: Request, _: Response) -> bool:
         memory = self.df
         assert isinstance(memory, RFPDupeFilter)
-        return memory.fingerprinter.fingerprint(request) in memory._fingerprints
-
-    def _filtered(self, request: Request) -> None:
         assert self.stats is not None
-        self.stats.inc_value("dupefilter/filtered")
+        known = memory.fingerprinter.fingerprint(request) in memory._fingerprints
+        if known:
+            self.stats.inc_value("dupefilter/filtered")
+        return known
 
 
 class _Nobody:

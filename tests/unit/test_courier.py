@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gossamer.courier import Courier, Plan, Tally
+from gossamer.courier import Courier, Plan, Tally, Withheld
 from gossamer.courier.courier import EASY_SPACING, LINGER, SPACING
 from gossamer.errors import FrontierUnavailable, SchemaTooNew
 from gossamer.model import (
@@ -26,6 +26,7 @@ from gossamer.model import (
     Selection,
     Settlement,
     SettleOutcome,
+    State,
     Verdict,
 )
 
@@ -97,6 +98,7 @@ class Desk:
         self.answers: list[Any] = []
         self.losses: list[tuple[int, str]] = []
         self.errors: list[BaseException] = []
+        self.backs = 0
 
     def room(self) -> int:
         return self.free
@@ -115,6 +117,9 @@ class Desk:
 
     def failed(self, error: BaseException) -> None:
         self.errors.append(error)
+
+    def went_back(self) -> None:
+        self.backs += 1
 
 
 class World:
@@ -141,12 +146,14 @@ class World:
         added: Sequence[AddOutcome] | None = None,
         ready: float | None = None,
         open: int = 9,
+        states: dict[int, State] | None = None,
     ) -> None:
         settle, add = call["settle"] or [], call["add"] or []
         outcomes = list(added) if added is not None else [ADDED] * len(add)
         children = [[ADDED] * len(settlement.add) for settlement in settle]
         hints = Hints(ready, open, "", "1", self.server, None)
-        call.done(Answer(list(leases), [SettleOutcome.SETTLED] * len(settle), outcomes, children, {}, hints), None)
+        settled = [SettleOutcome.SETTLED] * len(settle)
+        call.done(Answer(list(leases), settled, outcomes, children, {}, hints, states or {}), None)
 
     def stock(self, *numbers: int) -> list[Lease]:
         """Answer the call that waits with these leases, and take them all."""
@@ -447,3 +454,60 @@ class TestEnding:
         assert not ended
         world.clock.pass_(0.2)
         assert ended == [True]
+
+
+class TestWhatItKnows:
+    """What the frontier is known to know is known for as long as the state lasts that said so."""
+
+    def learned(self, world: World) -> Lease:
+        """The courier has heard of request 7 from a state, and holds another page."""
+        first, second = world.stock(1, 2)
+        world.courier.settle(Settlement(first, add=[request(7)]), "first")
+        world.clock.pass_(LINGER)
+        world.answer(world.clock.take(), states={0: State("e", 5)})
+        assert world.courier.known.has("g.a", 7)
+        return second
+
+    def settled(self, world: World, lease: Lease, edition: int) -> Call:
+        world.courier.settle(Settlement(lease, withheld=Withheld(edition, lambda: [request(7)])), "second")
+        world.clock.pass_(LINGER)
+        return world.clock.take()
+
+    def test_a_page_says_which_state_it_relies_on(self) -> None:
+        world = World()
+        lease = self.learned(world)
+        call = self.settled(world, lease, world.courier.known.edition)
+        [settlement] = call["settle"]
+        assert call["relies"] == {0: State("e", 5)}
+        assert (settlement.add, settlement.withheld()) == ((), [request(7)])
+
+    def test_a_later_state_of_the_same_epoch_changes_nothing(self) -> None:
+        world = World()
+        call = self.settled(world, self.learned(world), world.courier.known.edition)
+        world.answer(call, states={0: State("e", 6)})
+        assert world.courier.known.has("g.a", 7)
+        assert world.desk.backs == 0
+
+    @pytest.mark.parametrize("state", [State("f", 9), State("e", 4)])
+    def test_another_epoch_or_an_earlier_change_ends_all_that_was_known(self, state: State) -> None:
+        world = World()
+        call = self.settled(world, self.learned(world), world.courier.known.edition)
+        world.answer(call, states={0: state})
+        assert not world.courier.known.has("g.a", 7)
+        assert world.desk.backs == 1
+
+    def test_what_was_withheld_before_that_is_said_after_it(self) -> None:
+        world = World()
+        lease = self.learned(world)
+        edition = world.courier.known.edition
+        world.clock.pass_(2)
+        world.answer(world.clock.take(), states={0: State("f", 1)})
+        [settlement] = self.settled(world, lease, edition)["settle"]
+        assert (settlement.add, settlement.withheld) == ([request(7)], None)
+
+    def test_nothing_is_known_after_an_outage(self) -> None:
+        world = World()
+        self.learned(world)
+        world.clock.pass_(2)
+        world.clock.take().done(None, FrontierUnavailable())
+        assert not world.courier.known.has("g.a", 7)

@@ -100,6 +100,8 @@ class SimDesk:
     def failed(self, error: BaseException) -> None:
         self.errors.append(error)
 
+    def went_back(self) -> None: ...
+
 
 class Sim:
     """A courier, its desk and its link. The test plays the frontier, whose clock is the link's."""

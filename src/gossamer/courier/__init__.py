@@ -3,7 +3,7 @@
 from gossamer.courier.adder import Adder
 from gossamer.courier.courier import DRAINING, OVERDUE, Courier, Desk, Plan
 from gossamer.courier.intake import Intake
-from gossamer.courier.known import Known
+from gossamer.courier.known import Known, Withheld
 from gossamer.courier.link import AsyncLink, Link, ThreadLink, Timer
 from gossamer.courier.tally import Tally
 
@@ -21,4 +21,5 @@ __all__ = [
     "Tally",
     "ThreadLink",
     "Timer",
+    "Withheld",
 ]

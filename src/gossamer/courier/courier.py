@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gossamer.courier.held import Held, Hold, identity
-from gossamer.courier.known import Known
+from gossamer.courier.known import Known, Withheld
 from gossamer.courier.link import Link, Timer
 from gossamer.courier.tally import Tally
 from gossamer.errors import FrontierUnavailable, GossamerError
@@ -32,6 +32,7 @@ from gossamer.model import (
     Selection,
     Settlement,
     SettleOutcome,
+    State,
     Token,
 )
 
@@ -78,6 +79,10 @@ class Desk(Protocol):
     def failed(self, error: BaseException) -> None:
         """The frontier refuses to work with this worker: stop."""
 
+    def went_back(self) -> None:
+        """The frontier's state is not the one that earlier answers were from, and may be an older one: what they said counts no
+        more. Said before anything of the new state is handed out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -122,6 +127,7 @@ class Courier:
         self._add: deque[tuple[Request, Any]] = deque()
         self._fetched: list[Fetched] = []
         self._sent: list[Lease] = []
+        self._states: dict[int, State] = {}
         self._info: Mapping[str, str] | None = dict(plan.info)
         self._call: _Call | None = None
         self._timer: Timer | None = None
@@ -172,7 +178,8 @@ class Courier:
             self._plan_call()
 
     def settle(self, settlement: Settlement, page: Any) -> None:
-        """A page is through, with everything it produced. Not known any more (it was held too long): dropped."""
+        """A page is through, with everything it produced; what is `Withheld` because it is known, is told where it is not.
+        Not held any more (for too long): dropped."""
         self.active_at = self.link.now()
         if settlement.lease not in self.held:
             return
@@ -307,11 +314,21 @@ class Courier:
         if self._info is not None:
             told["info"], self._info = self._info, None
         settle = self._settle
+        if any(settlement.withheld is not None for settlement, _ in settle):
+            settle = [(self._whole(settlement), page) for settlement, page in settle]
+            told["relies"] = dict(self._states)
         if settle:
             told["fetched"], told["sent"] = _joined(settle, self._fetched, self._sent)
         self._call = _Call(self.token, settle, add, told, want)
         self._settle, self._fetched, self._sent = [], [], []
         self._say()
+
+    def _whole(self, settlement: Settlement) -> Settlement:
+        """With what was withheld by a knowledge that was forgotten since."""
+        withheld = settlement.withheld
+        if isinstance(withheld, Withheld) and withheld.edition != self.known.edition:
+            return settlement._replace(add=[*settlement.add, *withheld()], withheld=None)
+        return settlement
 
     def _say(self) -> None:
         call = self._call
@@ -342,6 +359,12 @@ class Courier:
         if self._closing is None:
             self.tally.add("gossamer/exchange_count")
             self.tally.add("gossamer/exchange_seconds", now - call.sent_at)
+        if not all(state.leads_to(answer.states.get(place, state)) for place, state in self._states.items()):
+            logger.warning("The frontier has another state than before, perhaps an older one. Nothing is lost by it.")
+            self.tally.add("gossamer/went_back")
+            self.known.clear()
+            self.desk.went_back()
+        self._states.update(answer.states)
         if self.hints is not None and self.hints.config_version != answer.hints.config_version:
             # A new round, or another policy: what was known may be wanted again.
             self.known.clear()
@@ -402,6 +425,8 @@ class Courier:
             self._end()
             return
         now = self.link.now()
+        # Whatever answers next may be another server.
+        self.known.clear()
         if not self._outage:
             self._outage_since = now
             logger.warning("The frontier cannot be reached: %s Pages in progress go on; nothing is lost.", error)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from gossamer.model import Request
+
 
 class Known:
     """Two generations per lane: the older is dropped when the younger is full or old. A fingerprint is put in only after
     the frontier has answered for it, so that nothing is withheld which is not stored.
 
-    An operator who forgets a fingerprint is believed at the latest after two generations.
+    An operator who forgets a fingerprint is believed at the latest after two generations. `edition` changes whenever all is
+    forgotten: what was said under another one is not to be relied on.
     """
 
     def __init__(self, size: int = 100_000, seconds: float = 300.0) -> None:
@@ -15,6 +20,7 @@ class Known:
         self._young: set[tuple[str, int]] = set()
         self._old: set[tuple[str, int]] = set()
         self._since: float | None = None
+        self.edition = 0
 
     def has(self, lane: str, fingerprint: int) -> bool:
         entry = (lane, fingerprint)
@@ -29,3 +35,17 @@ class Known:
 
     def clear(self) -> None:
         self._young, self._old, self._since = set(), set(), None
+        self.edition += 1
+
+
+class Withheld:
+    """The requests that a page has left out because they were known under an `edition` of the knowledge: called, it makes
+    them after all."""
+
+    __slots__ = ("_make", "edition")
+
+    def __init__(self, edition: int, make: Callable[[], Sequence[Request]]) -> None:
+        self.edition, self._make = edition, make
+
+    def __call__(self) -> Sequence[Request]:
+        return self._make()

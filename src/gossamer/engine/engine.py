@@ -26,6 +26,9 @@ class Visiting(Protocol):
     def settled(self, lease: Lease, counts: bool) -> None:
         """What came of it counts; or it does not, and another visit is to come."""
 
+    def went_back(self) -> None:
+        """What counted before may count no more."""
+
 
 class Engine:
     """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored. `parked` pages
@@ -43,6 +46,8 @@ class Engine:
         """Set when the frontier refuses this worker, or an operator asks it to end."""
         self.looked = asyncio.Event()
         """Set whenever the frontier has answered that nothing is open: time to ask whether the sites are drained."""
+        self.went: Callable[[], None] = lambda: None
+        """Called when the frontier may have an older state than it had."""
 
     def begin(self) -> None:
         self.courier.begin()
@@ -101,6 +106,10 @@ class Engine:
         logger.warning("The lease of request %d of %s is gone (%s).", lease.id, lease.lane, reason)
         if reason == OVERDUE and (task := self._tasks.get(identity(lease))) is not None:
             task.cancel()
+
+    def went_back(self) -> None:
+        self._visits.went_back()
+        self.went()
 
     def failed(self, error: BaseException) -> None:
         self.failure = error

@@ -60,6 +60,8 @@ class Rounds:
         self._resting: set[str] = set()
         """Sites of which nothing can be fetched in this round, although something waits."""
         self._due: dict[str, float] = {}
+        self._back: set[str] = set()
+        """Sites of which some partitions may be in an earlier round than others."""
         self.called = asyncio.Event()
         """Set to make it look at once."""
 
@@ -67,6 +69,14 @@ class Rounds:
     def over(self) -> bool:
         """Whether every site's present round is over, with what comes after it; or nothing can be done for it."""
         return bool(self._book.sites) and all(name in self._over or name in self._resting for name in self._book.sites)
+
+    def went_back(self) -> None:
+        """The frontier may have an older state: what is over has to be asked again."""
+        self._over.clear()
+        self._due.clear()
+        self._resting.clear()
+        self._back = set(self._book.sites)
+        self.called.set()
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -108,6 +118,10 @@ class Rounds:
 
     async def _look_at(self, site: ServedSite, row: GroupCounts) -> None:
         self._heard(site, row)
+        if site.name in self._back:
+            if row.round:
+                await self._ask("new_round", site.name, row.round)
+            self._back.discard(site.name)
         if row.start in ("owed", "leased"):
             state, number = await self._ask("start", site.name, self._token)
             if state is StartState.GRANTED:
@@ -123,7 +137,7 @@ class Rounds:
 
     def _heard(self, site: ServedSite, row: GroupCounts) -> None:
         self._shelf.rounds[site.name] = row.round
-        if self._over.get(site.name) != row.round:
+        if self._over.get(site.name) != row.round or row.start in ("owed", "leased"):
             self._over.pop(site.name, None)
             self._due.pop(site.name, None)
 

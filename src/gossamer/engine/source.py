@@ -36,6 +36,12 @@ class Source:
         self._version = -1
         self._files: dict[str, int] = {}
         self._sites: dict[str, list[str]] = {}
+        self._texts: dict[str, str] = {}
+        self._doubted = False
+
+    def doubt(self) -> None:
+        """What was read may not be what is there, under the same version: look at all texts again."""
+        self._version, self._doubted, self._files = -1, True, {}
 
     async def changed(self) -> Found | None:
         """None if nothing has changed. A file that cannot be read is left as it was before, and said so."""
@@ -60,11 +66,14 @@ class Source:
                     problems.append(error)
         self._files = files
         self._sites = {file: sites for file, sites in self._sites.items() if file in files}
-        self._version = version
+        self._texts = {file: text for file, text in self._texts.items() if file in files}
+        self._version, self._doubted = version, False
         return Found(frozenset(name for sites in self._sites.values() for name in sites), changed, problems)
 
     async def _read(self, file: str) -> list[CompiledSite]:
         document = await self._ask("document", KIND, file)
+        if self._doubted and self._texts.get(file) == document.text:
+            return []
         sites = await asyncio.to_thread(load_text, document.text, file)
         found = [
             compile_site(site)
@@ -72,4 +81,5 @@ class Source:
             if site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
         ]
         self._sites[file] = [one.name for one in found]
+        self._texts[file] = document.text
         return found

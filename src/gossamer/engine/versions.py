@@ -38,5 +38,8 @@ class Versions:
         for key in [key for key in self._known if key[0].rpartition(".")[0] == site]:
             del self._known[key]
 
+    def clear(self) -> None:
+        self._known.clear()
+
     def __len__(self) -> int:
         return len(self._known)

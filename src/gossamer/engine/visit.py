@@ -9,8 +9,9 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from gossamer.courier import Known, Withheld
 from gossamer.courier.held import Identity, identity
 from gossamer.engine import errand as errands
 from gossamer.engine import hooks, retry
@@ -77,8 +78,8 @@ class Visits:
         self._only, self._versions = only, Versions()
         self._came: dict[Identity, tuple[ServedSite | None, Mapping[str, str]]] = {}
         """Conditional pages that are to be settled."""
-        self.known: Callable[[str, int], bool] = lambda lane, fingerprint: False
-        """Whether a fingerprint of a lane would surely be refused as seen."""
+        self.known = Known()
+        """The fingerprints that would surely be refused as seen."""
         self.borrowed: Borrowed | None = None
         """Whose project has a word in what becomes of the records of some sites."""
 
@@ -131,6 +132,11 @@ class Visits:
     def forget(self, site: str) -> None:
         """A site that has changed, or is served no more."""
         self._versions.forget(site)
+
+    def went_back(self) -> None:
+        """The frontier may have an older state: a page that counted may count no more, and must be had whole."""
+        self._versions.clear()
+        self._came.clear()
 
     def settled(self, lease: Lease, counts: bool) -> None:
         """Only now a version of a page is one that was seen: what could not be read, stored or settled must come whole the next
@@ -260,19 +266,33 @@ class Visits:
             except ItemFailed as error:
                 raise Failed("pipeline", error.detail, again=False) from error
         items = await self._stored(layer, errand, document, records)
-        return Settlement(lease, Ending.DONE, self._children(reading.links, layer, errand), items)
+        children, withheld = self._children(reading.links, layer, errand)
+        return Settlement(lease, Ending.DONE, children, items, withheld=withheld)
 
-    def _children(self, links: list[Link], layer: ServedLayer, errand: Errand) -> list[Request]:
-        """What is to be asked for next, without what would be refused anyway."""
-        site, known, trail = layer.site, self.known, None
+    def _children(
+        self, links: Sequence[Link], layer: ServedLayer, errand: Errand
+    ) -> tuple[list[Request], Withheld | None]:
+        """What is to be asked for next, without what would be refused anyway; and how to ask for that, too."""
+        known: list[Link] = []
+        children = self._asked(links, layer, errand, known)
+        if not known:
+            return children, None
+        self._tallies.of(layer.site.name).add("site/links_known", len(known))
+        return children, Withheld(self.known.edition, lambda: self._asked(known, layer, errand, None))
+
+    def _asked(
+        self, links: Sequence[Link], layer: ServedLayer, errand: Errand, left_out: list[Link] | None
+    ) -> list[Request]:
+        """Those that are known are put into `left_out` instead; None: all are asked for."""
+        site, known, trail = layer.site, self.known.has, None
         remembering = site.remembering
-        children, dropped = [], 0
+        children = []
         for link in links:
             lane = site.layers[link.layer].lane
             if errand.again and link.layer == errand.again:
                 link = link._replace(dont_filter=True)
-            if lane in remembering and not link.dont_filter and known(lane, link.fingerprint):
-                dropped += 1
+            if left_out is not None and lane in remembering and not link.dont_filter and known(lane, link.fingerprint):
+                left_out.append(link)
                 continue
             if self._only and link.layer != self._only:
                 continue
@@ -282,8 +302,6 @@ class Visits:
             except (GossamerError, ValueError) as error:
                 self._tallies.of(site.name).add("site/links_refused")
                 logger.warning("A link of %s cannot be followed: %s", errand.url, error)
-        if dropped:
-            self._tallies.of(site.name).add("site/links_known", dropped)
         return children
 
     async def _stored(
@@ -313,7 +331,8 @@ class Visits:
         links = links_of(layer.site.compiled, layer.name == FEED, errand, got, SITEMAP)
         if links is None:
             raise Failed("invalid", f"{got.url} is no {'feed' if layer.name == FEED else 'sitemap'}.")
-        return Settlement(lease, Ending.DONE, self._children(links, layer, errand))
+        children, withheld = self._children(links, layer, errand)
+        return Settlement(lease, Ending.DONE, children, withheld=withheld)
 
     def _count(self, layer: ServedLayer, reading: Reading) -> None:
         tally = self._tallies.of(layer.site.name)

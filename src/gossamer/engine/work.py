@@ -100,6 +100,8 @@ class Worker:
         self._shelf = Shelf(settings)
         self._intakes: dict[tuple[str, str], Intake] = {}
         self._signal = 0
+        self._behind = False
+        """Whether what is served may not be what the frontier has."""
         self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
         """Sites that are to be served as soon as their database is there, or the frontier answers again."""
         self._trying: asyncio.Task[None] | None = None
@@ -170,11 +172,12 @@ class Worker:
             info=self._info(),
         )
         self._engine = Engine(self._link, visits, plan, self._tallies, concurrency)
-        visits.known, visits.borrowed = self._engine.courier.known.has, borrowed
+        visits.known, visits.borrowed = self._engine.courier.known, borrowed
         self._rounds = Rounds(
             self.ask, self._book, self._shelf, partial(Adder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
         )  # fmt: skip
+        self._engine.went = self._went_back
         try:
             await self._serve(first=True)
             if not self._book and not self._without and not job.forever:
@@ -362,11 +365,15 @@ class Worker:
                         "shutdown" if event is self._stop else "draining" if self._engine.failure is None else "failed"
                     )
             done = self._rounds.over or not (self._book or self._without)
-            if done and not self._job.forever and not self._job.repeat and not self._engine.busy:
+            if done and not (self._job.forever or self._job.repeat or self._engine.busy or self._behind):
                 return "drained"
             hints = self._engine.courier.hints
-            if hints is not None and hints.config_version != version and await self._served_again():
-                version = hints.config_version
+            if hints is not None and (self._behind or hints.config_version != version):
+                behind, self._behind = self._behind, False
+                if await self._served_again(define=behind):
+                    version = hints.config_version
+                else:
+                    self._behind = behind
             if self._engine.looked.is_set():
                 self._engine.looked.clear()
                 self._rounds.called.set()
@@ -380,9 +387,17 @@ class Worker:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), LOOK)
 
-    async def _served_again(self) -> bool:
-        """False if it has to be asked for once more."""
+    def _went_back(self) -> None:
+        """The frontier may have an older state: its files, groups and rounds are looked at anew."""
+        self._source.doubt()
+        self._rounds.went_back()
+        self._behind = True
+
+    async def _served_again(self, define: bool) -> bool:
+        """False if it has to be asked for once more. With `define` also for groups of sites that have not changed."""
         try:
+            if define:
+                await self._mend()
             await self._serve()
         except GossamerError as error:
             logger.error("The site files of the crawl could not be read again: %s", error)
@@ -390,6 +405,14 @@ class Worker:
                 return False
         self._rounds.called.set()
         return True
+
+    async def _mend(self) -> None:
+        """Make the groups and lanes that the frontier has not any more."""
+        there = {lane.lane for lane in (await self.ask("counts")).lanes}
+        for site in list(self._book):
+            if not there.issuperset(f"{site.name}.{layer}" for layer in site.lanes()):
+                await self._define(site)
+        self._rounds.went_back()
 
     async def _leave(self) -> None:
         for intake in self._intakes.values():

@@ -34,6 +34,7 @@ from gossamer.model import (
     Selection,
     Settlement,
     StartState,
+    State,
     Task,
     Token,
     WorkerInfo,
@@ -58,6 +59,7 @@ class Frontier(Protocol):
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
+        relies: Mapping[int, State] | None = None,
     ) -> Answer:
         """A worker's one hot call, atomic within a partition: ends leases with all that their pages produced, frees the
         slots of hosts that answered, notes what was sent, adds requests (limits apply), applies counters, and leases up to
@@ -65,6 +67,10 @@ class Frontier(Protocol):
 
         A call repeated with the same token changes nothing and answers as the first did; its leases are those still held.
         `info` describes the worker for people; send it with the first call.
+
+        `relies` has, by partition, the state that the caller's knowledge is from (`Answer.states`) by which it left children out.
+        A partition that is in another state changes nothing until it has been told all the same, `withheld` children included:
+        that happens in here, and `Answer.states` says it.
         """
 
     def add(

@@ -10,7 +10,7 @@ import ormsgpack
 
 from gossamer.errors import InvalidRequest
 from gossamer.frontier import keys, lists
-from gossamer.frontier.ask import Verb, ask, read, text
+from gossamer.frontier.ask import Ask, Verb, ask, read, text
 from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
 from gossamer.frontier.hands import Hands
 from gossamer.model import (
@@ -26,6 +26,7 @@ from gossamer.model import (
     Selection,
     Settlement,
     SettleOutcome,
+    State,
     Token,
 )
 
@@ -40,7 +41,8 @@ SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 class Part:
     """What one partition is told in one exchange."""
 
-    __slots__ = ("add", "children", "fetched", "items", "lists", "sent", "settle", "settled_at", "sizes", "spill")
+    __slots__ = ("add", "children", "fetched", "items", "lists", "sent", "settle", "settled_at", "sizes", "spill",
+                 "withheld")  # fmt: skip
 
     def __init__(self) -> None:
         self.settle: list[list[Any]] = []
@@ -51,6 +53,7 @@ class Part:
         self.lists: dict[str, None] = {}
         self.sizes: list[int] = []
         self.spill = 0
+        self.withheld: list[Callable[[], Sequence[Request]]] = []
         self.children = Batch()
         self.add = Batch()
 
@@ -81,6 +84,7 @@ class WorkVerbs:
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
+        relies: Mapping[int, State] | None = None,
     ) -> Verb[Answer]:
         told = _counters(counters)
         parts = self._parts(settle)
@@ -115,7 +119,7 @@ class WorkVerbs:
         wants = self._wants(want, token)
         choice = selection or Selection()
         nonce = secrets.token_hex(8)
-        asked, asks = [], []
+        asked: list[tuple[int, Part, dict[str, Any]]] = []
         for partition in sorted(set(wants) | set(parts) | ({0} if told or not wants else set())):
             part = parts.get(partition) or Part()
             header = {
@@ -129,18 +133,18 @@ class WorkVerbs:
             }  # fmt: skip
             if part.lists:
                 header["lists"] = list(part.lists)
+            if part.withheld and relies and partition in relies:
+                header["on"] = list(relies[partition])
             for entry in part.settle:
                 if len(entry) > 2:
                     entry[8] += FIRST_ITEM
-            asked.append((partition, part))
-            asks.append(
-                ask("exchange", self.bases[partition], header, part.children.records, part.add.records, *part.items)
-            )
-        replies = yield asks
+            asked.append((partition, part, header))
+        replies = yield from self._told(asked)
         leases: list[Lease] = []
+        states: dict[int, State] = {}
         hints: Hints | None = None
-        for (partition, part), reply in zip(asked, replies, strict=True):
-            hints = self._read(token, partition, part, reply, leases, settled, hints)
+        for (partition, part, _), reply in zip(asked, replies, strict=True):
+            hints = self._read(token, partition, part, reply, leases, settled, states, hints)
         assert hints is not None
         if self.partitions > 1:
             leases = yield from self._alone(token, leases)
@@ -148,7 +152,40 @@ class WorkVerbs:
             hints = hints._replace(paused="")
         if room is not None:
             hints = hints._replace(room=room if hints.room is None else min(room, hints.room))
-        return Answer(leases, settled, added, children, invalid, hints)
+        return Answer(leases, settled, added, children, invalid, hints, states)
+
+    def _told(self, parts: Sequence[tuple[int, Part, dict[str, Any]]]) -> Verb[list[Any]]:
+        """The partitions' answers; one that is in another state than was relied on is told everything first."""
+        replies = yield [self._asked(*part) for part in parts]
+        refused = [p for p, (_, _, header) in enumerate(parts) if "on" in header and read(replies[p][0])[0] is False]
+        if refused:
+            for place in refused:
+                partition, part, header = parts[place]
+                del header["on"]
+                self._tell_all(partition, part)
+                header["children"] = part.children.header
+            again = yield [self._asked(*parts[place]) for place in refused]
+            for place, reply in zip(refused, again, strict=True):
+                replies[place] = reply
+        return replies
+
+    def _asked(self, partition: int, part: Part, header: dict[str, Any]) -> Ask:
+        return ask("exchange", self.bases[partition], header, part.children.records, part.add.records, *part.items)
+
+    def _tell_all(self, partition: int, part: Part) -> None:
+        """Leave nothing out: what this partition was known to know it may know no more. Children of other partitions were
+        sent there by those who found them, and are sent again by them."""
+        for withheld in part.withheld:
+            requests = withheld()
+            outcomes = [ADDED] * len(requests)
+            for ordinal, request in enumerate(requests):
+                if keys.partition_of(request.host, self.partitions) != partition:
+                    continue
+                try:
+                    place, record = self.checked.prepare(request)
+                except InvalidRequest:
+                    continue
+                part.children.put(place, entry_of(request.fingerprint), record, (outcomes, ordinal))
 
     def _held(self, token: Token) -> Callable[[Sequence[Lease]], Verb[list[bool]]]:
         """Which leases this worker has, from now on for the time of a lease."""
@@ -170,11 +207,13 @@ class WorkVerbs:
 
     def _read(
         self, token: Token, partition: int, part: Part, reply: Any, leases: list[Lease],
-        settled: list[SettleOutcome], hints: Hints | None,
+        settled: list[SettleOutcome], states: dict[int, State], hints: Hints | None,
     ) -> Hints:  # fmt: skip
-        letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce, tasting = (
-            read(reply[0])
-        )
+        (
+            letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce, tasting,
+            epoch, change,
+        ) = read(reply[0])  # fmt: skip
+        states[partition] = State(epoch, change)
         if self.partitions > 1:
             self.hands.taste(token.incarnation, partition, tasting == 1)
         for index, letter in zip(part.settled_at, letters, strict=True):
@@ -236,6 +275,8 @@ class WorkVerbs:
             else:
                 ahead.put(target, place, entry, record, (outcomes, ordinal))
         part.settled_at.append(index)
+        if settlement.withheld is not None:
+            part.withheld.append(settlement.withheld)
         own = lease.lane.rpartition(".")[0]
         push = settlement.push
         if (

@@ -34,6 +34,7 @@ from gossamer.model import (
     Selection,
     Settlement,
     StartState,
+    State,
     Task,
     Token,
     WorkerInfo,
@@ -109,6 +110,7 @@ class ValkeyFrontier(Asker):
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
+        relies: Mapping[int, State] | None = None,
     ) -> Answer:
         return self.run(
             self.verbs.work.exchange(
@@ -121,6 +123,7 @@ class ValkeyFrontier(Asker):
                 want=want,
                 selection=selection,
                 info=info,
+                relies=relies,
             )
         )
 

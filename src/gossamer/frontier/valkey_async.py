@@ -33,6 +33,7 @@ from gossamer.model import (
     Selection,
     Settlement,
     StartState,
+    State,
     Task,
     Token,
     WorkerInfo,
@@ -81,6 +82,7 @@ class AsyncValkeyFrontier(AsyncAsker):
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
+        relies: Mapping[int, State] | None = None,
     ) -> Answer:
         return await self.run(
             self.verbs.work.exchange(
@@ -93,6 +95,7 @@ class AsyncValkeyFrontier(AsyncAsker):
                 want=want,
                 selection=selection,
                 info=info,
+                relies=relies,
             )
         )
 

@@ -10,6 +10,7 @@ from gossamer.model.answer import (
     LaneCounts,
     SettleOutcome,
     StartState,
+    State,
     WorkerInfo,
 )
 from gossamer.model.document import Document, DocumentInfo
@@ -62,6 +63,7 @@ __all__ = [
     "SettleOutcome",
     "Settlement",
     "StartState",
+    "State",
     "Task",
     "Token",
     "Verdict",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gossamer.model.request import Lease
@@ -52,10 +53,24 @@ class Hints(NamedTuple):
     room: int | None
 
 
+class State(NamedTuple):
+    """Which state of a partition an answer is from. `change` grows with every change. A server process that takes the data
+    over has another `epoch`, and may have an older state: what was learned under one epoch says nothing about another, and
+    what was learned at one change says nothing about an earlier one."""
+
+    epoch: str
+    change: int
+
+    def leads_to(self, later: State) -> bool:
+        """Whether all that was learned from this state is still true in `later`."""
+        return self.epoch == later.epoch and self.change <= later.change
+
+
 class Answer(NamedTuple):
     """The answer to one exchange, in the order of what was sent.
 
-    `invalid` says why a request was refused before it was sent: by its place in `add`, or by (settlement, child).
+    `invalid` says why a request was refused before it was sent: by its place in `add`, or by (settlement, child). `states`
+    are those of the partitions that were asked.
     """
 
     leases: list[Lease]
@@ -64,6 +79,7 @@ class Answer(NamedTuple):
     children: list[list[AddOutcome]]
     invalid: Mapping[int | tuple[int, int], str]
     hints: Hints
+    states: Mapping[int, State] = MappingProxyType({})
 
 
 class StartState(enum.Enum):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -122,6 +122,8 @@ class Settlement(NamedTuple):
 
     `delay` (seconds) and `priority` (None: as before) serve RETRY; `reason` (a word) and `detail` (a traceback)
     serve FAILED. `push` has keys and data for ordinary lists anywhere on the server, appended in this order.
+    `withheld` makes the children that were left out because the frontier is known to know them; they are made and added
+    where that is not so any more (see `relies` of `Frontier.exchange`).
     """
 
     lease: Lease
@@ -134,6 +136,7 @@ class Settlement(NamedTuple):
     reason: str = ""
     detail: str = ""
     push: Sequence[tuple[str, bytes]] = ()
+    withheld: Callable[[], Sequence[Request]] | None = None
 
 
 class CounterOp(enum.Enum):

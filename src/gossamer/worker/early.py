@@ -43,18 +43,17 @@ def _others_listen(crawler: Any) -> bool:
     return False
 
 
-def attach(crawler: Any, known: Callable[[Request], bool], refused: Callable[[Request], None]) -> None:
-    """From now on callbacks' requests are looked at where they are yielded. `known` says whether a request would be
-    refused as a duplicate, `refused` counts it as one."""
+def attach(crawler: Any, known: Callable[[Request, Response], bool]) -> None:
+    """From now on callbacks' requests are looked at where they are yielded. `known` says whether a request to which a response
+    led would be refused as a duplicate, and counts it as one."""
     scraper, stats = crawler.engine.scraper, crawler.stats
     original = scraper.call_spider_async
     counts_depth = any(type(mw).__name__ == "DepthMiddleware" for mw in scraper.spidermw.middlewares)
 
-    def new(output: Any) -> bool:
-        if not isinstance(output, Request) or output.dont_filter or "depth_reset" in output.meta or not known(output):
+    def new(output: Any, response: Response) -> bool:
+        if not isinstance(output, Request) or output.dont_filter or "depth_reset" in output.meta:
             return True
-        refused(output)
-        return False
+        return not known(output, response)
 
     def depth_of(response: Response) -> None:
         if counts_depth:
@@ -63,7 +62,7 @@ def attach(crawler: Any, known: Callable[[Request], bool], refused: Callable[[Re
     def fresh(outputs: Iterable[Any], response: Response) -> Iterator[Any]:
         dropped = False
         for output in outputs:
-            if new(output):
+            if new(output, response):
                 yield output
             elif not dropped:
                 dropped = True
@@ -72,7 +71,7 @@ def attach(crawler: Any, known: Callable[[Request], bool], refused: Callable[[Re
     async def fresh_async(outputs: AsyncIterator[Any], response: Response) -> AsyncIterator[Any]:
         dropped = False
         async for output in outputs:
-            if new(output):
+            if new(output, response):
                 yield output
             elif not dropped:
                 dropped = True

@@ -23,13 +23,29 @@ Ask = Callable[..., Awaitable[Any]]
 async def enter(ask: Ask, join: Join) -> None:
     """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier."""
     join.check_lanes()
+    await _define(ask, join)
+    _check_owner(join, await ask("workers"), (await ask("counts", join.group)).now)
+    if join.new_round:
+        await _new_round(ask, join.group)
+
+
+async def _define(ask: Ask, join: Join) -> None:
     await ask("define", join.group, join.lanes, join.policy)
     await ask("set_host", "", join.host)
     for name, policy in join.hosts.items():
         await ask("set_host", name, policy)
-    _check_owner(join, await ask("workers"), (await ask("counts", join.group)).now)
-    if join.new_round:
-        await _new_round(ask, join.group)
+
+
+async def mend(ask: Ask, join: Join) -> None:
+    """After the frontier came back in what may be an older state: make what is missing there, and nothing else."""
+    counts = await ask("counts", join.group)
+    row = next((row for row in counts.groups if row.group == join.group), None)
+    lanes = {lane.lane for lane in counts.lanes}
+    if row is None or not lanes.issuperset(f"{join.group}.{name}" for name in join.lanes):
+        await _define(ask, join)
+    elif row.round:
+        # A partition may have gone back behind the beginning of the round that the others are in.
+        await ask("new_round", join.group, row.round)
 
 
 async def _new_round(ask: Ask, group: str) -> None:

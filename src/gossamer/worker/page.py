@@ -10,6 +10,7 @@ from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from gossamer.courier import Withheld
 from gossamer.model import Ending, Feedback, Lease, Settlement, Verdict
 from gossamer.model import Request as Asked
 
@@ -29,18 +30,22 @@ class Page:
         "handled",
         "items",
         "lease",
+        "left_out",
         "outcome",
         "push",
         "replaced",
         "request",
         "task",
         "told",
+        "withheld",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, request: Request) -> None:
         self.lease, self.request = lease, request
         self.children: list[Request] = []
         self.asked: list[Asked] = []
+        self.left_out: list[tuple[Request, str, int]] = []
+        self.withheld: Withheld | None = None
         self.fingerprints: set[tuple[str, int]] = set()
         self.items: list[bytes] = []
         self.push: list[tuple[str, bytes]] = []
@@ -81,10 +86,11 @@ class Page:
                 # Nothing of this attempt counts: the next one produces it again.
                 return Settlement(self.lease, Ending.RETRY, delay=min(2.0**self.lease.attempt, 60.0))
             return Settlement(
-                self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push
-            )
+                self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push,
+                withheld=self.withheld,
+            )  # fmt: skip
         ending = Ending.REPLACED if self.replaced else Ending.DONE
-        return Settlement(self.lease, ending, self.asked, self.items, push=self.push)
+        return Settlement(self.lease, ending, self.asked, self.items, push=self.push, withheld=self.withheld)
 
 
 def feedback_of(response: Response, latency: Any) -> Feedback:

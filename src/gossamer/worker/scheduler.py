@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
@@ -23,11 +24,11 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gossamer import __version__
-from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally
-from gossamer.errors import GossamerError, InvalidRequest
+from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally, Withheld
+from gossamer.errors import FrontierUnavailable, GossamerError, InvalidRequest
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.worker import early, hooks, robots, tuning
-from gossamer.worker.entry import CLOSED, enter
+from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
@@ -37,7 +38,7 @@ from gossamer.worker.pages import Pages
 from gossamer.worker.quiet import quiet
 from gossamer.worker.reactor import Promise, link_for
 from gossamer.worker.request import Carried, Carrier
-from gossamer.worker.starting import Start
+from gossamer.worker.starting import Start, feed, starts
 from gossamer.worker.stats import Fleet, numbers
 from gossamer.worker.urls import short_cut
 
@@ -63,7 +64,7 @@ class Scheduler(BaseScheduler):
         self._intakes: list[Intake] = []
         self._logged_duplicates = False
         self._paused = ""
-        self._closing = self._opened = False
+        self._closing = self._opened = self._restarting = False
         self._carrying = 0
 
     @classmethod
@@ -115,7 +116,7 @@ class Scheduler(BaseScheduler):
         if "signals" in tunes:
             quiet(self.crawler.signals)
         if "early" in tunes and join.remembers and early.possible(self.crawler):
-            early.attach(self.crawler, self._surely_known, self._filtered)
+            early.attach(self.crawler, self._surely_known)
         engine._start = self._started(engine._start)
         self.courier.begin()
         for key in join.tasks:
@@ -231,7 +232,7 @@ class Scheduler(BaseScheduler):
             else:
                 lane = self.carrier.lane_of(request)
             number = self.carrier.number(request)
-            if not request.dont_filter and self._known(page, lane, number):
+            if not request.dont_filter and page is not None and self._known(page, request, lane, number):
                 self._filtered(request)
                 return False
             asked = self._encode(request, lane, number, page)
@@ -253,16 +254,41 @@ class Scheduler(BaseScheduler):
             self.courier.add(asked, request)
         return True
 
-    def _known(self, page: Page | None, lane: str, number: int) -> bool:
-        if page is not None and (lane, number) in page.fingerprints:
+    def _known(self, page: Page, request: Request, lane: str, number: int) -> bool:
+        if (lane, number) in page.fingerprints:
             return lane not in self.join.forgetful
-        return self.join.remembers and self.courier.known.has(lane, number)
+        return self.join.remembers and self._withheld(page, request, lane, number)
 
-    def _surely_known(self, request: Request) -> bool:
+    def _withheld(self, page: Page, request: Request, lane: str, number: int) -> bool:
+        """Whether a request need not be told, since the frontier knows it; the page keeps it, should that turn out to be wrong."""
+        known = self.courier.known
+        if not known.has(lane, number):
+            return False
+        if page.withheld is None:
+            page.withheld = Withheld(known.edition, partial(self._encoded, page, page.left_out))
+        page.left_out.append((request, lane, number))
+        return True
+
+    def _encoded(self, page: Page, left_out: Sequence[tuple[Request, str, int]]) -> list[Any]:
+        requests = []
+        for request, lane, number in left_out:
+            try:
+                requests.append(self._encode(request, lane, number, page))
+            except InvalidRequest as error:
+                logger.error("Request %s was not queued: %s", request, error)
+        return requests
+
+    def _surely_known(self, request: Request, response: Response) -> bool:
+        page = self.page_of(response)
+        if page is None:
+            return False
         try:
-            return self.courier.known.has(self.carrier.lane_of(request), self.carrier.number(request))
+            known = self._withheld(page, request, self.carrier.lane_of(request), self.carrier.number(request))
         except InvalidRequest:
             return False  # it is refused where that is said
+        if known:
+            self._filtered(request)
+        return known
 
     def _encode(self, request: Request, lane: str, number: int | None = None, page: Page | None = None) -> Any:
         if number is None:
@@ -395,6 +421,24 @@ class Scheduler(BaseScheduler):
         if reason == OVERDUE:
             self.pages.give_up(lease)
 
+    def went_back(self) -> None:
+        self.idle.forget()
+        deferred_from_coro(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        """The frontier may have an older state: one without this group, or in which its start has not run yet."""
+        while not self._closing:
+            try:
+                await mend(self.ask, self.join)
+                break
+            except FrontierUnavailable:
+                await self.sleep(TELL)
+            except GossamerError as error:
+                self.failed(error)
+                return
+        if self.start.over:
+            self.start_again()
+
     def failed(self, error: BaseException) -> None:
         logger.error("The frontier refuses this worker: %s", error)
         self.end(type(error).__name__)
@@ -443,6 +487,28 @@ class Scheduler(BaseScheduler):
             deferred_from_coro(self.start.renew())
 
     # What a start needs.
+
+    def start_again(self) -> None:
+        """Look whether `start()` has to run once more, and run it."""
+        if not self._closing and not self._restarting:
+            self._restarting = True
+            deferred_from_coro(self._start_again())
+
+    async def _start_again(self) -> None:
+        try:
+            while self.start.over and not self._closing:
+                async for output in self._started(await starts(self._engine, self.spider)):
+                    await feed(self._engine, output)
+                    if self._closing:
+                        return
+                if self.start.through:
+                    return
+        except GossamerError as error:
+            self.failed(error)
+        except Exception:
+            logger.exception("Error while reading start items and requests.")
+        finally:
+            self._restarting = False
 
     def carry(self, item: bytes, key: str) -> Any:
         self._carrying += 1

@@ -6,6 +6,7 @@ requests and items are added under their place in the round, so that one who beg
 
 from __future__ import annotations
 
+import inspect
 import logging
 import secrets
 import traceback
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError
 
 from gossamer.courier import Adder
@@ -48,6 +50,9 @@ class Asking(Protocol):
     def end(self, reason: str) -> None:
         """Close the spider."""
 
+    def start_again(self) -> None:
+        """The start was not run to its end under its lease: look whether it has to be run once more."""
+
     def carry(self, item: bytes, key: str) -> Asked:
         """A request that brings an item into the stream."""
 
@@ -65,6 +70,9 @@ class Start:
         self._round = 0
         self.granted = False
         self.over = False
+        """Nothing of it runs here any more."""
+        self.through = False
+        """It has run in this round, here or elsewhere."""
 
     def place_of(self, request: Request) -> int | None:
         """The place of a request in the start that has just yielded it; None for any other request."""
@@ -98,8 +106,9 @@ class Start:
 
     async def run(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What the engine iterates over instead."""
+        self.over = self.through = False
         if not await self._allowed():
-            self.over = True
+            self.over = self.through = True
             return
         place = 0
         try:
@@ -115,6 +124,7 @@ class Start:
                 _place.set(None)
                 await self._asking.below(self._adder, BACKLOG)
                 if not self.granted:
+                    self._given_away()
                     return
         except CloseSpider as close:
             # Not every Scrapy listens to it here.
@@ -132,9 +142,17 @@ class Start:
         while self._items:
             await self._asking.sleep(ITEMS_POLL)
         await self._asking.below(self._adder, 0)
-        if self.granted:
-            await self._patiently("started", self._asking.group, self._asking.token)
-        self.granted, self.over = False, True
+        told = self.granted and await self._patiently("started", self._asking.group, self._asking.token)
+        self.granted = False
+        if told:
+            self.over = self.through = True
+        else:
+            self._given_away()
+
+    def _given_away(self) -> None:
+        """Another worker may run it now; or nobody does, since the server has forgotten who did."""
+        self.over = True
+        self._asking.start_again()
 
     async def _allowed(self) -> bool:
         """True: run it. False: it has run in this round."""
@@ -182,3 +200,20 @@ class Start:
                 await self._asking.ask("release_start", self._asking.group, self._asking.token)
             except FrontierUnavailable:
                 logger.warning("The start lease could not be given back; it runs out instead.")
+
+
+async def starts(engine: Any, spider: Any) -> AsyncIterator[Any]:
+    """What `start()` yields, from its beginning."""
+    process = engine.scraper.spidermw.process_start
+    fresh: AsyncIterator[Any] = await (process(spider) if inspect.signature(process).parameters else process())
+    return fresh
+
+
+async def feed(engine: Any, output: Any) -> None:
+    """What the engine does with one output of a start."""
+    if isinstance(output, Request):
+        engine.crawl(output)
+    elif hasattr(engine.scraper, "start_itemproc_async"):
+        await engine.scraper.start_itemproc_async(output, response=None)
+    else:
+        await maybe_deferred_to_future(engine.scraper.start_itemproc(output, response=None))

@@ -4,11 +4,13 @@
 -- KEYS    1: the partition's base key; every other key shares its hash tag
 -- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, settle[],
 --            fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
---            (holds leases of other partitions), lists[] that pages push to, or nil}; 2: the records of the child
+--            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
+--            children were left out, or nil}; 2: the records of the child
 --            groups; 3: the records of the add groups; 4 and on: of each page its items, then its data for lists
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce, tasting (1: kept
---            empty for a request that is to be tried alone)}, first record of each lease...}
+--            empty for a request that is to be tried alone), epoch, change counter}, first record of each lease...};
+--            where `on` does not hold, {msgpack {false, epoch, change counter}}, and nothing was changed
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
 -- The lanes that a worker serves; resolved once per policy stamp.
@@ -66,7 +68,8 @@ local function repeat_answer(S, kept, incarnation)
       end
     end
   end
-  reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6], 0})
+  reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6], 0,
+    S.m.epoch, S.m.chg})
   return reply
 end
 
@@ -78,6 +81,7 @@ local function exchange(keys, args)
   local kept, misuse = kept_answer(S, incarnation, sequence)
   if misuse then return misuse end
   if kept then return repeat_answer(S, kept, incarnation) end
+  if h.on and not still_holds(S, h.on) then return {pack({false, S.m.epoch, S.m.chg})} end
   local refused = h.lists and Lists.problem(h.lists)
   if refused then return refused end
 
@@ -135,7 +139,8 @@ local function exchange(keys, args)
   local open = open_of(S, selection)
   finish(S)
   keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})
-  table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting}))
+  table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting,
+    S.m.epoch, S.m.chg}))
   return records
 end
 

@@ -8,6 +8,7 @@ local call
 local floor, ceil, max, min, huge
 local pack, unpack_msg
 local sub, byte, format
+local RUN -- the identity of this server process
 
 -- While a library loads the server offers nothing but registration; the rest is taken up when a function first runs.
 local function take_up()
@@ -15,6 +16,7 @@ local function take_up()
   floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
   pack, unpack_msg = cmsgpack.pack, cmsgpack.unpack
   sub, byte, format = string.sub, string.byte, string.format
+  RUN = sub(string.match(call('INFO', 'server'), 'run_id:(%w+)'), 1, 16)
 end
 
 local function register(name, callback, flags)
@@ -42,7 +44,8 @@ local KEYED_TTL = 604800000
 -- they can never be older than the store; losing them costs a few reads.
 local configs, configs_count = {}, 0
 
-local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front'}
+local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front',
+  'run', 'epoch'}
 
 local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
@@ -132,9 +135,11 @@ local function begin(base)
     t = tonumber(v[1]) or 0, id = tonumber(v[3]) or 0, chg = tonumber(v[4]) or 0, cfg = v[5],
     paused = v[6] or '', snap = tonumber(v[7]) or 0, mem = tonumber(v[8]) or 0, memat = tonumber(v[9]) or 0,
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
-    front = tonumber(v[14]) or 0,
+    front = tonumber(v[14]) or 0, run = v[15], epoch = v[16],
   }
   if m.t > now then now = m.t end
+  -- Another process than the one that wrote last: it may have lost what that one had said. `finish` writes it down.
+  if m.run ~= RUN then m.epoch = RUN .. '.' .. format('%d', now) end
   return {
     b = base, now = now, m = m, counts = {}, hosts = {}, dirty = {}, wakes = {}, config = config_of(base, v[5]),
     changed = false,
@@ -168,6 +173,12 @@ local function finish(S)
   if S.changed then m.chg = m.chg + 1 end
   call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, 'mem', m.mem, 'memat', m.memat, 'x', m.x,
     'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone, 'front', m.front)
+  if m.run ~= RUN then call('HSET', S.b .. K.meta, 'run', RUN, 'epoch', m.epoch) end
+end
+
+-- Whether the state that a caller learned from, {epoch, change counter}, is in the past of this one.
+local function still_holds(S, learned)
+  return learned[1] == S.m.epoch and learned[2] <= S.m.chg
 end
 
 -- A new policy stamp: `salt` is random, so that a stamp never returns with other contents behind it.

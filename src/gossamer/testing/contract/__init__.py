@@ -8,6 +8,7 @@ A test module takes them all and says where they run:
     def crawl() -> Crawl: ...
 """
 
+from gossamer.testing.contract.back import TestWentBack
 from gossamer.testing.contract.bounded import TestBounded
 from gossamer.testing.contract.control import TestPause, TestPolicies, TestServerTime, TestWorkers
 from gossamer.testing.contract.crawl import Crawl, Worker
@@ -56,6 +57,7 @@ __all__ = [
     "TestServerTime",
     "TestStartedOnce",
     "TestTasks",
+    "TestWentBack",
     "TestWorkers",
     "Worker",
 ]

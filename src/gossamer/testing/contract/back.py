@@ -1,0 +1,148 @@
+"""A server whose state went back: what callers remember of it ends with the state it was learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gossamer.frontier import keys
+from gossamer.model import Request, Settlement, State
+from gossamer.testing.contract.crawl import ADDED, SETTLED, Crawl, Worker
+
+Picture = dict[str, bytes]
+
+
+def picture(crawl: Crawl, partition: int = 0) -> Picture:
+    """All that a partition has now."""
+    base = keys.base(crawl.frontier.crawl, partition)
+    found = [key.decode() for key in crawl.command(("KEYS", f"{base}*"), base)]
+    return {key: crawl.command(("DUMP", key), key) for key in found}
+
+
+def go_back(crawl: Crawl, earlier: Picture, partition: int = 0) -> None:
+    """Let a partition have what it had earlier, and nothing else."""
+    for key in picture(crawl, partition):
+        crawl.command(("DEL", key), key)
+    for key, value in earlier.items():
+        crawl.command(("RESTORE", key, 0, value), key)
+
+
+def another_process(crawl: Crawl, partition: int = 0) -> None:
+    """As if what is there had been written by a server process that is gone."""
+    key = keys.base(crawl.frontier.crawl, partition) + keys.SUFFIXES["meta"]
+    crawl.command(("HSET", key, "run", "another"), key)
+
+
+class Reader:
+    """A worker that leaves out children which it knows to be known."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self.crawl, self.worker = crawl, crawl.worker()
+        self.states: dict[int, State] = {}
+        self.made = 0
+
+    def settle(self, page: str, children: Sequence[str] = (), withheld: Sequence[str] = ()) -> None:
+        """Fetch the next request, which is `page`, and settle it."""
+        lease = self.worker.one()
+        assert lease.payload.decode() == page
+
+        def make() -> list[Request]:
+            self.made += 1
+            return self.crawl.requests(withheld)
+
+        answer = self.worker.exchange(
+            settle=[Settlement(lease, add=self.crawl.requests(children), withheld=make if withheld else None)],
+            relies=self.states,
+        )
+        assert answer.settled == [SETTLED]
+        assert [len(outcomes) for outcomes in answer.children] == [len(children)]
+        self.states.update(answer.states)
+
+
+class TestWentBack:
+    """Whatever a caller remembers of the frontier ends with the state that it was learned from."""
+
+    def test_what_is_known_is_left_out(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        before = crawl.lane().duplicates
+        reader.settle("b", withheld=["child"])
+        assert reader.made == 0
+        assert crawl.lane().duplicates == before
+        assert crawl.finish() == ["child"]
+
+    def test_an_older_state_is_told_what_was_left_out(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        [a, b] = reader.worker.lease(2)
+        earlier = picture(crawl)
+        answer = reader.worker.exchange(settle=[Settlement(a, add=crawl.requests(["child"]))])
+        assert answer.children == [[ADDED]]
+        go_back(crawl, earlier)
+        told = reader.worker.exchange(
+            settle=[Settlement(b, withheld=lambda: crawl.requests(["child"]))], relies=answer.states
+        )
+        assert told.settled == [SETTLED]
+        assert told.states[0].change != answer.states[0].change + 1
+        assert crawl.lane().queued == 1
+        crawl.balanced()
+
+    def test_so_is_another_server_process(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b", "c")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        before = dict(reader.states)
+        another_process(crawl)
+        reader.settle("b", withheld=["child", "other"])
+        assert reader.made == 1
+        assert not before[0].leads_to(reader.states[0])
+        reader.settle("c", withheld=["child"])
+        assert reader.made == 1
+        assert crawl.finish() == ["child", "other"]
+
+    def test_a_process_that_took_over_and_wrote_is_noticed_when_the_first_one_is_back(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        another_process(crawl)
+        crawl.finish(Worker(crawl.frontier), most=0)
+        # Anything that writes notes who wrote last.
+        crawl.frontier.define("other", {})
+        reader.settle("b", withheld=["child"])
+        assert reader.made == 1
+
+    def test_a_refused_call_changes_nothing_before_it_is_told_everything(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        another_process(crawl)
+        lease = reader.worker.one()
+
+        def make() -> list[Request]:
+            raise LookupError("asked for what was left out")
+
+        settle = [Settlement(lease, withheld=make, items=[b"i"])]
+        with pytest.raises(LookupError):
+            reader.worker.exchange(settle=settle, relies=reader.states)
+        assert (crawl.group().pages, crawl.items(), crawl.lane().leased) == (1, [], 1)
+
+    def test_a_call_repeated_after_it_was_forgotten_is_executed_again(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a")
+        worker = crawl.worker()
+        lease = worker.one()
+        earlier = picture(crawl)
+        settle = [Settlement(lease, add=crawl.requests(["child"]), items=[b"i"])]
+        first = crawl.frontier.exchange(worker.token, settle=settle)
+        go_back(crawl, earlier)
+        again = crawl.frontier.exchange(worker.token, settle=settle)
+        assert (again.settled, again.children) == (first.settled, first.children) == ([SETTLED], [[ADDED]])
+        assert crawl.items() == [b"i"]
+        assert crawl.finish() == ["child"]
