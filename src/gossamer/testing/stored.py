@@ -110,7 +110,7 @@ class Picture:
     """One partition at one moment. Times are server time in milliseconds."""
 
     def __init__(self, dump: list[Any]) -> None:
-        self._raw: dict[str, Any] = {key.decode("utf-8", "surrogateescape"): value for key, value in dump}
+        self.raw: dict[str, Any] = {key.decode("utf-8", "surrogateescape"): value for key, value in dump}
         self.meta = self._text_hash("meta")
         self.counts = {field: int(value) for field, value in self._text_hash("counts").items()}
         self.lanes: dict[str, dict[str, Any]] = {
@@ -132,7 +132,7 @@ class Picture:
         self.parked = {
             tuple(name.split(":", 1)): [int(one) for one in _zset(value)] for name, value in self._each("waiting")
         }
-        self.wake = _zset(self._raw.get(keys.SUFFIXES["wake"], []))
+        self.wake = _zset(self.raw.get(keys.SUFFIXES["wake"], []))
         self.marks = {int(field): value for field, value in self._text_hash("marks").items()}
         self.deadlines = {int(member): score for member, score in _zset(self._of("deadlines")).items()}
         self.leases = {int(field): self._lease(int(field), value) for field, value in self._hash("leases").items()}
@@ -153,7 +153,7 @@ class Picture:
         self.seen = dict(self._seen())
 
     def _of(self, name: str) -> Any:
-        return self._raw.get(keys.SUFFIXES[name], [])
+        return self.raw.get(keys.SUFFIXES[name], [])
 
     def _hash(self, name: str) -> dict[str, Any]:
         return dict(_pairs(self._of(name)))
@@ -163,7 +163,7 @@ class Picture:
 
     def _each(self, name: str) -> Iterator[tuple[str, Any]]:
         suffix = keys.SUFFIXES[name]
-        for key, value in self._raw.items():
+        for key, value in self.raw.items():
             if key.startswith(suffix):
                 yield key[len(suffix) :], value
 
@@ -202,7 +202,7 @@ class Picture:
         for name, number in self._text_hash("seen_names").items():
             if "|exact@" in name:
                 prefix = f"{keys.SUFFIXES['seen']}{number}:"
-                known = (value for key, value in self._raw.items() if key.startswith(prefix))
+                known = (value for key, value in self.raw.items() if key.startswith(prefix))
                 yield name, {int(one) % 2**64 for bucket in known for one in bucket}
 
     def requests(self) -> Iterator[tuple[str, str, str, int, Record]]:

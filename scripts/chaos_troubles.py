@@ -1,0 +1,236 @@
+"""What may happen to the server of a live crawl; `chaos_crawls.py` lets it happen and asks the site what came of it.
+
+Each trouble is a context manager that starts servers and gives their address and the blow to strike.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.fleet import Fleet
+from bench.native import NativeFleet
+from bench.project import WorkerProcess
+
+from gossamer.frontier import keys
+from gossamer.testing import clock
+from gossamer.testing.faultproxy import FaultProxy
+from gossamer.testing.process import free_port, hold_port, wait_until
+from gossamer.testing.remains import remains
+from gossamer.testing.servers import Cluster, SentinelPair, Server
+
+CRAWL = "troubled"
+PATIENCE = 240.0
+JUMP = 3_600.0
+
+
+@dataclass
+class Crawl:
+    """What is under way."""
+
+    fleet: Fleet | NativeFleet
+    workers: list[WorkerProcess]
+    choice: random.Random
+
+    @property
+    def over(self) -> bool:
+        return not any(worker.running for worker in self.workers)
+
+    def reach(self, pages: float) -> None:
+        """Wait until the site was asked for so many pages, or the crawl is over."""
+        site, every = self.fleet.site, self.fleet.shape.pages
+        wait_until(
+            lambda: site.pages() >= min(pages, every) or self.over, f"{pages:.0f} pages to be asked for", PATIENCE
+        )
+
+    def some(self) -> None:
+        """Let the workers do some of the pages."""
+        every = self.fleet.shape.pages
+        self.reach(self.fleet.site.pages() + self.choice.uniform(0.02, 0.3) * every)
+
+    def replace(self) -> None:
+        """One worker dies at once, another comes."""
+        if living := [worker for worker in self.workers if worker.running]:
+            victim = self.choice.choice(living)
+            victim.kill()
+            self.workers.remove(victim)
+        self.workers += self.fleet.start()
+
+
+Strike = Callable[[Crawl], None]
+Trouble = Callable[[], AbstractContextManager[tuple[str, Strike]]]
+
+
+def log_file(server: Server) -> Path:
+    """Where the server appends to now."""
+    folder = server.directory / "appendonlydir"
+    manifest = (folder / "appendonly.aof.manifest").read_text().splitlines()
+    return folder / next(line.split()[1] for line in reversed(manifest) if line.endswith("type i"))
+
+
+def forget(server: Server, crawl: Crawl, *, kill: bool) -> None:
+    """What the server writes in the meantime it will not have written."""
+    path = log_file(server)
+    kept = path.stat().st_size
+    crawl.some()
+    server.kill() if kill else server.stop()
+    os.truncate(path, min(kept, path.stat().st_size))
+    server.restart()
+
+
+@contextmanager
+def cut() -> Iterator[tuple[str, Strike]]:
+    """A power cut: killed, the end of its append-only file lost, started again on the same port."""
+    with Server("valkey").start(fsync="everysec") as server:
+        yield server.url, lambda crawl: forget(server, crawl, kill=True)
+
+
+@contextmanager
+def backup() -> Iterator[tuple[str, Strike]]:
+    """A restored backup: stopped in good order, started with the data of some moments ago."""
+    with Server("valkey").start(fsync="everysec") as server:
+        yield server.url, lambda crawl: forget(server, crawl, kill=False)
+
+
+@contextmanager
+def node() -> Iterator[tuple[str, Strike]]:
+    """A power cut of the cluster's node that holds all of the crawl."""
+    with Cluster(3, node_timeout=10_000).start(fsync="everysec") as cluster:
+
+        def strike(crawl: Crawl) -> None:
+            forget(cluster.master_of(keys.base(CRAWL, 0)), crawl, kill=True)
+            cluster.wait_ok()
+
+        yield cluster.url, strike
+
+
+@contextmanager
+def lagging() -> Iterator[tuple[str, Strike]]:
+    """The primary dies; a replica takes over that had heard nothing from it for some moments."""
+    with SentinelPair().start() as servers:
+        port = free_port()
+        with hold_port(port):
+
+            def strike(crawl: Crawl) -> None:
+                servers.wait_ok()
+                # Nobody listens there: the replica hears nothing more, whatever lies in the buffers of a connection.
+                servers.replica.call("REPLICAOF", "127.0.0.1", port)
+                crawl.some()
+                servers.failover(kill=True)
+                servers.restore()
+
+            yield servers.url, strike
+
+
+@contextmanager
+def planned() -> Iterator[tuple[str, Strike]]:
+    """SENTINEL FAILOVER: for some ten seconds the old primary goes on taking what the new one will not have."""
+    with SentinelPair().start() as servers:
+
+        def strike(crawl: Crawl) -> None:
+            servers.wait_ok()
+            servers.failover(kill=False)
+            servers.restore()
+
+        yield servers.url, strike
+
+
+@contextmanager
+def readonly() -> Iterator[tuple[str, Strike]]:
+    """A failover in good order behind a fixed address: connections stay open to what is a replica now."""
+    with ExitStack() as stack:
+        first = stack.enter_context(Server("valkey").start())
+        second = stack.enter_context(Server("valkey").start({"replicaof": f"127.0.0.1 {first.port}"}))
+        proxy = stack.enter_context(FaultProxy(first.port))
+        pair = [first, second]
+
+        def in_step() -> bool:
+            primary, replica = (server.info("replication") for server in pair)
+            return (
+                replica.get("master_link_status") == "up"
+                and "state=online" in primary.get("slave0", "")
+                and int(replica["slave_repl_offset"]) >= int(primary["master_repl_offset"])
+            )
+
+        def strike(_: Crawl) -> None:
+            old, new = pair
+            wait_until(in_step, "the replica to be in step", 60)
+            old.call("CLIENT", "PAUSE", 60_000, "WRITE")
+            wait_until(in_step, "the replica to be in step", 60)
+            new.call("REPLICAOF", "NO", "ONE")
+            proxy.target_port = new.port
+            old.call("REPLICAOF", "127.0.0.1", new.port)
+            old.call("CLIENT", "UNPAUSE")
+            pair.reverse()
+
+        yield proxy.url, strike
+
+
+@contextmanager
+def full() -> Iterator[tuple[str, Strike]]:
+    """The memory limit is reached, a worker dies and another comes meanwhile, and the limit is raised."""
+    with Server("valkey") as server:
+
+        def strike(crawl: Crawl) -> None:
+            server.call("CONFIG", "SET", "maxmemory", int(int(server.info("memory")["used_memory"]) * 0.9))
+            crawl.replace()
+            with crawl.fleet.frontier() as frontier:
+                known = len(frontier.workers())
+                wait_until(
+                    lambda: len(frontier.workers()) > known or not crawl.workers[-1].running, "the worker to join", 60
+                )
+            time.sleep(crawl.choice.uniform(0.0, 1.0))
+            server.call("CONFIG", "SET", "maxmemory", 0)
+
+        yield server.url, strike
+
+
+@contextmanager
+def clocks() -> Iterator[tuple[str, Strike]]:
+    """The server's clock is an hour ahead for a moment, and a worker dies afterwards."""
+    with Server("valkey") as server:
+
+        def strike(crawl: Crawl) -> None:
+            with crawl.fleet.frontier() as frontier:
+                clock.advance(frontier, JUMP)
+                crawl.some()
+                clock.advance(frontier, -JUMP)
+            crawl.replace()
+
+        yield server.url, strike
+
+
+@contextmanager
+def dropped() -> Iterator[tuple[str, Strike]]:
+    """The group is dropped when its crawl is over, and crawled again."""
+    with Server("valkey") as server:
+
+        def strike(crawl: Crawl) -> None:
+            crawl.fleet.wait(crawl.workers, PATIENCE)
+            with crawl.fleet.frontier() as frontier:
+                dropping = sum(frontier.drop_group(crawl.fleet.group))
+                left = remains(frontier, crawl.fleet.group)
+                assert dropping == 0, f"a drained group had {dropping} requests"
+                assert not left, f"a dropped group left {left[:10]}"
+            crawl.fleet.site.reset()
+            crawl.workers[:] = crawl.fleet.start(2)
+
+        yield server.url, strike
+
+
+TROUBLES: dict[str, Trouble] = {
+    "cut": cut,
+    "backup": backup,
+    "node": node,
+    "lagging": lagging,
+    "planned": planned,
+    "readonly": readonly,
+    "full": full,
+    "clock": clocks,
+    "dropped": dropped,
+}
