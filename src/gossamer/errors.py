@@ -109,8 +109,12 @@ class ServerTooOld(FrontierError):
     """The server is older than version 7.0 and has no functions. Use Valkey, or Redis 7.0 or newer."""
 
 
-class ReadOnlyReplica(FrontierError):
-    """The server is a read-only replica. Point GOSSAMER_URL at the primary, or use redis+sentinel://."""
+class ReadOnlyReplica(FrontierUnavailable):
+    """The server is a read-only replica. Point GOSSAMER_URL at the primary, or use redis+sentinel://. A worker that was at work
+    connects anew until a primary answers there."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or " ".join((self.__doc__ or "").split()), maybe_executed=False)
 
 
 class MemoryLimitReached(FrontierError):

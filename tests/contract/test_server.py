@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gossamer.errors import SchemaTooNew, SchemaTooOld, UnknownCrawl
+from gossamer.errors import FrontierUnavailable, SchemaTooNew, SchemaTooOld, UnknownCrawl
 from gossamer.frontier import keys, schema
 from gossamer.model import (
     Ending,
@@ -22,6 +22,7 @@ from gossamer.model import (
 )
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, names
+from gossamer.testing.faultproxy import FaultProxy
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
@@ -155,6 +156,40 @@ class TestFailover:
             assert done == [f"{n}" for n in range(30)]
             assert crawl.items() == [name.encode() for name in done]
             crawl.balanced()
+
+
+class TestFixedAddress:
+    """One address behind which the primary changes, as with managed servers and virtual addresses: connections that are open stay
+    with the server that is a replica now."""
+
+    @CLIENTS
+    def test_a_planned_failover_is_followed(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
+        with Server() as first, Server() as second, FaultProxy(first.port) as address:
+            second.call("REPLICAOF", "127.0.0.1", first.port)
+            scene = Scene(opened(address.url, asynchronous=asynchronous))
+            wait_until(lambda: _in_step(first, second), "the replica to be in step")
+            second.call("REPLICAOF", "NO", "ONE")
+            first.call("REPLICAOF", "127.0.0.1", second.port)
+            address.target_port = second.port
+            scene.check()
+
+    @CLIENTS
+    def test_until_there_is_a_primary_it_is_away(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
+        with Server() as server:
+            crawl = opened(server.url, asynchronous=asynchronous, GOSSAMER_OUTAGE_SECONDS=0.1)
+            crawl.define()
+            server.call("REPLICAOF", "127.0.0.1", 1)
+            with pytest.raises(FrontierUnavailable, match="replica") as away:
+                crawl.add("a")
+            assert not away.value.maybe_executed
+            server.call("REPLICAOF", "NO", "ONE")
+            assert crawl.add("a") == [ADDED]
+
+
+def _in_step(primary: Server, replica: Server) -> bool:
+    offset = primary.info("replication")["master_repl_offset"]
+    known = replica.info("replication")
+    return known["master_link_status"] == "up" and int(known["slave_repl_offset"]) >= int(offset)
 
 
 class TestGarbage:

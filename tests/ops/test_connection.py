@@ -317,6 +317,33 @@ def test_server_that_cannot_serve_now_has_not_executed(code: str) -> None:
         assert code in str(caught.value)
 
 
+@pytest.mark.parametrize("step", ["send_packed_command", "read_response", "can_read", "connect"])
+def test_whatever_a_dead_connection_raises_is_a_lost_connection(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """As uvloop does when it has seen the end of a connection before the driver."""
+
+    async def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+    async def scenario() -> None:
+        port = servers.start()
+        async with await connect_async(settings(f"redis://127.0.0.1:{port}")) as connection:
+            await connection.function_load(LIBRARY)
+            with monkeypatch.context() as patch:
+                patch.setattr(f"redis.asyncio.connection.AbstractConnection.{step}", broken)
+                if step == "connect":
+                    await connection._wires.close()
+                if step == "can_read":
+                    assert await connection.call("bump", ["k"], [1]) == 1
+                else:
+                    with pytest.raises(FrontierUnavailable, match="handler is closed"):
+                        await connection.call("bump", ["k"], [1])
+            assert await connection.call("bump", ["k"], [1]) in (1, 2)
+
+    asyncio.run(scenario())
+
+
 def test_read_only_replica_and_memory_limit(servers: Servers) -> None:
     port = servers.start()
     with connect(settings(f"redis://127.0.0.1:{port}")) as connection:

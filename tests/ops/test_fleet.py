@@ -93,13 +93,28 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_workers_that_end_are_left_alone_and_their_codes_are_kept(fleet_of: Make) -> None:
+def test_workers_that_end_are_left_alone_and_their_codes_are_kept(
+    fleet_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gossamer.fleet.fleet.WORKED_SECONDS", 3600.0)
     made = fleet_of("pass", "import sys; print('printed'); sys.exit('error: it broke')", "raise SystemExit(3)")
     made.to_the_end()
     assert [worker.code for worker in made.fleet.workers] == [0, 1, 3]
     assert [worker.number for worker in made.fleet.failed] == [2, 3]
     assert sorted(made.said) == ["worker 2 ended with exit code 1: error: it broke", "worker 3 ended with exit code 3"]
     assert made.fleet.restarts == 0
+
+
+def test_one_that_fails_in_the_midst_of_work_is_replaced(
+    fleet_of: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gossamer.fleet.fleet.WORKED_SECONDS", 0.0)
+    mark = str(tmp_path / "mark")
+    once = f"import os, sys; again = os.path.exists({mark!r}); open({mark!r}, 'w').close(); sys.exit(0 if again else 1)"
+    made = fleet_of(once, "raise SystemExit(2)")
+    made.to_the_end()
+    assert [(worker.code, worker.restarts) for worker in made.fleet.workers] == [(0, 1), (2, 0)]
+    assert "worker 1 ended with exit code 1; another takes its place" in made.said
 
 
 def test_a_killed_worker_is_replaced(fleet_of: Make) -> None:

@@ -60,7 +60,7 @@ def crawl(
     """Crawl with several workers, until nothing is left.
 
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
-    begins. Shows pages per second, the queue and what is wrong while it crawls. A worker that is killed is replaced.
+    begins. Shows pages per second, the queue and what is wrong while it crawls. A worker that dies is replaced.
     Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that nothing is
     left; what failed for good is among the dead letters.
     """
@@ -228,4 +228,4 @@ class _Report:
             output.write_notice("the workers have ended, but their group is not drained")
         if not self.drained:
             output.write_notice(f"go on with: {again}")
-        return exits.OK if self.drained and not fleet.failed else exits.FAILED
+        return exits.OK if self.drained else exits.FAILED

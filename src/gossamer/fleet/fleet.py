@@ -16,7 +16,12 @@ from typing import Self
 from gossamer.fleet.child import start
 
 RESTARTS = 5
-"""So often in a row a worker that was killed is replaced."""
+"""So often in a row a worker that died is replaced."""
+WORKED_SECONDS = 5.0
+"""A worker that ended with an error after so long had been at work: what it met may be gone. One that ended sooner could not begin,
+and another could not either."""
+MISUSED = 2
+"""The exit code of a worker that cannot be used as it was called."""
 STEADY_SECONDS = 60.0
 """A worker that ran for so long was well; deaths before it no longer count."""
 LAST_BYTES = 8192
@@ -50,6 +55,11 @@ class Worker:
         self._since = time.monotonic()
         return self.process
 
+    def died(self, code: int) -> bool:
+        """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error in the
+        midst of work."""
+        return code < 0 or (code not in (0, MISUSED) and time.monotonic() - self._since >= WORKED_SECONDS)
+
     def may_restart(self, most: int) -> bool:
         """Whether to fill the place again after a death, which is counted."""
         if time.monotonic() - self._since >= STEADY_SECONDS:
@@ -78,8 +88,9 @@ class Worker:
 
 
 class Fleet:
-    """Starts a worker per command and looks after them. One that is killed by a signal is replaced, at most `restarts` times
-    in a row; one that ends by itself, with whatever code, is not. `notice` is told what people should know.
+    """Starts a worker per command and looks after them. One that is killed by a signal, or ends with an error in the midst of
+    work, is replaced, at most `restarts` times in a row; one that ends by itself is not. `notice` is told what people should
+    know.
 
     Leaving the `with` block kills and reaps what still runs. To be used by one thread, which must outlive the workers.
     """
@@ -148,20 +159,23 @@ class Fleet:
             worker.send(signal.SIGTERM)
 
     def _ended(self, worker: Worker, code: int) -> None:
-        if code >= 0 or self.stopping:
+        how = f"worker {worker.number} was killed by {_name(-code)}" if code < 0 else self._account(worker, code)
+        if self.stopping or not worker.died(code):
             worker.code = code
             if code > 0 and not self.stopping:
-                said = worker.last_words()
-                self._notice(f"worker {worker.number} ended with exit code {code}" + (f": {said}" if said else ""))
-            return
-        how = f"worker {worker.number} was killed by {_name(-code)}"
-        if worker.may_restart(self._most):
+                self._notice(how)
+        elif worker.may_restart(self._most):
             worker.restarts += 1
             self._notice(f"{how}; another takes its place")
             self._launch(worker)
         else:
             worker.code = code
             self._notice(f"{how}, {self._most + 1} times in a row; its place stays empty")
+
+    @staticmethod
+    def _account(worker: Worker, code: int) -> str:
+        said = worker.last_words()
+        return f"worker {worker.number} ended with exit code {code}" + (f": {said}" if said else "")
 
     def close(self) -> None:
         """Kill what runs and wait until it has gone."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
-from gossamer.errors import FrontierError, FrontierUnavailable, ReadOnlyReplica
+from gossamer.errors import FrontierError, FrontierUnavailable
 from gossamer.frontier import schema
 from gossamer.frontier.ask import Ask, Verb, function_missing, translate
 from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
@@ -66,7 +66,7 @@ class Asker:
                 if len(calls) == 1:
                     return [self.connection.call(*calls[0])]
                 return self.connection.execute_many(calls)
-            except (FrontierUnavailable, ReadOnlyReplica) as error:
+            except FrontierUnavailable as error:
                 time.sleep(patience.pause(error))
             except FrontierError as error:
                 if not function_missing(error):
@@ -126,7 +126,7 @@ class AsyncAsker:
                 if len(calls) == 1:
                     return [await self.connection.call(*calls[0])]
                 return await self.connection.execute_many(calls)
-            except (FrontierUnavailable, ReadOnlyReplica) as error:
+            except FrontierUnavailable as error:
                 await asyncio.sleep(patience.pause(error))
             except FrontierError as error:
                 if not function_missing(error):

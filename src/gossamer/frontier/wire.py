@@ -14,6 +14,7 @@ import os
 import select
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,15 @@ def check_files(address: Address) -> None:
             raise UrlError(f"{address.safe}: option {name}: {Path(path)} cannot be read; give a readable PEM file.")
 
 
+# What a connection may raise when its other end has gone. The driver turns most of it into its own errors, but not all: an event
+# loop that has seen the end first says RuntimeError (uvloop: "the handler is closed").
+TROUBLE = (RedisError, OSError, EOFError, RuntimeError)
+
+
 def entry_for(error: Exception, sent: bool) -> Refusal | Lost:
-    """What a driver's exception means."""
+    """What an exception of a connection means."""
     code = getattr(error, "status_code", None)
-    text = str(error.args[0]) if error.args else type(error).__name__
+    text = str(error.args[0]) if isinstance(error, RedisError) and error.args else str(error) or type(error).__name__
     if isinstance(error, AuthenticationError):
         return Refusal("WRONGPASS", text)
     if code is not None:
@@ -89,12 +95,28 @@ def readable(connection: Any) -> bool:
     """
     if not hasattr(select, "poll"):
         return False
-    number = connection._writer.get_extra_info("socket").fileno()
+    socket = connection._writer.get_extra_info("socket") if connection._writer is not None else None
+    number = socket.fileno() if socket is not None else -1
     if number < 0:
         return True  # the event loop has seen its end and closed it
     poll = select.poll()
     poll.register(number, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def demoted(entries: Entries) -> bool:
+    """Whether a server said that it is a replica: behind a fixed address the primary may be another one now."""
+    return any(isinstance(entry, Refusal) and entry.code == "READONLY" for entry in entries)
+
+
+def _drop(connection: Any) -> None:
+    with suppress(*TROUBLE):
+        connection.disconnect()
+
+
+async def _drop_async(connection: Any, *, nowait: bool = True) -> None:
+    with suppress(*TROUBLE):
+        await connection.disconnect(nowait=nowait)
 
 
 def _packed(connection: Any, trip: Trip) -> Any:
@@ -130,17 +152,22 @@ class Wires:
                 under_way.append((index, connection))
                 try:
                     connection.send_packed_command(_packed(connection, trip), check_health=False)
-                except RedisError as error:
+                except TROUBLE as error:
                     under_way.pop()
+                    _drop(connection)
                     entries[index] = [entry_for(error, sent=True)] * len(trip.commands)
             while under_way:
                 index, connection = under_way[0]
                 entries[index] = self._read(connection, len(trips[index].commands))
                 under_way.pop(0)
-                self._give_back(trips[index].node, connection)
+                if demoted(entries[index]):
+                    self._forget(trips[index].node)
+                    _drop(connection)
+                else:
+                    self._give_back(trips[index].node, connection)
         finally:
             for _, connection in under_way:
-                connection.disconnect()
+                _drop(connection)
         return entries
 
     def close(self) -> None:
@@ -148,7 +175,14 @@ class Wires:
             idle, self._idle = self._idle, {}
         for connections in idle.values():
             for connection in connections:
-                connection.disconnect()
+                _drop(connection)
+
+    def _forget(self, node: Node) -> None:
+        """Close what is open to a node: who answers at its address may be another server by now."""
+        with self._lock:
+            idle = self._idle.pop(node, [])
+        for connection in idle:
+            _drop(connection)
 
     def _take(self, trip: Trip) -> Any:
         if self._pid != os.getpid():
@@ -163,9 +197,9 @@ class Wires:
                 if not connection.can_read():
                     connection.check_health()
                     return connection
-            except RedisError:
+            except TROUBLE:
                 pass
-            connection.disconnect()
+            _drop(connection)
 
     def _open(self, node: Node) -> Any:
         try:
@@ -175,7 +209,7 @@ class Wires:
             connection.connect()
         except EmbeddedServerError as error:
             return Lost(str(error), sent=False)
-        except RedisError as error:
+        except TROUBLE as error:
             return entry_for(error, sent=False)
         return connection
 
@@ -190,6 +224,9 @@ class Wires:
                 entries.append(connection.read_response())
             except RedisError as error:
                 entries.append(entry_for(error, sent=True))
+            except TROUBLE as error:
+                _drop(connection)
+                entries.append(entry_for(error, sent=True))
         return entries
 
     def _give_back(self, node: Node, connection: Any) -> None:
@@ -199,7 +236,7 @@ class Wires:
                 if len(idle) < IDLE_MAX:
                     idle.append(connection)
                     return
-            connection.disconnect()
+            _drop(connection)
 
 
 class AsyncWires:
@@ -221,7 +258,7 @@ class AsyncWires:
         idle, self._idle = self._idle, {}
         for connections in idle.values():
             for connection in connections:
-                await connection.disconnect()
+                await _drop_async(connection, nowait=False)
 
     async def _go(self, trip: Trip) -> Entries:
         connection = await self._take(trip)
@@ -234,7 +271,7 @@ class AsyncWires:
         try:
             try:
                 await connection.send_packed_command(_packed(connection, trip), check_health=False)
-            except RedisError as error:
+            except TROUBLE as error:
                 return [entry_for(error, sent=True)] * len(trip.commands)
             if task and task.cancelling() > cancelled:
                 # Before Python 3.12 the driver's wait_for swallows a cancellation that comes while the send completes.
@@ -247,13 +284,21 @@ class AsyncWires:
                     entries.append(await connection.read_response())
                 except RedisError as error:
                     entries.append(entry_for(error, sent=True))
-            complete = connection.is_connected
+                except TROUBLE as error:
+                    lost = entry_for(error, sent=True)
+                    entries += [lost] * (len(trip.commands) - len(entries))
+                    return entries
+            complete = connection.is_connected and not demoted(entries)
         finally:
             idle = self._idle.setdefault(trip.node, [])
             if complete and len(idle) < IDLE_MAX:
                 idle.append(connection)
             else:
-                await connection.disconnect(nowait=True)
+                await _drop_async(connection)
+        if demoted(entries):
+            # Who answers at this address may be another server by now.
+            for other in self._idle.pop(trip.node, []):
+                await _drop_async(other)
         return entries
 
     async def _take(self, trip: Trip) -> Any:
@@ -265,12 +310,12 @@ class AsyncWires:
                 if not (readable(connection) or await connection.can_read()):
                     await connection.check_health()
                     return connection
-            except RedisError:
+            except TROUBLE:
                 pass
             except BaseException:
-                await connection.disconnect(nowait=True)
+                await _drop_async(connection)
                 raise
-            await connection.disconnect(nowait=True)
+            await _drop_async(connection)
         return await self._open(trip.node) if trip.fresh else NO_IDLE
 
     async def _open(self, node: Node) -> Any:
@@ -282,11 +327,13 @@ class AsyncWires:
             await connection.connect()
         except EmbeddedServerError as error:
             return Lost(str(error), sent=False)
-        except RedisError as error:
+        except TROUBLE as error:
+            if connection is not None:
+                await _drop_async(connection)
             return entry_for(error, sent=False)
         except BaseException:
             if connection is not None:
-                await connection.disconnect(nowait=True)
+                await _drop_async(connection)
             raise
         return connection
 
