@@ -39,6 +39,8 @@ UNIT = 1000.0
 LEASE = 3 * UNIT
 HOSTS = ("x", "y", "z")
 DEFAULT_HOST = HostPolicy(concurrency=2, block_base=UNIT, block_max=4 * UNIT)
+DROPPED = "fleeting"
+"""The group that is dropped and made again; its name occurs in no other."""
 ROUND = SeenPolicy(scope=SeenScope.ROUND)
 NEVER = SeenPolicy(scope=SeenScope.NEVER)
 LANES: dict[str, dict[str, LanePolicy]] = {
@@ -48,10 +50,12 @@ LANES: dict[str, dict[str, LanePolicy]] = {
         "late": LanePolicy(tier=1, max_leased=2, seen=ROUND),
     },
     "h": {"only": LanePolicy(seen=NEVER)},
+    DROPPED: {"some": LanePolicy(), "more": LanePolicy(seen=ROUND)},
 }
 GROUPS = {
     "g": GroupPolicy(start=True, tasks=("{machine}:tasks",)),
     "h": GroupPolicy(max_queued=8, delay=UNIT, concurrency=1, max_items=4, max_dead=2),
+    DROPPED: GroupPolicy(start=True),
 }
 NAMES = [f"{group}.{lane}" for group, lanes in LANES.items() for lane in lanes]
 TASKS = GROUPS["g"].tasks[0]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from tests.contract.machine_ground import GROUPS, HOSTS, NAMES, UNIT
+from tests.contract.machine_ground import DROPPED, GROUPS, HOSTS, LANES, NAMES, UNIT
 from tests.contract.machine_workers import Workers
 
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order
+from gossamer.testing.remains import remains
 
 OPERATIONS = (
     "renew",
@@ -25,7 +26,7 @@ OPERATIONS = (
 )
 RARE_OPERATIONS = (
     "change_group", "crawl_delay", "drain_worker", "start", "start", "started", "new_round", "remember", "push_tasks", "lease_tasks",
-    "settle_tasks", "call_out_of_turn", "ask_drained",
+    "settle_tasks", "call_out_of_turn", "ask_drained", "drop_group", "drop_group",
 )  # fmt: skip
 
 
@@ -52,6 +53,16 @@ class Operators(Workers):
             data.draw(st.sampled_from((0, 1)), "max_leased"),
         )
         self.define(group, {lane: policy})
+
+    def drop_group(self, data: st.DataObject) -> None:
+        """Dropped, it leaves nothing; made again, it is as new."""
+        if any(part.leased(lane) for part in self.model.parts for lane in part.lanes_of(DROPPED)):
+            return  # its leases hold it, and nobody would end them meanwhile
+        assert sum(self.frontier.drop_group(DROPPED)) == self.model.drop_group(DROPPED)
+        left = remains(self.eye, DROPPED)
+        assert not left, f"a dropped group left {left[:10]}"
+        lanes = data.draw(st.sampled_from((LANES[DROPPED], dict(reversed(LANES[DROPPED].items())))), "lanes")
+        self.define(DROPPED, lanes, GROUPS[DROPPED])
 
     def change_group(self, data: st.DataObject) -> None:
         pages, items = data.draw(st.sampled_from((0, 0, 3)), "pages"), data.draw(st.sampled_from((0, 2, 4)), "items")
@@ -101,7 +112,7 @@ class Operators(Workers):
             (part.draining.add if draining else part.draining.discard)(worker.name)
 
     def start(self, data: st.DataObject) -> None:
-        worker, group = self.worker(data), data.draw(st.sampled_from(("g", "g", "h")), "group")
+        worker, group = self.worker(data), data.draw(st.sampled_from(("g", "g", "h", DROPPED)), "group")
         state, number = self.frontier.start(group, worker.token)
         assert state is self.model.start(group, worker.name)
         assert number == self.model.parts[0].rounds.get(group, 0)
@@ -109,11 +120,11 @@ class Operators(Workers):
             self.started(data)
 
     def started(self, data: st.DataObject) -> None:
-        worker, group = self.worker(data), data.draw(st.sampled_from(("g", "g", "h")), "group")
+        worker, group = self.worker(data), data.draw(st.sampled_from(("g", "g", "h", DROPPED)), "group")
         assert self.frontier.started(group, worker.token) == self.model.started(group, worker.name)
 
     def new_round(self, data: st.DataObject) -> None:
-        group = data.draw(st.sampled_from(("g", "g", "h")), "group")
+        group = data.draw(st.sampled_from(("g", "g", "h", DROPPED)), "group")
         number = self.model.parts[0].rounds.get(group, 0) + data.draw(st.integers(0, 1), "step")
         assert self.frontier.new_round(group, number) == self.model.new_round(group, number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -26,6 +27,8 @@ from tests.contract.machine_ground import (
 
 from gossamer.errors import TokenReused
 from gossamer.model import (
+    AddOutcome,
+    Answer,
     Counter,
     CounterOp,
     Ending,
@@ -36,6 +39,7 @@ from gossamer.model import (
     Lease,
     Request,
     Settlement,
+    SettleOutcome,
     Token,
     Verdict,
 )
@@ -143,6 +147,8 @@ class Workers(RuleBasedStateMachine):
         answer = self.frontier.exchange(token, **given)
         note(f"  {told(given)} -> {told(answer.leases)}")
         self.model.exchange(worker.name, answer, **given)
+        if self.every == 1:
+            whole_pages(given.get("settle", ()), answer)
         worker.last = given, answer
         if how == "repeat":
             self.repeated(worker)
@@ -156,7 +162,9 @@ class Workers(RuleBasedStateMachine):
         again = self.frontier.exchange(worker.token, **given)
         assert again.leases == self.model.still_held(worker.name, first.leases)
         hints = again.hints._replace(config_version=first.hints.config_version)
-        assert again._replace(leases=[], hints=hints) == first._replace(leases=[])
+        # Only the state of the server may have moved on since.
+        assert again._replace(leases=[], hints=hints, states=first.states) == first._replace(leases=[])
+        assert first.states.keys() == again.states.keys()
 
     @rule(data=st.data())
     def exchange(self, data: st.DataObject) -> None:
@@ -298,3 +306,13 @@ class Workers(RuleBasedStateMachine):
             else:
                 holder = held[1] if how == "renew" else ""
                 self.held_tasks[task.id] = (held[0], holder, now + LEASE if how == "renew" else now, held[3])
+
+
+def whole_pages(settle: Sequence[Settlement], answer: Answer) -> None:
+    """Whatever the model thinks: what a settled page found is added, what a late worker found is not. Every payload is new,
+    so no unfiltered child was there before, though pages differ from attempt to attempt."""
+    for one, how, outcomes in zip(settle, answer.settled, answer.children, strict=True):
+        for child, outcome in zip(one.add, outcomes, strict=True):
+            if child.dont_filter and outcome not in (AddOutcome.UNKNOWN_LANE, AddOutcome.CLOSED):
+                expected = AddOutcome.ADDED if how is SettleOutcome.SETTLED else AddOutcome.LOST
+                assert outcome is expected, f"{told(child)} of a page that is {how.value}: {outcome.value}"

@@ -59,6 +59,10 @@ class Model:
         if policy and policy.start and group not in self.home(group).starts:
             self.home(group).starts[group] = Start()
 
+    def drop_group(self, group: str) -> int:
+        """Of which nothing is leased; answers how many requests and dead letters went with it."""
+        return sum(part.drop_group(group) for part in self.parts)
+
     def add(self, requests: Sequence[Request], *, key: str = "") -> tuple[list[AddOutcome], int | None]:
         outcomes = [AddOutcome.ADDED] * len(requests)
         rooms = []

@@ -298,6 +298,31 @@ class Partition:
     def bury(self, group: str, reason: str, job: Job) -> None:
         self.dead.append((group, reason, job))
 
+    def drop_group(self, group: str) -> int:
+        """Nothing of it is left."""
+        lanes = self.lanes_of(group)
+        gone = self.dead_of(group) + sum(self.queued(lane) + self.later(lane) for lane in lanes)
+        for places in (self.front, self.queue):
+            for spot in [spot for spot in places if spot[0] in lanes]:
+                del places[spot]
+        self.delayed = [one for one in self.delayed if one[1].request.lane not in lanes]
+        self.suspects = [job for job in self.suspects if job.request.lane not in lanes]
+        self.dead = [one for one in self.dead if one[0] != group]
+        for scope, name in [("group", group), *(("lane", lane) for lane in lanes)]:
+            self.paused.pop((scope, name), None)
+        for tables in (self.items, self.rounds, self.base, self.starts, self.groups, self.counters):
+            tables.pop(group, None)
+        for memory in [memory for memory in self.seen if memory[0] == group]:
+            del self.seen[memory]
+        self.keyed = {one for one in self.keyed if one[0] != group}
+        for lane, priority in [turn for turn in self.owed if turn[0] in lanes]:
+            del self.owed[lane, priority]
+        for name, what in [one for one in self.tally if one[0] in (group, *lanes)]:
+            del self.tally[name, what]
+        for lane in lanes:
+            del self.lanes[lane]
+        return gone
+
     # Ending.
 
     def learn(self, name: str, feedback: Feedback | None) -> None:
