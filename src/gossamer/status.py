@@ -130,12 +130,6 @@ def hosts(frontier: ValkeyFrontier, names: Sequence[str]) -> list[HostInfo]:
     return [found[name] for name in names]
 
 
-def worker_name(worker: WorkerInfo) -> str:
-    """What people call a worker: the name it was given, else the machine and process it is."""
-    info = worker.info
-    return info.get("name") or (f"{info['host']}:{info.get('pid', '')}" if info.get("host") else worker.incarnation)
-
-
 def scan_dead(frontier: ValkeyFrontier, group: str, page: int = 100) -> Iterator[DeadLetter]:
     """Dead letters without payloads, roughly oldest first."""
     after = 0
@@ -157,7 +151,7 @@ def as_json(view: Overview) -> dict[str, Any]:
         "workers": [
             {
                 **worker._asdict(),
-                "name": worker_name(worker),
+                "name": worker.name,
                 "info": dict(worker.info),
                 "silent": round(max(0.0, view.now - worker.seen), 3),
             }

@@ -136,7 +136,15 @@ class Workers(RuleBasedStateMachine):
                 lease, ending, children, items, feedback, data.draw(st.sampled_from((0.0, UNIT)), "after"),
                 data.draw(st.sampled_from((None, 5)), "priority"),
             )  # fmt: skip
-        return Settlement(lease, ending, children, items, feedback, reason="tired" if ending is Ending.FAILED else "")
+        return Settlement(
+            lease,
+            ending,
+            children,
+            items,
+            feedback,
+            reason="tired" if ending is Ending.FAILED else "",
+            kept=len(items) % 2,
+        )
 
     # A worker's life.
 

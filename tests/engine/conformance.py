@@ -26,7 +26,15 @@ from gossamer.testing.servers import Server
 
 SHARED = frozenset({"host", "connection", "content-length", "keep-alive"})
 """Headers that belong to a connection, not to what a site is asked."""
-PROMISED = ("site/", "engine/status/", "engine/failed/", "engine/bytes", "gossamer/tasks")
+PROMISED = (
+    "site/",
+    "gossamer/responses/",
+    "engine/failed/",
+    "gossamer/retries",
+    "gossamer/filtered",
+    "gossamer/requests",
+    "gossamer/tasks",
+)
 
 
 Result = TypeVar("Result")

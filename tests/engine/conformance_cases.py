@@ -205,7 +205,7 @@ def retries_and_giving_up(came: Came) -> None:
     }  # fmt: skip
     assert [reason for reason, _ in came.dead] == ["bad_length", "http_500", "invalid", "invalid"]
     assert sorted(item["title"] for item in came.items) == ["at last", "when asked"]
-    assert (came.counters["site/gone"], came.counters["site/retries"]) == (1, 4)
+    assert (came.counters["site/gone"], came.counters["gossamer/retries"]) == (1, 4)
     assert came.counters["engine/failed/bad_length"] == 2
 
 
@@ -683,7 +683,7 @@ def certificates(came: Came) -> None:
     assert sorted((item["layer"], item["status"]) for item in came.items) == [("file", 200), ("open", 200)]
     assert [reason for reason, _ in came.dead] == ["tls"]
     # Another try would not help.
-    assert "site/retries" not in came.counters
+    assert "gossamer/retries" not in came.counters
 
 
 SAVED = """

@@ -192,7 +192,7 @@ def test_what_the_site_file_says_goes_before_the_projects_settings(came: dict[st
     assert {(one.headers["user-agent"], one.headers["x-project"]) for one in asked} == {("site", "1")}
     assert "/robots.txt" not in came["shop"].targets()
     # A redirect is a page of the frontier, not of Scrapy's middleware.
-    assert came["shop"].counters["engine/status/302"] == 1
+    assert came["shop"].counters["gossamer/responses/302"] == 1
 
 
 def test_extensions_hear_of_a_spider_for_each_site(came: dict[str, Came]) -> None:

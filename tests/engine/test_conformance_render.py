@@ -113,7 +113,7 @@ def test_what_is_gone_or_too_slow_is_what_it_always_is(came: Came) -> None:
 def test_a_browser_follows_redirects_by_itself(came: Came) -> None:
     # A difference: the frontier sees one page, under the address where the browser ended.
     assert "SITE/there" in {item["at"] for item in came.of("made")}
-    assert "engine/status/302" not in came.counters
+    assert "gossamer/responses/302" not in came.counters
     # Another: what a page needs to be made is fetched beside the frontier.
     assert "/script.js" in came.targets()
 

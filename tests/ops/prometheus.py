@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gossamer.deploy import Choice, deploy_files
 from gossamer.testing import process
 
 
@@ -29,6 +30,20 @@ def promtool(*words: str, cwd: Path) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def scraping(directory: Path, port: int) -> Path:
+    """Our configuration for Prometheus in a directory, but for target and pace: the exporter at this port, each second."""
+    for path, text in deploy_files(Choice("shop", "prices", "0.1.0", "secret", "secret")).items():
+        if path.startswith("deploy/") and path.endswith(".yml"):
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+    config = directory / "deploy" / "prometheus.yml"
+    text = config.read_text(encoding="utf-8")
+    assert "exporter:9469" in text
+    config.write_text(text.replace("exporter:9469", f"127.0.0.1:{port}").replace("15s", "1s"), encoding="utf-8")
+    return config
 
 
 class Prometheus:

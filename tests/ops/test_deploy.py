@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml  # type: ignore[import-untyped]
-from tests.ops.prometheus import Prometheus, promtool
+from tests.ops.prometheus import Prometheus, promtool, scraping
 from tests.ops.watched import Busy, environment, settings_for
 
 from gossamer.cli import app
@@ -89,16 +89,11 @@ SUFFIXES = {"summary": ("_sum", "_count"), "histogram": ("_sum", "_count", "_buc
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, str]]:
     """A Prometheus that has scraped a crawl at work several times, with our configuration but for target and pace."""
-    directory = write(tmp_path_factory.mktemp("watched"), FILES) / "deploy"
     with Server().start({"maxmemory": "256mb"}, fsync="everysec") as server:
         settings = settings_for(server.url, "watched")
         with ValkeyFrontier.open(settings) as frontier, serve(settings, port=0) as port:
             busy = Busy(frontier)
-            text = (directory / "prometheus.yml").read_text(encoding="utf-8")
-            assert "exporter:9469" in text
-            text = text.replace("exporter:9469", f"127.0.0.1:{port}").replace("15s", "1s")
-            (directory / "prometheus.yml").write_text(text, encoding="utf-8")
-            with Prometheus(directory / "prometheus.yml") as prometheus:
+            with Prometheus(scraping(tmp_path_factory.mktemp("watched"), port)) as prometheus:
 
                 def scraped() -> bool:
                     busy.work()

@@ -15,21 +15,23 @@ from gossamer.settings import Settings, load
 GOSSAMER = [sys.executable, "-m", "gossamer"]
 
 COUNTERS: Mapping[str, float] = {
-    "downloader/request_count": 12,
-    "downloader/request_bytes": 3400,
-    "downloader/response_bytes": 56000,
+    "gossamer/requests": 12,
+    "gossamer/request_bytes": 3400,
+    "gossamer/response_bytes": 56000,
     "downloader/response_count": 11,
-    "downloader/response_status_count/200": 9,
-    "downloader/response_status_count/404": 2,
-    "downloader/exception_type_count/twisted.internet.error.TimeoutError": 1,
+    "gossamer/responses/200": 9,
+    "gossamer/responses/404": 2,
+    "gossamer/download_errors/twisted.internet.error.TimeoutError": 1,
     "gossamer/exchange_seconds": 0.5,
     "gossamer/exchange_count": 40,
     "gossamer/metric/histogram/fetch_latency_seconds||le=0.1": 6,
     "gossamer/metric/histogram/fetch_latency_seconds||le=1.0": 4,
     "gossamer/metric/histogram/fetch_latency_seconds||sum": 7.5,
     "gossamer/metric/histogram/fetch_latency_seconds||count": 11,
-    "dupefilter/filtered": 70,
+    "gossamer/filtered": 70,
+    "gossamer/retries": 3,
     "retry/count": 3,
+    "downloader/request_count": 12,
     "metric/counter/prices|currency=EUR": 5,
     "metric/counter/bad name": 1,
 }
@@ -95,9 +97,9 @@ class Busy:
             child = Request(self._next, f"h{self._next % 5}.example", "news.list", b"x")
             settle.append(Settlement(lease, add=[child], items=[b"i"]))
         counted = {
-            "downloader/request_count": len(leases),
-            "downloader/response_bytes": 900.0 * len(leases),
-            "downloader/response_status_count/200": len(leases),
+            "gossamer/requests": len(leases),
+            "gossamer/response_bytes": 900.0 * len(leases),
+            "gossamer/responses/200": len(leases),
             "gossamer/exchange_seconds": 0.01,
             "gossamer/exchange_count": 1,
             "gossamer/metric/histogram/fetch_latency_seconds||le=0.1": len(leases),

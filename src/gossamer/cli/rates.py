@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from gossamer.model.counters import ERRORS, RESPONSE_BYTES, RESPONSES
 from gossamer.status import Overview
 
 WINDOW_SECONDS = 10.0
-BYTES = "downloader/response_bytes"
-STATUS = "downloader/response_status_count/"
 
 
 class Rates:
@@ -36,14 +35,19 @@ class Rates:
 
 
 def totals(view: Overview) -> dict[tuple[str, str], float]:
-    """What only grows: `pages` by lane; `items`, `bytes` and `errors` (responses of 400 and above) by group."""
+    """What only grows: `pages` by lane; `items`, `bytes` and `errors` (responses of 400 and above, and downloads without
+    one) by group."""
     found: dict[tuple[str, str], float] = {}
     for lane in view.lanes:
         found["pages", lane.lane] = lane.done
     for group in view.groups:
         found["items", group.group] = group.items
-        found["bytes", group.group] = group.counters.get(BYTES, 0.0)
-        found["errors", group.group] = sum(
-            value for name, value in group.counters.items() if name.startswith(STATUS) and name[len(STATUS) :] >= "400"
-        )
+        found["bytes", group.group] = group.counters.get(RESPONSE_BYTES, 0.0)
+        found["errors", group.group] = sum(value for name, value in group.counters.items() if _is_error(name))
     return found
+
+
+def _is_error(counter: str) -> bool:
+    if counter.startswith(RESPONSES):
+        return counter[len(RESPONSES) :] >= "400"
+    return counter.startswith(ERRORS)

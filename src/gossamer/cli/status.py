@@ -78,7 +78,7 @@ def status(
     _section(
         ("worker", "incarnation", "holds", "last seen", ""),
         [
-            (reading.worker_name(x), x.incarnation, _n(x.held), _ago(view.now - x.seen), "draining" if x.draining else "")
+            (x.name, x.incarnation, _n(x.held), _ago(view.now - x.seen), "draining" if x.draining else "")
             for x in view.workers
         ],
     )  # fmt: skip

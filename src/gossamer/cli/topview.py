@@ -15,7 +15,7 @@ from gossamer.cli.progress import duration
 from gossamer.cli.rates import Rates
 from gossamer.cli.status import size
 from gossamer.model import GroupCounts
-from gossamer.status import Overview, worker_name
+from gossamer.status import Overview
 
 SILENT_SECONDS = 30.0
 ROWS_LEAST = 3
@@ -167,13 +167,13 @@ def _state(group: GroupCounts, tasks: int) -> str:
 
 def _workers(view: Overview) -> Section:
     rows, weights = [], []
-    for x in sorted(view.workers, key=worker_name):
+    for x in sorted(view.workers, key=lambda each: each.name):
         silent = view.now - x.seen
         if silent > GONE_SECONDS and not x.held:
             continue
         state = "draining" if x.draining else "silent" if silent >= SILENT_SECONDS else ""
         ago = "now" if silent < 2 else f"{duration(silent)} ago"
-        rows.append((worker_name(x), x.info.get("group", ""), _n(x.held), ago, state))
+        rows.append((x.name, x.info.get("group", ""), _n(x.held), ago, state))
         weights.append((x.held, x.seen))
     return Section(("worker", "group", ">holds", ">last seen", ""), rows, weights)
 

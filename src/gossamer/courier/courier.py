@@ -35,6 +35,7 @@ from gossamer.model import (
     State,
     Token,
 )
+from gossamer.model.counters import EXCHANGE_SECONDS, EXCHANGES, OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -357,8 +358,8 @@ class Courier:
         self._call, self.token = None, self.token.next()
         self.exchanges += 1
         if self._closing is None:
-            self.tally.add("gossamer/exchange_count")
-            self.tally.add("gossamer/exchange_seconds", now - call.sent_at)
+            self.tally.add(EXCHANGES)
+            self.tally.add(EXCHANGE_SECONDS, now - call.sent_at)
         if not all(state.leads_to(answer.states.get(place, state)) for place, state in self._states.items()):
             logger.warning("The frontier has another state than before, perhaps an older one. Nothing is lost by it.")
             self.tally.add("gossamer/went_back")
@@ -430,7 +431,7 @@ class Courier:
         if not self._outage:
             self._outage_since = now
             logger.warning("The frontier cannot be reached: %s Pages in progress go on; nothing is lost.", error)
-            self.tally.add("gossamer/outages")
+            self.tally.add(OUTAGES)
         self._outage = min(max(OUTAGE_FIRST, self._outage * 2), OUTAGE_LAST)
         self.link.later(self._outage * random.uniform(0.5, 1.0), self._again)
 

@@ -12,6 +12,8 @@ WIDTH = 24
 RATE = "[$__rate_interval]"
 CRAWL = 'crawl=~"$crawl"'
 GROUP = f'{CRAWL}, group=~"$group"'
+SERVING = f'{CRAWL}, group=~"($group)|"'
+"""Workers of a group, and those of several, which have no label `group`."""
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 
 
@@ -63,7 +65,7 @@ ROWS: Sequence[Row] = (
             _stat("Items", f"sum(rate(gossamer_items_total{{{GROUP}}}{RATE}))", "ops"),
             _stat("Received", f"sum(rate(gossamer_response_bytes_total{{{GROUP}}}{RATE}))", "Bps"),
             _stat("Queued", f'sum(gossamer_requests{{{GROUP}, state="queued"}})'),
-            _stat("Workers", f"sum(gossamer_worker_up{{{GROUP}}})"),
+            _stat("Workers", f"sum(gossamer_worker_up{{{SERVING}}})"),
             _stat("Dead letters", f"sum(gossamer_dead_letters{{{GROUP}}})"),
             _stat("Hosts blocked", f"sum(gossamer_hosts_blocked{{{CRAWL}}})"),
             _stat("Frontier", f"min(gossamer_up{{{CRAWL}}})"),
@@ -152,7 +154,7 @@ ROWS: Sequence[Row] = (
         "Workers and frontier",
         8,
         (
-            Panel("In progress by worker", [Query(f"gossamer_worker_in_progress{{{GROUP}}}", "{{worker}}")]),
+            Panel("In progress by worker", [Query(f"gossamer_worker_in_progress{{{SERVING}}}", "{{worker}}")]),
             Panel(
                 "Leases that ran out",
                 [

@@ -109,6 +109,10 @@ class Got(NamedTuple):
     """The proxy's URL without its password."""
     cookies: tuple[str, ...] = ()
     sent: bytes | None = None
+    size: int = 0
+    """Bytes of the body as it came."""
+    wrote: int = 0
+    """Bytes of the request."""
 
 
 class FetchError(Exception):

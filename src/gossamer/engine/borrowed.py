@@ -118,9 +118,10 @@ class Borrowed(Fetcher):
             answer = await self.downloader.download(wanted)
         except DownloadFailed as error:
             raise FetchError(error.reason, error.detail, error.retriable) from error
-        return self._got(ask, answer, perf_counter() - started, proxy)
+        wrote = sum(len(name) + len(value) + 4 for name, value in said) + len(ask.method) + len(ask.url) + len(ask.body)
+        return self._got(ask, answer, perf_counter() - started, proxy, wrote)
 
-    def _got(self, ask: Ask, answer: Answer, seconds: float, proxy: Proxy | None) -> Got:
+    def _got(self, ask: Ask, answer: Answer, seconds: float, proxy: Proxy | None, wrote: int) -> Got:
         options = ask.options
         if answer.status < 200:
             raise FetchError(PROTOCOL, f"the answer is a {answer.status}, which nobody asked for")
@@ -137,7 +138,9 @@ class Borrowed(Fetcher):
         # A browser may have gone on by itself.
         url = answer.url if options.render else ask.url
         raw, sent = (answer.raw or _written(answer), answer.sent) if options.raw else (None, None)
-        return Got(url, answer.status, headers, body, seconds, raw, proxy.url if proxy else "", cookies, sent)
+        return Got(
+            url, answer.status, headers, body, seconds, raw, proxy.url if proxy else "", cookies, sent, len(answer.body), wrote
+        )  # fmt: skip
 
 
 def _decoded(body: bytes, headers: dict[str, str], options: Options) -> bytes:

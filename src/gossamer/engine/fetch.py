@@ -137,7 +137,7 @@ class Fetcher:
                 reply = await self._connector.again(place.key, data, options.read_timeout or None)
                 if reply is None:
                     return None
-                got = await self._read(ask, reply, started, "")
+                got = await self._read(ask, reply, started, "", len(data))
             reply.release()
             return got
         except BaseException as error:
@@ -216,14 +216,16 @@ class Fetcher:
                 fresh.discard(task)
                 insisting.discard(task)
         try:
-            return await self._read(ask, response, started, proxy.url if proxy else "")
+            return await self._read(ask, response, started, proxy.url if proxy else "", _written(ask, url, headers))
         except BaseException as error:
             response.close()
             if isinstance(error, FetchError) or not isinstance(error, Exception):
                 raise
             raise failure(error, ask.options, proxy.url if proxy else "") from error
 
-    async def _read(self, ask: Ask, response: aiohttp.ClientResponse | Reply, started: float, proxy: str) -> Got:
+    async def _read(
+        self, ask: Ask, response: aiohttp.ClientResponse | Reply, started: float, proxy: str, wrote: int
+    ) -> Got:
         options, status = ask.options, response.status
         headers = lowered(response.headers)
         if status < 200:
@@ -252,8 +254,10 @@ class Fetcher:
                 proxy,
                 cookies,
                 sent(response, ask.body),
+                content.total_bytes,
+                wrote,
             )
-        return Got(ask.url, status, headers, body, seconds, None, proxy, cookies)
+        return Got(ask.url, status, headers, body, seconds, None, proxy, cookies, None, content.total_bytes, wrote)
 
     def _headers(self, ask: Ask, prepared: Prepared, url: URL, login: str) -> CIMultiDict[str]:
         headers = prepared.headers.copy()
@@ -283,3 +287,9 @@ class Fetcher:
             self._prepared.clear()
         made = self._prepared[options] = prepare(options)
         return made
+
+
+def _written(ask: Ask, url: URL, headers: CIMultiDict[str]) -> int:
+    """About how many bytes a request has: what the library adds by itself is not counted."""
+    size = len(ask.method) + len(url.raw_path_qs) + len(" HTTP/1.1\r\n") + 3 + len(ask.body)
+    return size + sum(len(name) + len(value) + 4 for name, value in headers.items())

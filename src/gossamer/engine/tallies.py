@@ -4,30 +4,40 @@ from __future__ import annotations
 
 from gossamer.courier import Tally
 from gossamer.model import Counter
+from gossamer.model.counters import LATENCY_BUCKETS
 
 
 class Tallies(Tally):
-    """A tally for each site that a worker serves; what the courier counts goes to the one named `group`, or nowhere if it is
-    empty: it belongs to no site in particular."""
+    """A tally for each site that a worker serves. What the courier itself counts (exchanges, outages) belongs to no site in
+    particular: each time it is charged to one of the sites that the exchange is about, in turn, so that the sum over all sites
+    is what it was. A worker without sites keeps it to itself."""
 
-    def __init__(self, group: str = "") -> None:
-        super().__init__(group)
-        self._others: dict[str, Tally] = {}
+    def __init__(self) -> None:
+        super().__init__("")
+        self._of: dict[str, Tally] = {}
+        self._turn = 0
 
     def of(self, group: str) -> Tally:
-        tally = self._others.get(group)
+        tally = self._of.get(group)
         if tally is None:
-            tally = self._others[group] = Tally(group)
+            tally = self._of[group] = Tally(group)
+            # All buckets of the histogram, from the start.
+            for bucket in LATENCY_BUCKETS:
+                tally.add(bucket, 0)
         return tally
 
     def take(self) -> list[Counter]:
-        taken = super().take() if self.group else []
-        if not self.group:
-            super().take()
-        for tally in self._others.values():
-            if tally:
-                taken += tally.take()
-        return taken
+        changed = [tally for tally in self._of.values() if tally]
+        own = super().take()
+        if own and self._of:
+            groups = changed or list(self._of.values())
+            self._turn += 1
+            payer = groups[self._turn % len(groups)]
+            for counter in own:
+                payer.change(counter.name, counter.value, counter.op)
+            if not changed:
+                changed = [payer]
+        return [counter for tally in changed for counter in tally.take()]
 
     def __bool__(self) -> bool:
-        return (bool(self.group) and super().__bool__()) or any(self._others.values())
+        return any(self._of.values())

@@ -21,8 +21,8 @@ from gossamer.engine.book import Book, ServedLayer, ServedSite
 from gossamer.engine.borrowed import Borrowed
 from gossamer.engine.conditional import NOT_MODIFIED
 from gossamer.engine.errand import Errand
-from gossamer.engine.fetch import Fetcher
 from gossamer.engine.listing import links_of
+from gossamer.engine.meter import Meter
 from gossamer.engine.redirect import location, next_hop
 from gossamer.engine.robots import Robots
 from gossamer.engine.shelf import Shelf
@@ -31,6 +31,7 @@ from gossamer.engine.versions import Versions
 from gossamer.errors import ArchiveFailed, GossamerError, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Feedback, Lease, Request, Settlement, Verdict
+from gossamer.model.counters import FILTERED, RETRIES
 from gossamer.sites.download import ItemFailed, LeftOut
 from gossamer.sites.handled import handled
 from gossamer.sites.plan import FEED, SITEMAP
@@ -65,7 +66,7 @@ class Visits:
     def __init__(
         self,
         book: Book,
-        fetcher: Fetcher,
+        fetcher: Meter,
         robots: Robots,
         tallies: Tallies,
         shelf: Shelf,
@@ -191,8 +192,6 @@ class Visits:
         got = await self._fetcher.fetch(ask)
         tally = self._tallies.of(site.name)
         status = got.status
-        tally.add(f"engine/status/{status}")
-        tally.add("engine/bytes", len(got.body))
         if status in THROTTLED:
             asked = retry.retry_after(got.headers.get("retry-after", ""), time.time())
             landed(Feedback(Verdict.THROTTLED, got.seconds, asked or None))
@@ -265,9 +264,9 @@ class Visits:
                 records = await self.borrowed.through(layer.site.name, document.url, records)
             except ItemFailed as error:
                 raise Failed("pipeline", error.detail, again=False) from error
-        items = await self._stored(layer, errand, document, records)
+        items, kept = await self._stored(layer, errand, document, records)
         children, withheld = self._children(reading.links, layer, errand)
-        return Settlement(lease, Ending.DONE, children, items, withheld=withheld)
+        return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
 
     def _children(
         self, links: Sequence[Link], layer: ServedLayer, errand: Errand
@@ -277,7 +276,7 @@ class Visits:
         children = self._asked(links, layer, errand, known)
         if not known:
             return children, None
-        self._tallies.of(layer.site.name).add("site/links_known", len(known))
+        self._tallies.of(layer.site.name).add(FILTERED, len(known))
         return children, Withheld(self.known.edition, lambda: self._asked(known, layer, errand, None))
 
     def _asked(
@@ -306,15 +305,15 @@ class Visits:
 
     async def _stored(
         self, layer: ServedLayer, errand: Errand, document: Document, records: list[Record]
-    ) -> list[bytes]:
-        """Into the database, or as items for the stream."""
+    ) -> tuple[list[bytes], int]:
+        """Into the database, or as items for the stream: those, and how many are in the database."""
         if not records:
-            return []
+            return [], 0
         if not layer.stored:
             return [
                 codec.encode({"layer": one.layer, "url": document.url, **one.fields}, limit=self._payload_max)
                 for one in records
-            ]
+            ], 0
         try:
             if not await self._shelf.put(layer, errand, document, records):
                 raise Failed(
@@ -325,7 +324,7 @@ class Visits:
         except StoreRefused as error:
             raise Failed("store_refused", str(error), again=False) from error
         self._tallies.of(layer.site.name).add("site/records", len(records))
-        return []
+        return [], len(records)
 
     def _listed(self, lease: Lease, layer: ServedLayer, errand: Errand, got: Got) -> Settlement:
         links = links_of(layer.site.compiled, layer.name == FEED, errand, got, SITEMAP)
@@ -355,7 +354,7 @@ class Visits:
             return Settlement(lease, Ending.RETRY, delay=max(failed.after, 1.0))
         pause = retry.delay(lease.attempt, retries, retriable=failed.again, asked=failed.after)
         if pause is not None:
-            tally.add("site/retries")
+            tally.add(RETRIES)
             return Settlement(lease, Ending.RETRY, delay=pause)
         url = errand.url if errand is not None else ""
         logger.warning(

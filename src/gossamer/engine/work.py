@@ -22,6 +22,7 @@ from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.borrowed import Borrowed
 from gossamer.engine.engine import Engine
 from gossamer.engine.fetch import Fetcher
+from gossamer.engine.meter import Meter
 from gossamer.engine.robots import Robots
 from gossamer.engine.rounds import Rounds
 from gossamer.engine.shelf import Shelf
@@ -31,6 +32,7 @@ from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, SiteError, StoreAway
 from gossamer.model import Selection
+from gossamer.model.answer import groups_text
 from gossamer.settings import Settings
 from gossamer.sites.compiled import CompiledSite
 from gossamer.sites.download import Downloader
@@ -39,7 +41,9 @@ from gossamer.sites.problems import did_you_mean
 logger = logging.getLogger(__name__)
 
 LOOK = 0.5
-TELL = 5.0
+TELL, REMIND = 5.0, 60.0
+"""Seconds between two looks at what people see of this worker, and after which they are told although nothing changed: a server may
+have lost it."""
 AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached)
 """What passes by itself: a site is served then."""
 AGAIN = 3.0
@@ -150,10 +154,11 @@ class Worker:
         borrowed = Borrowed(self._lend, concurrency=concurrency + 8) if self._lend is not None else None
         self._fetcher = borrowed or Fetcher(concurrency=concurrency + 8)
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
-        robots = Robots(self._fetcher.fetch, delayed=self._crawl_delay)
+        meter = Meter(self._fetcher.fetch, self._tallies)
+        robots = Robots(meter.fetch, delayed=self._crawl_delay)
         self._visits = visits = Visits(
             self._book,
-            self._fetcher,
+            meter,
             robots,
             self._tallies,
             self._shelf,
@@ -186,6 +191,7 @@ class Worker:
                 raise SiteError(wrong)
             if wrong:
                 logger.warning("%s This worker waits for one.", wrong)
+            self._engine.courier.tell(self._info())
             self._engine.begin()
             rounds = asyncio.ensure_future(self._rounds.run())
             rounds.add_done_callback(self._rounds_ended)
@@ -356,8 +362,8 @@ class Worker:
 
     async def _watch(self) -> str:
         """Until there is a reason to end."""
-        told = asyncio.get_running_loop().time()
-        version = ""
+        told = looked = asyncio.get_running_loop().time()
+        info, version = self._info(), ""
         while True:
             for event in (self._stop, self._engine.ended):
                 if event.is_set():
@@ -381,9 +387,11 @@ class Worker:
             if self._without and (self._trying is None or self._trying.done()):
                 self._trying = asyncio.ensure_future(self._try_again())
             now = asyncio.get_running_loop().time()
-            if now - told >= TELL:
-                told = now
-                self._engine.courier.tell(self._info())
+            if now - looked >= TELL:
+                looked = now
+                if now - told >= REMIND or self._info() != info:
+                    info, told = self._info(), now
+                    self._engine.courier.tell(info)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), LOOK)
 
@@ -448,6 +456,7 @@ class Worker:
     def _info(self) -> dict[str, str]:
         return {
             "group": next(iter(self._book.sites)) if len(self._book) == 1 else "",
+            "groups": groups_text(self._book.sites),
             "engine": self._book.engines,
             "sites": str(len(self._book)),
             "host": socket.gethostname(),

@@ -11,8 +11,9 @@ from prometheus_client.core import Metric as Family
 
 from gossamer import __version__
 from gossamer.exporter import metrics, usermetric
-from gossamer.model import GroupCounts, WorkerInfo
-from gossamer.status import Overview, worker_name
+from gossamer.model import GroupCounts, WorkerInfo, counters
+from gossamer.model.counters import ERRORS, RESPONSES
+from gossamer.status import Overview
 
 SILENT_SECONDS = 30.0
 """A worker says something every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
@@ -22,17 +23,15 @@ WORKERS_MAX = 1000
 STATS_MAX = 500
 LABEL_MAX = 200
 
-STATUS_COUNT = "downloader/response_status_count/"
-ERROR_COUNT = "downloader/exception_type_count/"
 _STATUS = re.compile(r"[1-9][0-9]{2}\Z")
 _ERROR = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}\Z")
 _SUMS: Mapping[str, str] = {
-    "dupefilter/filtered": "gossamer_filtered_total",
-    "downloader/request_count": "gossamer_requests_sent_total",
-    "downloader/request_bytes": "gossamer_request_bytes_total",
-    "downloader/response_bytes": "gossamer_response_bytes_total",
+    counters.FILTERED: "gossamer_filtered_total",
+    counters.REQUESTS: "gossamer_requests_sent_total",
+    counters.REQUEST_BYTES: "gossamer_request_bytes_total",
+    counters.RESPONSE_BYTES: "gossamer_response_bytes_total",
+    counters.RETRIES: "gossamer_retries_total",
 }
-EXCHANGE_SUM, EXCHANGE_COUNT = "gossamer/exchange_seconds", "gossamer/exchange_count"
 
 
 class Page:
@@ -137,17 +136,17 @@ def _group(page: Page, group: GroupCounts) -> None:
     page.put("gossamer_children_refused_total", group.refused_children, name)
 
 
-def _downloads(page: Page, group: str, counters: Mapping[str, float]) -> None:
-    for counter, value in counters.items():
+def _downloads(page: Page, group: str, counted: Mapping[str, float]) -> None:
+    for counter, value in counted.items():
         if counter in _SUMS:
             page.put(_SUMS[counter], value, group)
-        elif counter.startswith(STATUS_COUNT) and _STATUS.match(status := counter.removeprefix(STATUS_COUNT)):
+        elif counter.startswith(RESPONSES) and _STATUS.match(status := counter.removeprefix(RESPONSES)):
             page.put("gossamer_responses_total", value, group, status)
-        elif counter.startswith(ERROR_COUNT) and _ERROR.match(error := counter.removeprefix(ERROR_COUNT)):
+        elif counter.startswith(ERRORS) and _ERROR.match(error := counter.removeprefix(ERRORS)):
             page.put("gossamer_download_errors_total", value, group, error)
-    if EXCHANGE_COUNT in counters:
-        page.put("gossamer_exchange_seconds", counters.get(EXCHANGE_SUM, 0.0), group, suffix="_sum")
-        page.put("gossamer_exchange_seconds", counters[EXCHANGE_COUNT], group, suffix="_count")
+    if counters.EXCHANGES in counted:
+        page.put("gossamer_exchange_seconds", counted.get(counters.EXCHANGE_SECONDS, 0.0), group, suffix="_sum")
+        page.put("gossamer_exchange_seconds", counted[counters.EXCHANGES], group, suffix="_count")
 
 
 def _memories(page: Page, view: Overview) -> None:
@@ -167,13 +166,19 @@ def _workers(page: Page, view: Overview) -> None:
     recent = [worker for worker in view.workers if view.now - worker.seen < GONE_SECONDS or worker.held]
     for worker in sorted(recent, key=lambda each: -each.seen)[:WORKERS_MAX]:
         # A worker that was started again under its name is the same to whoever watches.
-        named.setdefault((worker.info.get("group", ""), worker_name(worker)), []).append(worker)
+        named.setdefault((worker.info.get("group", ""), worker.name), []).append(worker)
     for name, lives in named.items():
         last = lives[0]
         page.put("gossamer_worker_up", view.now - last.seen < SILENT_SECONDS, *name)
         page.put("gossamer_worker_last_seen_timestamp_seconds", last.seen, *name)
         page.put("gossamer_worker_in_progress", sum(life.held for life in lives), *name)
         page.put("gossamer_worker_draining", last.draining, *name)
+    alive: Counter[str] = Counter({group.group: 0 for group in view.groups})
+    for worker in view.workers:
+        if view.now - worker.seen < SILENT_SECONDS:
+            alive.update(group for group in worker.groups if group in alive)
+    for group, count in alive.items():
+        page.put("gossamer_group_workers", count, group)
 
 
 def _stats(page: Page, groups: Iterable[GroupCounts], patterns: Sequence[str]) -> None:

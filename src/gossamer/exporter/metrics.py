@@ -25,6 +25,7 @@ _LANE = ("group", "lane")
 _GROUP = ("group",)
 _NODE = ("node",)
 _WORKER = ("group", "worker")
+"""`group` is empty for a worker of several."""
 
 METRICS: tuple[Metric, ...] = (
     Metric("gossamer_up", GAUGE, "Whether the frontier answered and the crawl exists; if 0, nothing else is told."),
@@ -59,7 +60,12 @@ METRICS: tuple[Metric, ...] = (
         (*_LANE, "outcome"),
     ),
     Metric("gossamer_leases_expired_total", COUNTER, "Leases that ran out because their worker fell silent.", _LANE),
-    Metric("gossamer_items_total", COUNTER, "Items that reached the frontier, each with its page.", _GROUP),
+    Metric(
+        "gossamer_items_total",
+        COUNTER,
+        "Items of pages that were settled, wherever they are kept: stream, file, list or database.",
+        _GROUP,
+    ),
     Metric("gossamer_items_waiting", GAUGE, "Items that not every consumer has kept yet.", _GROUP),
     Metric("gossamer_dead_letters", GAUGE, "Requests that failed for good and can be replayed.", _GROUP),
     Metric(
@@ -76,6 +82,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "gossamer_download_errors_total", COUNTER, "Downloads without a response, by error class.", (*_GROUP, "error")
     ),
+    Metric("gossamer_retries_total", COUNTER, "Requests that are sent again after a failure.", _GROUP),
     Metric("gossamer_fetch_latency_seconds", HISTOGRAM, "From when a request was sent until its response.", _GROUP),
     Metric("gossamer_exchange_seconds", SUMMARY, "How long workers waited for the frontier's answers.", _GROUP),
     Metric(
@@ -90,6 +97,12 @@ METRICS: tuple[Metric, ...] = (
         ("host",),
     ),
     Metric("gossamer_host_blocked_until_timestamp_seconds", GAUGE, "Until when these hosts are blocked.", ("host",)),
+    Metric(
+        "gossamer_group_workers",
+        GAUGE,
+        "Workers that serve the group and called within the last 30 seconds; one of many groups counts in each.",
+        _GROUP,
+    ),
     Metric("gossamer_worker_up", GAUGE, "Whether the worker called within the last 30 seconds.", _WORKER),
     Metric("gossamer_worker_last_seen_timestamp_seconds", GAUGE, "When the worker called last.", _WORKER),
     Metric("gossamer_worker_in_progress", GAUGE, "Leases that the worker holds.", _WORKER),

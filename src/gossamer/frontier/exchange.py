@@ -34,6 +34,8 @@ CALL_REQUESTS = 1000
 CALL_BYTES = 4_000_000
 FIRST_ITEM = 4
 """Where the items begin among a function's arguments."""
+PUSHED = 11
+"""Where a settlement says how much it pushes to lists."""
 Invalid = dict[int | tuple[int, int], str]
 SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 
@@ -285,6 +287,7 @@ class WorkVerbs:
             and settlement.feedback is None
             and own == group
             and not push
+            and not settlement.kept
         ):
             part.settle.append([str(lease.id), lease.nonce])
             return
@@ -303,6 +306,9 @@ class WorkVerbs:
                 row.append([word for key, data in found.items() for word in (key, len(data))])
                 part.items.extend(datum for data in found.values() for datum in data)
                 part.lists.update(dict.fromkeys(found))
+        if settlement.kept:
+            row += (0, False)[len(row) - PUSHED :]
+            row.append(settlement.kept)
 
     def _put(
         self, parts: dict[int, Part] | None, overflow: Batches, index: int, request: Request, outcomes: list[AddOutcome],

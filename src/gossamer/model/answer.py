@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import enum
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -160,3 +162,39 @@ class WorkerInfo(NamedTuple):
     seen: float
     held: int
     draining: bool
+
+    @property
+    def name(self) -> str:
+        """What people call it: the name it was given, else the machine and process it is."""
+        info = self.info
+        return info.get("name") or (f"{info['host']}:{info.get('pid', '')}" if info.get("host") else self.incarnation)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that it serves, as far as it has told."""
+        return groups_from(self.info)
+
+
+MANY_GROUPS = 1000
+_PACKED = "deflated:"
+
+
+def groups_text(names: Iterable[str]) -> str:
+    """The groups that a worker serves, as it tells them of itself; the names of hundreds are packed."""
+    text = "\n".join(names)
+    if len(text) <= MANY_GROUPS:
+        return text
+    return _PACKED + base64.b64encode(zlib.compress(text.encode())).decode("ascii")
+
+
+def groups_from(info: Mapping[str, str]) -> tuple[str, ...]:
+    """Read what `groups_text` wrote; a worker of one group may just name it."""
+    text = info.get("groups", "")
+    if text.startswith(_PACKED):
+        try:
+            text = zlib.decompress(base64.b64decode(text.removeprefix(_PACKED))).decode()
+        except (ValueError, zlib.error):
+            text = ""
+    if text:
+        return tuple(text.split("\n"))
+    return (info["group"],) if info.get("group") else ()

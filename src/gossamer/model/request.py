@@ -124,6 +124,7 @@ class Settlement(NamedTuple):
     serve FAILED. `push` has keys and data for ordinary lists anywhere on the server, appended in this order.
     `withheld` makes the children that were left out because the frontier is known to know them; they are made and added
     where that is not so any more (see `relies` of `Frontier.exchange`).
+    `kept` is how many items the page brought that are kept elsewhere (a file, a database, a list): the frontier only counts them.
     """
 
     lease: Lease
@@ -137,6 +138,7 @@ class Settlement(NamedTuple):
     detail: str = ""
     push: Sequence[tuple[str, bytes]] = ()
     withheld: Callable[[], Sequence[Request]] | None = None
+    kept: int = 0
 
 
 class CounterOp(enum.Enum):

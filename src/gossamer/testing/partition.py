@@ -28,6 +28,7 @@ from gossamer.model import (
     SettleOutcome,
     Verdict,
 )
+from gossamer.model.counters import ITEMS
 
 Spot = tuple[str, int, str]
 """Lane, priority and host: the unit inside which order is exact."""
@@ -366,7 +367,7 @@ class Partition:
         if one.ending in (Ending.DONE, Ending.FAILED):
             self.tally[group, "pages"] += 1
         self.items[group] += one.items
-        self.tally[group, "items"] += len(one.items)
+        self.tally[group, "items"] += len(one.items) + one.kept
         return SettleOutcome.SETTLED
 
     def reclaim(self) -> None:
@@ -431,6 +432,9 @@ class Partition:
         return settled, child_outcomes, add_outcomes, room
 
     def count(self, counter: Counter) -> None:
+        if counter.name == ITEMS:
+            self.tally[counter.group, "items"] += int(counter.value)
+            return
         table = self.counters[counter.group]
         old = table.get(counter.name)
         if counter.op is CounterOp.ADD:

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gossamer.errors import PolicyError
+from gossamer.model.counters import SECONDS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Bounds that suit how long something took."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}\Z")
 _RESERVED = frozenset({"crawl", "group", "le", "quantile"})

@@ -29,6 +29,7 @@ class Page:
         "given_up",
         "handled",
         "items",
+        "kept",
         "lease",
         "left_out",
         "outcome",
@@ -48,6 +49,7 @@ class Page:
         self.withheld: Withheld | None = None
         self.fingerprints: set[tuple[str, int]] = set()
         self.items: list[bytes] = []
+        self.kept = 0
         self.push: list[tuple[str, bytes]] = []
         self.outcome: Response | Failure | None = None
         self.failure: tuple[str, str] | None = None
@@ -78,7 +80,12 @@ class Page:
             and not isinstance(outcome.value, IgnoreRequest)
         ):
             self.failure = ("download", trace(outcome))
-        if self.failure is None and gave_up and isinstance(outcome, Response) and not (self.asked or self.items):
+        if (
+            self.failure is None
+            and gave_up
+            and isinstance(outcome, Response)
+            and not (self.asked or self.items or self.kept)
+        ):
             self.failure = (f"http_{outcome.status}", f"The last answer was {outcome}.")
         if self.failure is not None and failures != "done":
             reason, detail = self.failure
@@ -87,10 +94,12 @@ class Page:
                 return Settlement(self.lease, Ending.RETRY, delay=min(2.0**self.lease.attempt, 60.0))
             return Settlement(
                 self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push,
-                withheld=self.withheld,
+                withheld=self.withheld, kept=self.kept,
             )  # fmt: skip
         ending = Ending.REPLACED if self.replaced else Ending.DONE
-        return Settlement(self.lease, ending, self.asked, self.items, push=self.push, withheld=self.withheld)
+        return Settlement(
+            self.lease, ending, self.asked, self.items, push=self.push, withheld=self.withheld, kept=self.kept
+        )
 
 
 def feedback_of(response: Response, latency: Any) -> Feedback:

@@ -27,6 +27,7 @@ from gossamer import __version__
 from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally, Withheld
 from gossamer.errors import FrontierUnavailable, GossamerError, InvalidRequest
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
+from gossamer.model.counters import ITEMS
 from gossamer.worker import early, hooks, robots, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.idle import Idle
@@ -335,7 +336,15 @@ class Scheduler(BaseScheduler):
 
     def _on_item(self, item: Any, response: Any) -> None:
         page = self.page_of(response)
-        data = self._encode_item(item) if self.join.streams else None
+        if not self.join.streams:
+            # Others keep it, or nobody does; it was scraped.
+            if page is not None:
+                page.kept += 1
+            else:
+                self.tally.add(ITEMS)
+                self.start.item(None)
+            return
+        data = self._encode_item(item)
         if page is None:
             self.start.item(data)
         elif data is not None:

@@ -7,7 +7,8 @@ from typing import Any
 from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
 from gossamer.courier import Tally
-from gossamer.model import CounterOp
+from gossamer.model import Counter, CounterOp
+from gossamer.model.counters import of_scrapy
 
 OWN = frozenset(
     {
@@ -22,6 +23,26 @@ OWN = frozenset(
 """What says something of one worker only."""
 
 
+class ScrapyTally(Tally):
+    """Sends what Scrapy counts also under the names that both engines share."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group)
+        self._shared: dict[str, str] = {}
+
+    def take(self) -> list[Counter]:
+        taken = super().take()
+        shared, known = [], self._shared
+        for counter in taken:
+            if counter.op is CounterOp.ADD:
+                name = known.get(counter.name)
+                if name is None:
+                    name = known[counter.name] = of_scrapy(counter.name)
+                if name:
+                    shared.append(counter._replace(name=name))
+        return taken + shared
+
+
 class Fleet:
     """Mixed into a stats collector. Changes wait in `tally` and ride along with the worker's exchanges: no calls of
     their own, each counted exactly once. What the collector itself shows is this worker's share."""
@@ -31,7 +52,7 @@ class Fleet:
 
     def __init__(self, *args: Any, **named: Any) -> None:
         # From the first change on; whose they are, the scheduler says.
-        self.tally = Tally("")
+        self.tally = ScrapyTally("")
         super().__init__(*args, **named)
 
     # Scrapy looks every attribute up twice, to warn of an argument that is going away; these methods take it in silence.

@@ -151,12 +151,15 @@ function Adding.add(S, groups, blob, bound, lost, page_group)
   return outcomes, least
 end
 
--- counters[i] = {group, name, value, op}. A worker that outlives its group leaves nothing of it behind.
+-- counters[i] = {group, name, value, op}. A worker that outlives its group leaves nothing of it behind. Items of no page
+-- that others keep come as a counter, and count as items.
 function Adding.counters(S, counters)
   for _, c in ipairs(counters) do
     local key, op = S.b .. K.counters .. c[1], c[4]
     if Lane.group(S, c[1]) then
-      if op == 'add' then
+      if c[2] == 'gossamer/items' then
+        count(S, 'g|' .. c[1] .. '|items', floor(c[3]))
+      elseif op == 'add' then
         call('HINCRBYFLOAT', key, c[2], c[3])
       else
         local old = op ~= 'set' and tonumber(call('HGET', key, c[2]))

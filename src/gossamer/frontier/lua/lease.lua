@@ -117,7 +117,8 @@ end
 
 -- Ends leases. settle[i] = {id, nonce} for a page that is done and brought nothing, or {id, nonce, ending, delay ms, priority
 -- or nil, reason, detail, feedback or false, items from, items count, group, data for lists (how many), lists or nil if these
--- went ahead}; items are args[from..], then the data for lists. Returns one letter each: s or l; and the set of those lost.
+-- went ahead, items kept elsewhere (how many) or nil}; items are args[from..], then the data for lists. Returns one letter each:
+-- s or l; and the set of those lost.
 function Lease.settle(S, incarnation, settle, args, default_group)
   local n = #settle
   if n == 0 then return '', {} end
@@ -194,6 +195,7 @@ function Lease.ended(S, lane, id, v, s, args)
   end
   if ending == 'done' or ending == 'failed' then count(S, lane.f.pages, 1) end
   if s[13] then Lists.push(s[13], args, s[9] + s[10]) end
+  if s[14] then count(S, 'g|' .. group .. '|items', s[14]) end
   if s[10] > 0 then
     local key = S.b .. K.items .. group
     for i = s[9], s[9] + s[10] - 1 do call('XADD', key, '*', 'd', args[i]) end

@@ -8,6 +8,7 @@ import pytest
 
 from gossamer.errors import TokenReused
 from gossamer.model import AddOutcome, Counter, CounterOp, Ending, HostPolicy, LanePolicy, Settlement, Token
+from gossamer.model.counters import ITEMS
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, names
 
 
@@ -30,6 +31,25 @@ class TestAtomicPage:
         assert crawl.items() == [b"item 1", b"item 2"]
         group = crawl.group()
         assert (group.counters, group.pages, group.items, group.open) == ({"bytes": 100.0}, 1, 2, 2)
+
+    def test_items_that_others_keep_count_with_their_page(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("page", "failing", "again", "late")
+        worker = crawl.worker()
+        page, failing, again, late = worker.lease(4)
+        answer = worker.exchange(
+            settle=[
+                Settlement(page, items=[b"item"], push=[("test:kept", b"datum")], kept=2),
+                Settlement(failing, Ending.FAILED, kept=3),
+                Settlement(again._replace(nonce="another's"), kept=1000),
+            ]
+        )
+        assert answer.settled == [SETTLED, SETTLED, LOST]
+        assert (crawl.group().items, crawl.group().refused_items, crawl.items()) == (6, 0, [b"item"])
+        # Those of no page come as a counter that is none.
+        worker.exchange(settle=[Settlement(late, kept=1)], counters=[Counter("g", ITEMS, 5), Counter("none", ITEMS, 5)])
+        assert (crawl.group().items, crawl.group().counters) == (12, {})
+        assert [row.items for row in crawl.frontier.counts().groups] == [12]
 
     def test_pages_answer_in_the_order_they_were_told(self, crawl: Crawl) -> None:
         crawl.define()

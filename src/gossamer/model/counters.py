@@ -1,0 +1,70 @@
+"""The names under which both engines count what they fetch: written by workers, read by everything that shows a crawl.
+
+They are counters of a group, like those of users, and travel with the worker's exchanges. A worker in Scrapy sends Scrapy's own
+stats too; those that mean the same are sent under these names besides (`of_scrapy`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cache
+
+HEAD = "gossamer/"
+REQUESTS = "gossamer/requests"
+"""Requests that were sent: pages, robots.txt, retries and redirects."""
+REQUEST_BYTES = "gossamer/request_bytes"
+RESPONSES = "gossamer/responses/"
+"""Then the status."""
+RESPONSE_BYTES = "gossamer/response_bytes"
+"""Bytes of responses as they were received."""
+ERRORS = "gossamer/download_errors/"
+"""Downloads without a response; then the class or the reason of the error."""
+RETRIES = "gossamer/retries"
+"""Pages that were put back, to be fetched again after a failure."""
+FILTERED = "gossamer/filtered"
+"""Requests that a worker found and did not queue: seen before."""
+ITEMS = "gossamer/items"
+"""Items of no page that were kept elsewhere than in the stream. The frontier adds them to the group's items; a page says in its
+settlement how many it brought (`Settlement.kept`)."""
+EXCHANGES, EXCHANGE_SECONDS = "gossamer/exchange_count", "gossamer/exchange_seconds"
+OUTAGES = "gossamer/outages"
+LATENCY = "gossamer/metric/histogram/fetch_latency_seconds|"
+"""From when a request was sent until its response: a histogram in the form of user metrics."""
+SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Bounds that suit how long something took."""
+
+_SCRAPY = {
+    "downloader/request_count": REQUESTS,
+    "downloader/request_bytes": REQUEST_BYTES,
+    "downloader/response_bytes": RESPONSE_BYTES,
+    "dupefilter/filtered": FILTERED,
+    "retry/count": RETRIES,
+}
+_SCRAPY_HEADS = {"downloader/response_status_count/": RESPONSES, "downloader/exception_type_count/": ERRORS}
+_BUCKETS = [f"{LATENCY}|le={bound:g}" for bound in SECONDS]
+LATENCY_BUCKETS = tuple(_BUCKETS)
+_SUM, _COUNT = f"{LATENCY}|sum", f"{LATENCY}|count"
+
+
+@cache
+def response(status: int) -> str:
+    """The counter of responses with a status."""
+    return f"{RESPONSES}{status}"
+
+
+def latency(seconds: float) -> tuple[tuple[str, float], ...]:
+    """What one observation adds, and to which counters."""
+    place = bisect_left(SECONDS, seconds)
+    added = ((_SUM, seconds), (_COUNT, 1.0))
+    return added if place == len(_BUCKETS) else ((_BUCKETS[place], 1.0), *added)
+
+
+def of_scrapy(stat: str) -> str:
+    """The name here of a stat of Scrapy's; "" if it has none."""
+    known = _SCRAPY.get(stat)
+    if known is not None:
+        return known
+    for head, ours in _SCRAPY_HEADS.items():
+        if stat.startswith(head):
+            return ours + stat[len(head) :]
+    return ""
