@@ -2,19 +2,82 @@
 
 from __future__ import annotations
 
+import json
+import os
+import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from tests.contract.machine_ground import GROUPS, NAMES, UNIT, Worker, same_state
 from tests.contract.machine_operators import Operators
 
-from gossamer.model import GroupPolicy, Settlement
+from gossamer.model import GroupPolicy, Settlement, Token
 from gossamer.testing.audit import audit
+from gossamer.testing.model import Model
+from gossamer.testing.servers import Server
+
+
+@dataclass
+class Saved:
+    """A moment to go back to: the end of the server's log, and what was so then."""
+
+    log: Path
+    size: int
+    model: Model
+    waiting_tasks: list[bytes]
+    held_tasks: dict[int, tuple[bytes, str, float, int]]
+    tokens: dict[str, Token]
 
 
 class Machine(Operators):
-    """Time, crashes and restarts."""
+    """Crashes, restarts, forks and a past that comes back."""
+
+    saved: Saved | None = None
 
     # The world.
+
+    def fork(self, data: st.DataObject) -> None:
+        """Two processes go on with copies of one client, one after the other."""
+        for _ in range(2):
+            requests = self.requests(data)
+            outcomes = in_fork(lambda requests=requests: [one.value for one in self.frontier.add(requests)[0]])  # type: ignore[misc]
+            assert outcomes == [one.value for one in self.model.add(requests)[0]], "a forked client was answered"
+
+    @precondition(lambda self: self.ground.goes_back and self.saved is None and self.serial > 5)
+    @rule()
+    def save(self) -> None:
+        log = log_file(self.ground.servers[0])
+        tokens = {worker.name: worker.token for worker in self.workers}
+        self.saved = Saved(
+            log, log.stat().st_size, deepcopy(self.model), [*self.waiting_tasks], dict(self.held_tasks), tokens
+        )
+
+    @precondition(lambda self: self.saved is not None)
+    @rule(data=st.data(), really=st.integers(0, 4))
+    def go_back(self, data: st.DataObject, really: int) -> None:
+        """The server forgets; the workers do not."""
+        saved, [server] = self.saved, self.ground.servers
+        if really or saved is None or log_file(server) != saved.log:
+            return
+        self.saved = None
+        note(f"  back by {saved.log.stat().st_size - saved.size} bytes")
+        server.kill()
+        os.truncate(saved.log, saved.size)
+        server.restart()
+        self.model, self.waiting_tasks, self.held_tasks = saved.model, saved.waiting_tasks, saved.held_tasks
+        for worker in self.workers:
+            if worker.last and saved.tokens.get(worker.name) != worker.token:
+                given, _ = worker.last
+                worker.last = None
+                if data.draw(st.booleans(), "sent again"):
+                    # Its answer was on the way; now the call is as good as new.
+                    self.execute(worker, **given)
 
     @precondition(lambda self: self.restarts < 1 and self.every == 1 and self.serial > 20)
     @rule(really=st.integers(0, 2))
@@ -73,3 +136,30 @@ class Machine(Operators):
                 self.ask_drained()
                 return
         raise AssertionError("requests are left that nobody can lease")
+
+
+def log_file(server: Server) -> Path:
+    """Where the server appends to now."""
+    folder = server.directory / "appendonlydir"
+    manifest = (folder / "appendonly.aof.manifest").read_text().splitlines()
+    return folder / next(line.split()[1] for line in reversed(manifest) if line.endswith("type i"))
+
+
+def in_fork(work: Callable[[], Any]) -> Any:
+    """What `work` answers in a copy of this process."""
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, in a process with threads
+        pid = os.fork()
+    if pid == 0:
+        try:
+            said = json.dumps(work())
+        except BaseException as error:
+            said = json.dumps(repr(error))
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        told = answer.read()
+    os.waitpid(pid, 0)
+    return json.loads(told)

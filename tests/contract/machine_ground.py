@@ -73,6 +73,11 @@ class Ground:
     library: str | None = None
     strikes: int = 2
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether the log of its one server may be cut."""
+        return len(self.servers) == 1 and self.proxy is not None
+
     def open(self, crawl: str = "") -> ValkeyFrontier:
         """A new crawl, or a second look at it that no fault disturbs."""
         if not crawl:

@@ -149,17 +149,21 @@ class Workers(RuleBasedStateMachine):
     # A worker's life.
 
     def call(self, worker: Worker, how: str = "plain", **given: Any) -> None:
-        token = worker.next()
+        worker.next()
         if how == "lost" and self.ground.proxy:
             self.ground.proxy.lose_replies(1, match=b"_exchange")
-        answer = self.frontier.exchange(token, **given)
+        self.execute(worker, **given)
+        if how == "repeat":
+            self.repeated(worker)
+
+    def execute(self, worker: Worker, **given: Any) -> None:
+        """The worker's call, as far as the server knows its first."""
+        answer = self.frontier.exchange(worker.token, **given)
         note(f"  {told(given)} -> {told(answer.leases)}")
         self.model.exchange(worker.name, answer, **given)
         if self.every == 1:
             whole_pages(given.get("settle", ()), answer)
         worker.last = given, answer
-        if how == "repeat":
-            self.repeated(worker)
         ended = {(one.lease.id, one.lease.nonce) for one in given.get("settle", ())}
         worker.old += [lease for lease in worker.leases if (lease.id, lease.nonce) in ended]
         worker.leases = [lease for lease in worker.leases if (lease.id, lease.nonce) not in ended] + answer.leases
