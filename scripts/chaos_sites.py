@@ -165,6 +165,9 @@ class Scenario:
             "GOSSAMER_ENGINE_CONCURRENCY": str(CONCURRENCY),
             "GOSSAMER_STORE_URL": self.database.url(),
             "PYTHONPATH": os.pathsep.join(filter(None, (str(self.folder), os.environ.get("PYTHONPATH")))),
+            "GOSSAMER_ALLOWED_MODULES": "manysites_hooks",
+            "GOSSAMER_SITE_VARIABLES": "WORKER_NAME",
+            "GOSSAMER_SITE_PATHS": str(self.folder),
             "HOOKS_LOG": str(self.folder / "hooks.log"),
         }
 

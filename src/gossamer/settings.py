@@ -284,6 +284,24 @@ SETTINGS: tuple[Setting, ...] = (
         "How long a page of a site waits for its records to be stored while the database is away; then it is fetched again later, as often as it takes. 0: it waits on.",
     ),
     Setting(
+        "GOSSAMER_ALLOWED_MODULES",
+        "",
+        _text_or_empty,
+        "The Python modules and packages whose functions site files may name as hooks and handlers, divided by commas; `.` stands for all that lie in the project's own folder (the nearest one with a scrapy.cfg, else the working directory). Empty: those of that folder for a site file that is named on the command line, none for one that comes out of the crawl.",
+    ),
+    Setting(
+        "GOSSAMER_SITE_VARIABLES",
+        "SITE_*",
+        _text_or_empty,
+        "The environment variables that site files of the crawl may read with ${NAME}, divided by commas; `*` stands for anything. A site file that is named on the command line may read all. Our own settings are never read. Empty: none.",
+    ),
+    Setting(
+        "GOSSAMER_SITE_PATHS",
+        "",
+        _text_or_empty,
+        "Directories besides GOSSAMER_DATA_DIR below which site files of the crawl may name files: WARC archives, SQLite files, lists of proxies, certificates. Divided by commas. A site file that is named on the command line may name any.",
+    ),
+    Setting(
         "GOSSAMER_GROUP",
         "",
         _text_or_empty,

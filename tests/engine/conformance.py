@@ -130,7 +130,7 @@ def crawled(
     with ExitStack() as stack:
         sites = {case.name: (stack.enter_context(Site()), stack.enter_context(Site())) for case in cases}
         told = folder / "told.jsonl"
-        crawl = Crawl(server, name, folder, next(iter(sites.values()))[0])
+        crawl = Crawl(server, name, folder, next(iter(sites.values()))[0], GOSSAMER_SITE_PATHS="/")
         for case in cases:
             _prepare(server, crawl, case, *sites[case.name], engine, words or {})
         for file, text in (project or {}).items():

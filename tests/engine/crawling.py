@@ -28,6 +28,9 @@ class Crawl:
             "GOSSAMER_CRAWL": name,
             "GOSSAMER_DATA_DIR": str(folder),
             "GOSSAMER_LEASE_SECONDS": 5.0,
+            # What the files of these tests name; everything else is refused as it is by default.
+            "GOSSAMER_ALLOWED_MODULES": "tests.engine,engine_hooks_of_a_test,engine_bad_hooks_of_a_test",
+            "GOSSAMER_SITE_VARIABLES": "SITE_*,CONFORMANCE_SECRET",
             **more,
         }
         self.settings: Settings = load(self.given)

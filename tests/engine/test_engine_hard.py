@@ -43,7 +43,7 @@ GOOD_TARGETS = {"/hops/3": "/hops/0", "/to/303?to=/ok": "/ok"}
 
 @pytest.fixture
 def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) -> Crawl:
-    return Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_ENGINE_CONCURRENCY=24)
+    return Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_ENGINE_CONCURRENCY=24, GOSSAMER_SITE_PATHS="/")
 
 
 def hard_file(hard: HardServer, urls: list[str], retries: int = RETRIES, secure: bool = False) -> str:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture
 def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
-    return Place(tmp_path, valkey_server, crawl_name, BOOKS_KEY=KEY)
+    return Place(tmp_path, valkey_server, crawl_name, SITE_BOOKS_KEY=KEY)
 
 
 def moment(text: str) -> datetime:
@@ -146,10 +146,10 @@ def test_an_api_with_cursors_searches_and_a_key(place: Place) -> None:
 
 
 def test_a_key_that_is_not_in_the_environment_is_asked_for(place: Place) -> None:
-    del place.environ["BOOKS_KEY"]
+    del place.environ["SITE_BOOKS_KEY"]
     file = place.write(f"extends: {SITES / 'api.yaml'}\n", "api.yaml")
     place.run("crawl", file, "-w", "1", code=1)
-    assert "BOOKS_KEY is not set" in place.logs()
+    assert "SITE_BOOKS_KEY is not set" in place.logs()
 
 
 def test_the_files_are_free_of_mistakes_and_name_the_ports_of_their_servers() -> None:

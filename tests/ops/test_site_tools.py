@@ -116,15 +116,16 @@ class TestCheck:
         ]
 
     def test_hooks_are_imported_when_asked_for(self, command: Command) -> None:
-        hooks = "hooks: {after_download: 'gossamer.nowhere:run', on_fail: 'json:loads'}\n"
+        hooks = "hooks: {after_download: 'nowhere_at_all:run', on_fail: 'failures_of_a_site:tell'}\n"
+        Path("failures_of_a_site.py").write_text("def tell(url, reason, detail): ...\n")
         write("a.yaml", f"site: a\nseeds: [http://a.example/]\nlayers: {{p: {{}}}}\n{hooks}")
         command("site", "check", "a.yaml")
         said = command("site", "check", "a.yaml", "--hooks", code=2)
-        assert said.out.startswith("a.yaml:4:25: hooks.after_download: gossamer.nowhere cannot be imported: ")
+        assert said.out.startswith("a.yaml:4:25: hooks.after_download: nowhere_at_all cannot be imported: ")
         assert "on_fail" not in said.out
         Path("functions_of_a_site.py").write_text("def run(document):\n    return document\n")
         text = Path("a.yaml").read_text()
-        Path("a.yaml").write_text(text.replace("gossamer.nowhere:run", "functions_of_a_site:run"))
+        Path("a.yaml").write_text(text.replace("nowhere_at_all:run", "functions_of_a_site:run"))
         assert command("site", "check", "a.yaml", "--hooks").out == "1 file, 1 site, 1 seed\n"
 
     def test_a_crawl_tells_each_mistake_in_a_line_of_its_own(self, command: Command) -> None:

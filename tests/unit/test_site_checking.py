@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gossamer.cli.checking import FILES_EACH, check_files
+from gossamer.sites.grant import Grant
 
 SITE = """
 site: {name}
@@ -44,7 +45,7 @@ def test_shares_come_to_the_same_as_all_in_one(folder: Path) -> None:
     (folder / "s190.yaml").write_text(SITE.format(name="s7"))
     (folder / "s008.yaml").write_text("politeness: {delay: 1s}\n")
     (folder / "s009.yaml").write_text("site: [\n")
-    one, two = (check_files([folder], {"page": "9"}, processes=number) for number in (1, 2))
+    one, two = (check_files([folder], {"page": "9"}, Grant(), processes=number) for number in (1, 2))
     assert one == two
     assert [(Path(problem.file).name, problem.line, problem.column) for problem in two.problems] == [
         ("s005.yaml", 6, 33), ("s008.yaml", 1, 1), ("s008.yaml", 1, 1), ("s009.yaml", 2, 1), ("s190.yaml", 2, 7)
@@ -55,8 +56,8 @@ def test_shares_come_to_the_same_as_all_in_one(folder: Path) -> None:
 def test_a_parameter_that_only_a_file_of_another_share_has_is_known(folder: Path) -> None:
     changed = folder / "s001.yaml"
     changed.write_text(changed.read_text().replace("page", "leaf").replace("{leaf: {fields", "{page: {fields"))
-    assert check_files([folder], {"leaf": "9"}, processes=2).problems == []
-    [problem] = check_files([folder], {"peaf": "9"}, processes=2).problems
+    assert check_files([folder], {"leaf": "9"}, Grant(), processes=2).problems == []
+    [problem] = check_files([folder], {"peaf": "9"}, Grant(), processes=2).problems
     assert "leaf" in problem.hint
 
 

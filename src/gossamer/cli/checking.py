@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.sites.asking import names_beside
+from gossamer.sites.checkgrant import check_grant
 from gossamer.sites.checkhooks import check_hooks
 from gossamer.sites.format import Site
+from gossamer.sites.grant import Grant
 from gossamer.sites.load import Notes, conclude, find, read_files
 from gossamer.sites.params import Parameters, parameters
 from gossamer.sites.problems import Problem, in_order
@@ -43,19 +45,20 @@ class Share(NamedTuple):
 
 
 def check_files(
-    paths: list[Path], params: Mapping[str, Any], *, hooks: bool = False, processes: int | None = None
+    paths: list[Path], params: Mapping[str, Any], grant: Grant, *, hooks: bool = False, processes: int | None = None
 ) -> Checked:
-    """`hooks` imports what the files name, in this process. `processes`: at most so many; None: as many as are of use."""
+    """`grant` is what the files may do. `hooks` imports what they name, in this process. `processes`: at most so many; None: as
+    many as are of use."""
     found = find(paths)
     files = found.files
     most = (
         1 if hooks else min(len(files) // FILES_EACH, _processors() if processes is None else processes, PROCESSES_MAX)
     )
     if most < 2:
-        shares = [_share(files, params, hooks)]
+        shares = [_share(files, params, grant, hooks)]
     else:
         each = -(-len(files) // most)
-        shares = _in_processes([files[at : at + each] for at in range(0, len(files), each)], params)
+        shares = _in_processes([files[at : at + each] for at in range(0, len(files), each)], params, grant)
     return Checked(
         {file for share in shares for file in share.files},
         sum(share.sites for share in shares),
@@ -64,13 +67,13 @@ def check_files(
     )
 
 
-def _in_processes(parts: list[list[Path]], params: Mapping[str, Any]) -> list[Share]:
+def _in_processes(parts: list[list[Path]], params: Mapping[str, Any], grant: Grant) -> list[Share]:
     started: list[tuple[BaseProcess, Connection]] = []
     how = _context()
     try:
         for part in parts:
             ours, theirs = how.Pipe(duplex=False)
-            process = how.Process(target=_send, args=(theirs, part, params), daemon=True)
+            process = how.Process(target=_send, args=(theirs, part, params, grant), daemon=True)
             # Ctrl-C is for the process that waits for the others: these inherit that it is blocked.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
@@ -79,7 +82,7 @@ def _in_processes(parts: list[list[Path]], params: Mapping[str, Any]) -> list[Sh
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             theirs.close()
             started.append((process, ours))
-        return [_received(ours, part, params) for (_, ours), part in zip(started, parts, strict=True)]
+        return [_received(ours, part, params, grant) for (_, ours), part in zip(started, parts, strict=True)]
     finally:
         for other, ours in started:
             other.kill()
@@ -87,22 +90,23 @@ def _in_processes(parts: list[list[Path]], params: Mapping[str, Any]) -> list[Sh
             ours.close()
 
 
-def _send(theirs: Connection, files: list[Path], params: Mapping[str, Any]) -> None:
-    theirs.send(_share(files, params))
+def _send(theirs: Connection, files: list[Path], params: Mapping[str, Any], grant: Grant) -> None:
+    theirs.send(_share(files, params, grant))
 
 
-def _received(ours: Connection, files: list[Path], params: Mapping[str, Any]) -> Share:
+def _received(ours: Connection, files: list[Path], params: Mapping[str, Any], grant: Grant) -> Share:
     try:
         share: Share = ours.recv()
     except EOFError:  # It was killed: what it had to do is done here.
-        return _share(files, params)
+        return _share(files, params, grant)
     return share
 
 
-def _share(files: Iterable[Path], params: Mapping[str, Any], hooks: bool = False) -> Share:
+def _share(files: Iterable[Path], params: Mapping[str, Any], grant: Grant, hooks: bool = False) -> Share:
     sites, notes = read_files(files, params)
+    notes.problems += in_order(one for each in sites for one in check_grant(each.site, each.spot, grant))
     if hooks:
-        notes.problems += in_order(one for each in sites for one in check_hooks(each.site, each.spot))
+        notes.problems += in_order(one for each in sites for one in check_hooks(each.site, each.spot, grant))
     return Share({each.file for each in sites}, len(sites), sum(_seeds(each.site) for each in sites), notes)
 
 

@@ -15,6 +15,7 @@ from gossamer.cli import exits, output, params
 from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores, logs
 from gossamer.cli.site import user as user
 from gossamer.cli.watch import Watched, watch
+from gossamer.engine.source import digest
 from gossamer.fleet import Account, Fleet, account, look_at
 from gossamer.frontier.reading import PAGES_FULL, Counts
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -22,9 +23,13 @@ from gossamer.registry import Registry
 from gossamer.registry.folder import SUFFIXES
 from gossamer.registry.folder import read as read_files
 from gossamer.settings import Settings
+from gossamer.sites.checkgrant import check_grant
 from gossamer.sites.format import Site
-from gossamer.sites.load import load
+from gossamer.sites.grant import grant_of
+from gossamer.sites.load import sound, survey
+from gossamer.sites.problems import SiteErrors
 
+LOCAL_EACH = 1000
 SHOWN = 20
 """So many sites are shown one by one; of more only those with something to say."""
 
@@ -66,20 +71,26 @@ def _is_site(name: str) -> bool:
 def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None:
     """Push what has changed, begin rounds where none is open, and crawl until all of them are drained."""
     values = params.values(asked.param)
-    sites = [site for site in load(asked.paths, values) if site.active]
+    found = [one for one in sound(survey(asked.paths, values)) if one.site.active]
+    grant = grant_of(settings, local=True)
+    if wrong := [problem for one in found for problem in check_grant(one.site, one.spot, grant)]:
+        raise SiteErrors(wrong)
+    sites = [one.site for one in found]
     if not sites:
         raise typer.BadParameter("none of these sites is active")
     _check_layer(sites, asked.layer)
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(settings)) as frontier:
-        Registry(frontier).push_all(read_files(asked.paths, values), who=user(None))
+        texts = read_files(asked.paths, values)
+        Registry(frontier).push_all(texts, who=user(None))
         groups = _begin(frontier, sites, asked.resume)
         if not groups:
             output.write_notice("nothing is left of these sites; without --resume a new round begins")
             return
         then = {name: look_at(frontier, [name]) for name in groups}
         files = logs(asked.log, settings, _title(groups), number)
-        commands = [_command(groups, asked, given) for _ in range(number)]
+        local = [digest(one.text) for one in texts]
+        commands = [_command(groups, asked, given, local) for _ in range(number)]
         where = f"; logs in {files[0].parent}" if files[0] is not None and not asked.log else ""
         output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {_title(groups)}{where}")
         with Fleet(commands, files, output.write_notice) as fleet:
@@ -121,11 +132,14 @@ def _check_layer(sites: list[Site], layer: str) -> None:
             raise typer.BadParameter(f"the site {site.site} has no layer {layer}; it has {', '.join(site.layers)}")
 
 
-def _command(names: list[str], asked: Asked, given: dict[str, str]) -> list[str]:
+def _command(names: list[str], asked: Asked, given: dict[str, str], local: list[str]) -> list[str]:
     words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages"]
     words += ["--repeat"] if asked.repeat else ["--drained"]
     if asked.layer:
         words += ["--layer", asked.layer]
+    # By their texts: what another puts into the crawl under the same name is not the user's own. One word must not be too long.
+    for at in range(0, len(local), LOCAL_EACH):
+        words += ["--local", ",".join(local[at : at + LOCAL_EACH])]
     for name, value in given.items():
         words += ["-s", f"{name}={value}"]
     return words

@@ -21,6 +21,9 @@ from gossamer.model import DocumentInfo
 from gossamer.registry import Filed, Pushed, Registry
 from gossamer.registry.folder import dump as dump_folder
 from gossamer.registry.folder import read as read_files
+from gossamer.sites.checkgrant import check_grant
+from gossamer.sites.grant import grant_of
+from gossamer.sites.load import survey_texts
 
 app = options.noun("The site files of a crawl, with their versions.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name without .yaml, or that of a site in it.")]
@@ -52,6 +55,16 @@ def push(
     with ValkeyFrontier.open(options.load_settings(url, crawl)) as frontier:
         pushed = Registry(frontier).push_all(texts, who=user(who), note=note)
     _tell(pushed, json)
+    grant = grant_of(options.load_settings(url, crawl), local=False)
+    refused = [
+        problem
+        for one in survey_texts((text.text, text.file) for text in texts).sites
+        for problem in check_grant(one.site, one.spot, grant)
+    ]
+    for problem in refused:
+        output.write_notice(str(problem))
+    if refused:
+        output.write_notice("workers with the settings of this machine do not serve these sites")
 
 
 @app.command("list")

@@ -10,7 +10,8 @@ import typer
 
 from gossamer.cli import exits, options, output, params
 from gossamer.cli.checking import check_files
-from gossamer.engine.hooks import look_here
+from gossamer.settings import load
+from gossamer.sites.grant import grant_of
 from gossamer.sites.problems import errors_of
 from gossamer.sites.schema import schema as json_schema
 
@@ -20,6 +21,10 @@ def check(
     hooks: Annotated[
         bool, typer.Option("--hooks", help="Also import the Python functions that they name; this runs their modules.")
     ] = False,
+    pushed: Annotated[
+        bool,
+        typer.Option("--pushed", help="Allow only what a worker with these settings allows to files of the crawl."),
+    ] = False,
     param: params.Given = None,
     json: options.Json = False,
 ) -> None:
@@ -27,9 +32,7 @@ def check(
 
     What is doubtful but can be used is a warning. Needs no server and fetches nothing.
     """
-    if hooks:
-        look_here()
-    found = check_files(files, params.values(param), hooks=hooks)
+    found = check_files(files, params.values(param), grant_of(load(), local=not pushed), hooks=hooks)
     problems = found.problems
     wrong = len(errors_of(problems))
     names = found.files | {problem.file for problem in problems} - {params.OPTION}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,11 @@ import typer
 from gossamer.cli import exits, options, output, progress
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.registry import KIND, Registry
+from gossamer.sites.checkgrant import check_grant
 from gossamer.sites.compiled import CompiledSite, compile_site
-from gossamer.sites.load import load_text
+from gossamer.sites.grant import Grant, grant_of
+from gossamer.sites.load import Loaded, sound, survey, survey_text
+from gossamer.sites.problems import SiteErrors
 
 if TYPE_CHECKING:
     from gossamer.engine.reconcile import Result
@@ -24,6 +28,10 @@ def reconcile(
         str,
         typer.Option("--child", metavar="LAYER", help="Only what this layer lacks; or a field with nested records."),
     ] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Your own site file, instead of the one that the crawl has."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many there are.")] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Also those that a former call has queued and that may still wait.")
@@ -44,7 +52,8 @@ def reconcile(
     settings = options.load_settings(url, crawl)
     results: list[work.Result] = []
     with ValkeyFrontier.find(settings) as frontier:
-        compiled = _compiled(frontier, site)
+        loaded = sound(survey(file)) if file is not None else _kept(frontier, site)
+        compiled = _compiled(loaded, site, grant_of(settings, local=file is not None))
         pairs = work.pairs(compiled, parent, child)
         work.check_ran(frontier, compiled)
         with (
@@ -101,12 +110,18 @@ def _tell(results: list[Result], dry_run: bool, json: bool) -> None:
         output.write_notice("workers of the site take them up; `gossamer work` starts one")
 
 
-def _compiled(frontier: ValkeyFrontier, name: str) -> CompiledSite:
-    registry = Registry(frontier)
-    info = registry.find(name)
-    sites = {one.site: one for one in load_text(frontier.document(KIND, info.name).text, info.name)}
+def _kept(frontier: ValkeyFrontier, name: str) -> list[Loaded]:
+    info = Registry(frontier).find(name)
+    return sound(survey_text(frontier.document(KIND, info.name).text, info.name))
+
+
+def _compiled(loaded: list[Loaded], name: str, grant: Grant) -> CompiledSite:
+    sites = {one.site.site: one for one in loaded}
     if name not in sites and len(sites) > 1:
         raise typer.BadParameter(
             f"the file {name} describes {len(sites)} sites; name one of {', '.join(list(sites)[:10])}"
         )
-    return compile_site(sites.get(name) or next(iter(sites.values())))
+    chosen = sites.get(name) or next(iter(sites.values()))
+    if wrong := check_grant(chosen.site, chosen.spot, grant):
+        raise SiteErrors(wrong)
+    return compile_site(chosen.site, grant=grant)

@@ -11,9 +11,12 @@ import typer
 
 from gossamer.cli import exits, options, output
 from gossamer.registry.texts import differences
+from gossamer.settings import load
+from gossamer.sites.checkgrant import check_grant
 from gossamer.sites.compiled import compile_site
 from gossamer.sites.environment import missing
 from gossamer.sites.format import Site
+from gossamer.sites.grant import Grant, grant_of
 from gossamer.sites.load import survey
 from gossamer.sites.problems import SiteErrors, did_you_mean, errors_of
 
@@ -48,12 +51,15 @@ def replay(
     server and fetches nothing; variables of the environment need not be set. Ends with exit code 1 if anything differs.
     """
     found = survey(files)
-    if wrong := errors_of(found.problems):
+    grant = grant_of(load(), local=True)
+    wrong = errors_of(found.problems)
+    wrong += [problem for one in found.sites for problem in check_grant(one.site, one.spot, grant)]
+    if wrong:
         raise SiteErrors(wrong)
     sites: dict[str, list[Site]] = {}
     for each in found.sites:
         sites.setdefault(each.file, []).append(each.site)
-    outcomes = [outcome for file, here in sites.items() for outcome in _file(Path(file), here, update)]
+    outcomes = [outcome for file, here in sites.items() for outcome in _file(Path(file), here, update, grant)]
     if not outcomes:
         raise typer.BadParameter(
             "there are no cases beside these files; save one with `gossamer site try URL --save NAME`"
@@ -77,13 +83,15 @@ def replay(
         raise typer.Exit(exits.FAILED)
 
 
-def _file(file: Path, sites: list[Site], update: bool) -> list[Outcome]:
+def _file(file: Path, sites: list[Site], update: bool, grant: Grant) -> list[Outcome]:
     from gossamer.engine import cases
     from gossamer.engine.book import ServedSite
 
     # Nothing is asked for, so no secret is needed.
     served = {
-        site.site: ServedSite(compile_site(site, environment={**os.environ, **dict.fromkeys(missing(site), "-")}))
+        site.site: ServedSite(
+            compile_site(site, environment={**os.environ, **dict.fromkeys(missing(site), "-")}, grant=grant)
+        )
         for site in sites
     }
     outcomes = []

@@ -14,11 +14,14 @@ from gossamer.cli import exits, options, output, params
 from gossamer.errors import SiteError
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.registry import KIND, Registry
+from gossamer.sites.checkgrant import check_grant
+from gossamer.sites.checkhooks import check_hooks
 from gossamer.sites.compiled import CompiledSite, compile_site
 from gossamer.sites.download import Downloader
-from gossamer.sites.format import Site
-from gossamer.sites.load import load, sound, survey_texts
-from gossamer.sites.problems import did_you_mean
+from gossamer.sites.environment import variables
+from gossamer.sites.grant import Grant, grant_of
+from gossamer.sites.load import Loaded, sound, survey, survey_texts
+from gossamer.sites.problems import SiteErrors, did_you_mean
 from gossamer.sites.values import Document, Verdict
 
 KINDS = {".html": "text/html", ".htm": "text/html", ".json": "application/json", ".xml": "application/xml"}
@@ -63,8 +66,9 @@ def try_(
         raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
     passed = _passed(inherited)
     given = params.values(param)
-    sites = load(file, given) if file is not None else _kept(url, crawl, given)
-    chosen = _site(sites, site, address)
+    grant = grant_of(options.load_settings(url, crawl), local=file is not None)
+    loaded = sound(survey(file, given)) if file is not None else _kept(url, crawl, given)
+    chosen = _site(loaded, site, address, grant)
 
     # Here, not above: the libraries for fetching take a moment to load, and other verbs do not need them.
     from gossamer.cli import tried as tell
@@ -106,32 +110,41 @@ def try_(
         raise typer.Exit(exits.FAILED)
 
 
-def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[Site]:
+def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[Loaded]:
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         files = Registry(frontier).files()
         texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
     if not texts:
         raise SiteError("This crawl has no site files. Name one with --file, or push one with `gossamer site push`.")
-    return [loaded.site for loaded in sound(survey_texts(texts, given))]
+    return sound(survey_texts(texts, given))
 
 
-def _site(sites: list[Site], wanted: str, url: str) -> CompiledSite:
+def _site(sites: list[Loaded], wanted: str, url: str, grant: Grant) -> CompiledSite:
     """The site called so; or the only one; or the only one that a layer of matches."""
     if wanted:
-        named = [site for site in sites if site.site == wanted]
+        named = [one for one in sites if one.site.site == wanted]
         if not named:
-            hint = did_you_mean(wanted, [site.site for site in sites])
+            hint = did_you_mean(wanted, [one.site.site for one in sites])
             raise SiteError(f"There is no site {wanted}{f' ({hint})' if hint else ''}.")
-        return compile_site(named[0])
+        return compiled(named[0], grant)
     if len(sites) == 1:
-        return compile_site(sites[0])
-    fitting = [made for site in sites if (made := compile_site(site)).layer_of(url) is not None]
+        return compiled(sites[0], grant)
+    # Variables need not be set here for sites that are not meant.
+    blind = {name: "-" for one in sites for name in variables(one.site)}
+    fitting = [one for one in sites if compile_site(one.site, environment=blind).layer_of(url) is not None]
     if len(fitting) == 1:
-        return fitting[0]
+        return compiled(fitting[0], grant)
     if not fitting:
         raise SiteError(f"No layer of the {len(sites)} sites matches {url}. Choose a site with --site, and a --layer.")
-    names = ", ".join(site.name for site in fitting[:10])
+    names = ", ".join(one.site.site for one in fitting[:10])
     raise SiteError(f"{len(fitting)} sites match {url}: {names}. Choose one with --site.")
+
+
+def compiled(loaded: Loaded, grant: Grant) -> CompiledSite:
+    """The site, ready for use; SiteErrors for what is not granted to it."""
+    if wrong := check_grant(loaded.site, loaded.spot, grant) or check_hooks(loaded.site, loaded.spot, grant):
+        raise SiteErrors(wrong)
+    return compile_site(loaded.site, grant=grant)
 
 
 def _passed(text: str) -> Mapping[str, Any]:

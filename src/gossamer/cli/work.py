@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -42,6 +43,14 @@ def work(
         bool, typer.Option("--repeat", help="Sites: begin rounds when they are due (the default).")
     ] = False,
     project: spider.Project = None,
+    local: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--local",
+            metavar="DIGESTS",
+            help="Sites: digests of files that you trust as your own; `gossamer crawl FILE` gives them.",
+        ),
+    ] = None,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
@@ -59,11 +68,13 @@ def work(
             raise typer.BadParameter("--lanes and -a are for spiders; name one, or leave them out")
         spider.enter(project)
         only = tuple(one.strip() for one in sites.split(",") if one.strip())
-        _serve(spider.settings(given, url, crawl), only, None if all_stages else stage, layer, drained, repeat)
+        _serve(
+            spider.settings(given, url, crawl), only, None if all_stages else stage, layer, drained, repeat, local or ()
+        )
         return
-    if sites or all_stages or layer or drained or repeat:
+    if sites or all_stages or layer or drained or repeat or local:
         raise typer.BadParameter(
-            "--site, --all-stages, --layer, --drained and --repeat are for sites; leave the spider out"
+            "--site, --all-stages, --layer, --drained, --repeat and --local are for sites; leave the spider out"
         )
     chosen = spider.settings(
         given,
@@ -84,14 +95,21 @@ def work(
 
 
 def _serve(
-    given: dict[str, str], sites: tuple[str, ...], stage: str | None, layer: str, drained: bool, repeat: bool
+    given: dict[str, str],
+    sites: tuple[str, ...],
+    stage: str | None,
+    layer: str,
+    drained: bool,
+    repeat: bool,
+    local: Sequence[str],
 ) -> None:
     from gossamer.engine.work import Job, run
 
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s [%(name)s] %(levelname)s: %(message)s"
     )
-    job = Job(sites, stage, layer, forever=not drained, repeat=repeat or not drained)
+    own = frozenset(digest for words in local for digest in words.split(","))
+    job = Job(sites, stage, layer, forever=not drained, repeat=repeat or not drained, local=own)
     settings = load(given)
 
     def lend() -> Downloader:

@@ -32,7 +32,7 @@ class ServedLayer:
     def __init__(self, site: ServedSite, name: str, rule: Layer | None) -> None:
         self.site, self.name, self.rule = site, name, rule
         self.lane = f"{site.name}.{name}"
-        whole = site.compiled.site
+        whole, grant = site.compiled.site, site.compiled.grant
         asking = _joined(whole.request, rule.request if rule is not None else None)
         self.saves = rule is not None and rule.save
         self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
@@ -47,13 +47,13 @@ class ServedLayer:
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
         self.retry_status = frozenset(_said(asking, "retry_status", RETRY_STATUS))
         self.stored = rule is not None and name in whole.store
-        found = {one: hooks.find(named) if (named := _hook(whole.hooks, rule, one)) else None for one in _HOOKS}
+        found = {one: hooks.find(named, grant) if (named := _hook(whole.hooks, rule, one)) else None for one in _HOOKS}
         self.before_request: Hook | None = found["before_request"]
         self.after_download: Hook | None = found["after_download"]
         self.after_extract: Hook | None = found["after_extract"]
         self.before_store: Hook | None = found["before_store"]
         self.on_fail: Hook | None = found["on_fail"]
-        self.handler: Hook | None = hooks.find(rule.handler) if rule is not None and rule.handler else None
+        self.handler: Hook | None = hooks.find(rule.handler, grant) if rule is not None and rule.handler else None
 
     def manner(self, url: str) -> tuple[Options, Mapping[str, str]]:
         """How a page is asked for, and with which cookies. What is the site's own to know (passwords, keys, sessions) is for its
@@ -81,7 +81,7 @@ class ServedSite:
         )
         """The lanes in which what is seen stays seen for the whole round, so that a worker may remember it too."""
         after = compiled.site.hooks.after_round
-        self.after_round: Hook | None = hooks.find(after) if after else None
+        self.after_round: Hook | None = hooks.find(after, compiled.grant) if after else None
 
     def lanes(self) -> dict[str, LanePolicy]:
         return self._lanes

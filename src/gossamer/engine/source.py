@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import SiteError
+from gossamer.settings import Settings
+from gossamer.sites.checkgrant import check_grant
+from gossamer.sites.checkhooks import check_hooks
 from gossamer.sites.compiled import CompiledSite, compile_site
-from gossamer.sites.load import load_text
+from gossamer.sites.format import Site
+from gossamer.sites.grant import Grant, grant_of
+from gossamer.sites.load import Loaded, sound, survey_text
+from gossamer.sites.problems import SiteErrors
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +34,17 @@ class Found(NamedTuple):
 
 
 class Source:
-    """`names` are the sites wanted, none: all of them; `engines` those that this worker has."""
+    """`names` are the sites wanted, none: all of them; `engines` those that this worker has. `grant` says what a file may do, by
+    its text."""
 
     def __init__(
-        self, ask: Callable[..., Awaitable[Any]], names: Sequence[str], engines: Sequence[str] = ("native",)
+        self,
+        ask: Callable[..., Awaitable[Any]],
+        names: Sequence[str],
+        engines: Sequence[str] = ("native",),
+        grant: Callable[[str], Grant] = lambda text: Grant(),
     ) -> None:
-        self._ask, self._wanted, self._engines = ask, frozenset(names), frozenset(engines)
+        self._ask, self._wanted, self._engines, self._grant = ask, frozenset(names), frozenset(engines), grant
         self._version = -1
         self._files: dict[str, int] = {}
         self._sites: dict[str, list[str]] = {}
@@ -74,12 +86,32 @@ class Source:
         document = await self._ask("document", KIND, file)
         if self._doubted and self._texts.get(file) == document.text:
             return []
-        sites = await asyncio.to_thread(load_text, document.text, file)
-        found = [
-            compile_site(site)
-            for site in sites
-            if site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
-        ]
+        grant = self._grant(document.text)
+        sites = await asyncio.to_thread(self._sound, document.text, file)
+        wanted = [one for one in sites if self._serves(one.site)]
+        if wrong := [problem for one in wanted for problem in check_grant(one.site, one.spot, grant)]:
+            raise SiteErrors(wrong)
+        # Here, not in the thread: this runs their modules, which may count on being in the main one.
+        if wrong := [problem for one in wanted for problem in check_hooks(one.site, one.spot, grant)]:
+            raise SiteErrors(wrong)
+        found = [compile_site(one.site, grant=grant) for one in wanted]
         self._sites[file] = [one.name for one in found]
         self._texts[file] = document.text
         return found
+
+    def _sound(self, text: str, file: str) -> list[Loaded]:
+        return sound(survey_text(text, file))
+
+    def _serves(self, site: Site) -> bool:
+        return site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
+
+
+def granted(settings: Settings, local: Collection[str], text: str) -> Grant:
+    """What a file of the crawl may do: by its text, since a name says nothing about who wrote it. `local` are the digests of
+    files that the user of this process named."""
+    return grant_of(settings, local=digest(text) in local)
+
+
+def digest(text: str) -> str:
+    """What tells the text of a site file from all others."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

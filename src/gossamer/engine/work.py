@@ -26,7 +26,7 @@ from gossamer.engine.meter import Meter
 from gossamer.engine.robots import Robots
 from gossamer.engine.rounds import Rounds
 from gossamer.engine.shelf import Shelf
-from gossamer.engine.source import Found, Source
+from gossamer.engine.source import Found, Source, granted
 from gossamer.engine.tallies import Tallies
 from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
@@ -54,13 +54,15 @@ AGAIN = 3.0
 class Job:
     """What a worker is to do. `sites` are the names it serves, none: all of the crawl. `stage` narrows them to the layers of one
     pool: "" those that name none, None all. `layer` is the only one that is crawled, "" for all. `forever`: go on when nothing is
-    left. `repeat`: begin rounds when they are due."""
+    left. `repeat`: begin rounds when they are due. `local` has the digests of site files that the user of this process named: what
+    they may do is not what a file may that anybody pushed."""
 
     sites: tuple[str, ...] = ()
     stage: str | None = ""
     layer: str = ""
     forever: bool = False
     repeat: bool = False
+    local: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ class Worker:
 
     async def _run(self) -> Ended:
         settings, job = self._settings, self._job
-        self._source = Source(self.ask, job.sites, ("native", "scrapy") if self._lend is not None else ("native",))
+        engines = ("native", "scrapy") if self._lend is not None else ("native",)
+        self._source = Source(self.ask, job.sites, engines, partial(granted, settings, job.local))
         concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
         payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         borrowed = Borrowed(self._lend, concurrency=concurrency + 8) if self._lend is not None else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+import sys
 
+from gossamer.sites.code import NotAllowed, function
 from gossamer.sites.explain import problem_at
 from gossamer.sites.format import Hooks, Site
+from gossamer.sites.grant import Grant
 from gossamer.sites.problems import Problem, did_you_mean
 from gossamer.sites.yaml import Spot
 
@@ -28,29 +29,28 @@ def hooks_of(site: Site) -> dict[str, list[str]]:
     return found
 
 
-def check_hooks(site: Site, spot: Spot) -> list[Problem]:
-    """Import every function that a site names. This runs their modules."""
+def check_hooks(site: Site, spot: Spot, grant: Grant) -> list[Problem]:
+    """Import every function that a site names and may name. This runs their modules."""
     problems = []
     for entry, places in hooks_of(site).items():
         module, _, name = entry.partition(":")
         try:
-            found: Any = getattr(importlib.import_module(module), name, None)
+            function(entry, grant)
+            continue
+        except NotAllowed as error:
+            message, hint = error.message, error.hint
+        except LookupError as error:
+            message = f"{error}" if module in sys.modules else f"{module} cannot be imported: {error!r}"
+            hint = did_you_mean(name, _functions(module))
         except Exception as error:
             message, hint = (
                 f"{module} cannot be imported: {type(error).__name__}: {error}",
                 "is it installed, or in the working directory?",
             )
-        else:
-            if callable(found):
-                continue
-            message = f"{module} has no function {name}"
-            hint = did_you_mean(
-                name,
-                [
-                    word
-                    for word, thing in vars(importlib.import_module(module)).items()
-                    if callable(thing) and word[0] != "_"
-                ],
-            )
         problems += [problem_at(spot, tuple(place.split(".")), message, hint) for place in places]
     return problems
+
+
+def _functions(module: str) -> list[str]:
+    names = vars(sys.modules[module]) if module in sys.modules else {}
+    return [word for word, thing in names.items() if callable(thing) and word[0] != "_"]

@@ -12,6 +12,7 @@ from gossamer.sites import plan
 from gossamer.sites.asking import PLAIN, Asked, all_filled, asked, is_plain, names_beside
 from gossamer.sites.environment import revealed_site
 from gossamer.sites.format import Layer, Request, Seed, Site
+from gossamer.sites.grant import Grant
 from gossamer.sites.identity import Identifier
 from gossamer.sites.params import Parameters, filled, parameters
 from gossamer.sites.read import LayerReader, RuleProblems, compile_layer
@@ -19,25 +20,32 @@ from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables import Rows, RowSpec, TableSpec, tables
 from gossamer.sites.values import NOTHING, Document, Link, Reading, Record
 
+NOTHING_GRANTED = Grant()
 SINCE, LAYER = "since", "layer"
 """What the request of a sitemap or feed inherits from its seed: how old its pages may be, in seconds, and their layer."""
 
 
 def compile_site(
-    site: Site, params: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+    site: Site,
+    params: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    grant: Grant | None = None,
 ) -> CompiledSite:
-    """`params` goes before the file's own parameters; `environment` (of the process) is what ${NAME} is looked up in. Raises
-    MissingVariable, and SiteError for a site that was never checked."""
-    return CompiledSite(_with_params(revealed_site(site, environment), params), params)
+    """`params` goes before the file's own parameters; `environment` (of the process) is what ${NAME} is looked up in, as far as
+    `grant` lets it be read. Raises MissingVariable, and SiteError for a site that was never checked."""
+    if grant is not None:
+        environment = grant.environment(environment)
+    return CompiledSite(_with_params(revealed_site(site, environment), params), params, grant or Grant())
 
 
 class CompiledSite:
-    """One site. It is also the `SiteContext` of its layers. May be used by several threads."""
+    """One site. It is also the `SiteContext` of its layers. May be used by several threads. `grant` says which functions it may
+    name: without it, none."""
 
-    def __init__(self, site: Site, params: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, site: Site, params: Mapping[str, Any] | None = None, grant: Grant = NOTHING_GRANTED) -> None:
         self.site = site
         """As the file says, with ${NAME} looked up."""
-        self.name = site.site
+        self.name, self.grant = site.site, grant
         self.layers: Mapping[str, Layer] = site.layers
         self._parameters = _given(site, params)
         self.params: Mapping[str, Any] = self._parameters.single()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from gossamer.errors import MissingVariable
 from gossamer.sites.format import Body, Request, Site
+from gossamer.sites.grant import OURS
 from gossamer.sites.problems import Path, listed
 
 _Rule = TypeVar("_Rule", bound=Body)
@@ -23,7 +24,7 @@ def revealed(text: str, environment: Mapping[str, str] | None = None) -> str:
     known = os.environ if environment is None else environment
 
     def one(found: re.Match[str]) -> str:
-        if found[1] not in known:
+        if found[1] not in known or found[1].upper().startswith(OURS):
             raise MissingVariable(
                 f"The environment variable {found[1]} is not set, and the site needs it. Set it, or take ${{{found[1]}}} out."
             )
@@ -79,10 +80,13 @@ def missing(site: Site, environment: Mapping[str, str] | None = None) -> list[st
 
 
 def wrong_references(site: Site) -> Iterator[tuple[Path, str, str]]:
-    """Where ${ begins no name of a variable: path, message, hint."""
+    """Where ${ begins no name of a variable, or the name of one that is never read: path, message, hint."""
     for path, text in places(site):
         if "${" in REFERENCE.sub("", text):
-            yield path, "${ begins a variable here, and it has no name or no }", "as ${DATABASE_PASSWORD}"
+            yield path, "${ begins a variable here, and it has no name or no }", "as ${SITE_PASSWORD}"
+        for name in REFERENCE.findall(text):
+            if name.upper().startswith(OURS):
+                yield path, f"{name} is a setting of Gossamer, which no site file may read", "use a variable of its own"
 
 
 def revealed_site(site: Site, environment: Mapping[str, str] | None = None) -> Site:

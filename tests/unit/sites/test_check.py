@@ -9,6 +9,7 @@ import pytest
 
 from gossamer.sites import checkneeds
 from gossamer.sites.checkhooks import check_hooks, hooks_of
+from gossamer.sites.grant import Grant
 from gossamer.sites.load import load_text, survey_text
 from gossamer.store import address
 
@@ -220,7 +221,7 @@ def test_hooks_are_found_with_their_places_and_imported_only_when_asked(
     assert "site_hooks_here" not in sys.modules
     (loaded,) = found.sites
     assert hooks_of(loaded.site)["site_hooks_here:good"] == ["hooks.after_round"]
-    assert [str(problem) for problem in check_hooks(loaded.site, loaded.spot)] == [
+    assert [str(problem) for problem in check_hooks(loaded.site, loaded.spot, Grant(folder=tmp_path))] == [
         "f.yaml:5:24: layers.a.hooks.on_fail: site_hooks_here has no function goood (did you mean good?)",
         "f.yaml:5:59: layers.a.handler: site_hooks_broken cannot be imported: RuntimeError: no (is it installed, or in the working directory?)",
         "f.yaml:6:75: layers.b.hooks.before_store: site_hooks_absent cannot be imported: ModuleNotFoundError: No module named 'site_hooks_absent' (is it installed, or in the working directory?)",
