@@ -165,14 +165,14 @@ async def test_an_older_version_does_not_come_after_a_newer_one(crawl: Crawl) ->
 
         tries = 0
 
-        async def _serve_one(self, compiled: CompiledSite) -> None:
+        async def _serve_one(self, compiled: CompiledSite, *prepared: Any) -> None:
             if compiled.name == "pages" and not compiled.site.title:
                 self.tries += 1
                 if self.tries == 1:
                     raise StoreAway("It is away for a moment.")
                 waits.set()
                 await goes_on.wait()
-            await super()._serve_one(compiled)
+            await super()._serve_one(compiled, *prepared)
             if compiled.name == "pages":
                 served.append(compiled.site.title)
 

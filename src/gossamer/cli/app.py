@@ -18,7 +18,7 @@ import typer
 import typer.core
 import typer.main
 
-from gossamer import __version__
+from gossamer import __version__, ending
 from gossamer.cli import exits, output
 from gossamer.errors import GossamerError, SettingError, SiteError
 from gossamer.settings import BY_NAME, load
@@ -109,6 +109,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     What goes wrong is one line on standard error; GOSSAMER_TRACEBACK=1 adds where it was raised.
     """
+    code = _main(arguments)
+    if arguments is None:
+        # This process is ours.
+        ending.limited(code)
+    return code
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     try:
         code = _run(arguments)
         sys.stdout.flush()

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from gossamer import ending
 from gossamer.cli import exits, options, spider
 from gossamer.settings import load
 from gossamer.sites.download import Downloader
@@ -63,6 +64,7 @@ def work(
     one. Logs go to standard error. Ctrl-C or SIGTERM ends it in good order, the second one at once: then its pages go to
     others.
     """
+    ending.after_main()
     if name is None:
         if lanes or argument:
             raise typer.BadParameter("--lanes and -a are for spiders; name one, or leave them out")

@@ -23,6 +23,7 @@ from gossamer.engine.ask import PROTOCOL, Ask, FetchError, Got, Options
 from gossamer.engine.fetch import Fetcher
 from gossamer.engine.prepared import Place, Prepared
 from gossamer.engine.proxies import Proxy
+from gossamer.engine.waiting import STUCK
 from gossamer.sites.download import Answer, Downloader, DownloadFailed, LeftOut, Wanted
 from gossamer.sites.values import Record
 
@@ -59,7 +60,7 @@ class Borrowed(Fetcher):
 
     async def close(self) -> None:
         if self._leaving:
-            await asyncio.wait(self._leaving)
+            await asyncio.wait(self._leaving, timeout=STUCK)
         if self._lent is not None:
             await self._lent.close()
         await super().close()

@@ -12,9 +12,13 @@ from typing import Any, Protocol
 
 from gossamer.courier import DRAINING, OVERDUE, Courier, Link, Plan, Tally
 from gossamer.courier.held import Identity, identity
+from gossamer.engine.waiting import cancelled
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
 
 logger = logging.getLogger(__name__)
+
+ABANDON = 3.0
+"""Seconds that pages may take to be dropped."""
 
 
 class Visiting(Protocol):
@@ -68,10 +72,7 @@ class Engine:
     async def abandon(self) -> None:
         """The hard way: what is under way is dropped; its leases run out and others do it again."""
         self._stopping = True
-        for task in self._tasks.values():
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values())
+        await cancelled(self._tasks.values(), ABANDON)
 
     # What the courier asks and says.
 

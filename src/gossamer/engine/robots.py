@@ -15,6 +15,7 @@ from protego import Protego
 from gossamer.engine.ask import DEFAULT, Ask, FetchError, Got, Options
 from gossamer.engine.redirect import follow
 from gossamer.engine.secret import abroad, may_know
+from gossamer.engine.waiting import cancelled
 from gossamer.model import host_of
 
 KEPT = 86400.0
@@ -101,10 +102,7 @@ class Robots:
         return self._word(rules, url, agent)
 
     async def close(self) -> None:
-        asking = list(self._asking.values())
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await cancelled(self._asking.values())
 
     def _word(self, rules: _Rules, url: str, agent: str) -> Word:
         if rules.unknown:

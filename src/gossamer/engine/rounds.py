@@ -18,6 +18,7 @@ from gossamer.engine import hooks
 from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.errand import pack
 from gossamer.engine.shelf import Shelf
+from gossamer.engine.waiting import cancelled, happens
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.reading import PAGES_FULL
 from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
@@ -84,15 +85,9 @@ class Rounds:
             while True:
                 self.called.clear()
                 await self._look()
-                try:
-                    await asyncio.wait_for(self.called.wait(), LOOK)
-                except TimeoutError:
-                    continue
+                await happens(self.called, LOOK)
         finally:
-            for task in self._under_way.values():
-                task.cancel()
-            if self._under_way:
-                await asyncio.wait(self._under_way.values())
+            await cancelled(self._under_way.values())
 
     async def _look(self) -> None:
         try:

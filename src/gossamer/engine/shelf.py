@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from gossamer.engine.book import ServedLayer, ServedSite
 from gossamer.engine.errand import Errand
+from gossamer.errors import StoreAway, StoreError
 from gossamer.settings import Settings
 from gossamer.sites.values import Document, Record
-from gossamer.store import Column, Row, Store, Table, Writer
+from gossamer.store import Column, Row, Store, Table, Writer, aside
 
 logger = logging.getLogger(__name__)
 
-CLOSING = 30.0
+CLOSING = 5.0
+"""Seconds that a database may take to let go."""
 LAST_PATIENCE = 5.0
 """Seconds that pages wait which come to be stored when nobody has time any more."""
 PAUSE = 60.0
@@ -40,6 +43,7 @@ class Shelf:
         self._of: dict[str, str] = {}
         # By version: pages that are under way while a file changes end as they began.
         self._urls: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
+        self._prepared: WeakSet[ServedSite] = WeakSet()
         self.rounds: dict[str, int] = {}
         """The round of each site, for records that say it."""
 
@@ -52,26 +56,54 @@ class Shelf:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return f"sqlite:///{place / 'items.db'}"
 
+    async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreAway]:
+        """Prepare many sites at once, those of one database in one transaction. Answers the databases that are away. A site of
+        which nothing is said is still to be prepared by itself: together they could not be, and one of them knows why."""
+        of: dict[str, list[ServedSite]] = {}
+        for site in sites:
+            if site.compiled.tables():
+                of.setdefault(self.address(site), []).append(site)
+        away: dict[str, StoreAway] = {}
+
+        async def together(url: str, sites: list[ServedSite]) -> None:
+            try:
+                await self._prepare(url, [table for site in sites for table in tables_of(site)])
+            except StoreAway as error:
+                away[url] = error
+            except StoreError:
+                return
+            else:
+                self._prepared.update(sites)
+
+        # Side by side: one that does not answer keeps nobody else waiting.
+        await asyncio.gather(*(together(url, sites) for url, sites in of.items()))
+        return away
+
     async def prepare(self, site: ServedSite) -> None:
         """Open the site's database and make or check its tables; StoreError says what is wrong."""
         tables = tables_of(site)
         if not tables:
             return
         url = self.address(site)
+        if site not in self._prepared:
+            await self._prepare(url, tables)
+        self._of[site.name] = self._urls[site] = url
+
+    async def _prepare(self, url: str, tables: list[Table]) -> None:
         store = self._stores.get(url)
         if store is None:
-            store = self._stores[url] = await asyncio.to_thread(Store.open, url)
-        await asyncio.to_thread(store.prepare, tables)
+            store = await aside(Store.open, url)
+            store = self._stores.setdefault(url, store)
+        await aside(store.prepare, tables)
         if url not in self._writers:
             self._writers[url] = Writer(store)
-        self._of[site.name] = self._urls[site] = url
 
     async def archive(self, site: ServedSite, suffix: str) -> None:
         """Put the tables aside that begin anew with each round."""
         tables = [table for table in tables_of(site) if table.archive]
         if tables:
             store = self._stores[self._urls[site]]
-            await asyncio.to_thread(store.archive, tables, suffix)
+            await aside(store.archive, tables, suffix)
 
     async def put(self, layer: ServedLayer, errand: Errand, document: Document, records: list[Record]) -> bool:
         """Return when they are committed; False if the database was away for too long. StoreRefused for what it will not
@@ -111,11 +143,14 @@ class Shelf:
                     limit.reschedule(0.0)
 
     async def close(self) -> None:
-        for writer in self._writers.values():
-            # Nobody waits for what a writer still has: it is done again by others.
-            await writer.close(0.0 if writer.away else CLOSING)
+        """Nobody waits for what a writer still has: it is done again by others."""
+        await asyncio.gather(*(writer.close(0.0 if writer.away else CLOSING) for writer in self._writers.values()))
         for store in self._stores.values():
-            await asyncio.to_thread(store.close)
+            # Whoever still waits for an answer of the database need not wait any longer.
+            store.hang_up()
+        closing = [asyncio.ensure_future(aside(store.close)) for store in self._stores.values()]
+        if closing:
+            await asyncio.wait(closing, timeout=CLOSING)
 
 
 def tables_of(site: ServedSite) -> list[Table]:

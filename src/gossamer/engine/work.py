@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import socket
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any
 
 from gossamer import __version__
 from gossamer.courier import Adder, AsyncLink, Intake, Plan
+from gossamer.ending import obeying
 from gossamer.engine.archive import Archive
 from gossamer.engine.book import Book, ServedSite
 from gossamer.engine.borrowed import Borrowed
@@ -30,6 +30,7 @@ from gossamer.engine.source import Found, Source, granted
 from gossamer.engine.tallies import Tallies
 from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
+from gossamer.engine.waiting import LEFT, STUCK, before, cancelled, finished, happens
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, SiteError, StoreAway
 from gossamer.model import Selection
 from gossamer.model.answer import groups_text
@@ -78,16 +79,7 @@ Lend = Callable[[], Downloader]
 
 def run(settings: Settings, job: Job, lend: Lend | None = None) -> Ended:
     """Work until there is nothing left to do, or until told to stop. A GossamerError says why it could not."""
-    return _runner()(_main(settings, job, lend))
-
-
-def _runner() -> Callable[[Coroutine[Any, Any, Ended]], Ended]:
-    """A quicker event loop, where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    return uvloop.run
+    return finished(_main(settings, job, lend))
 
 
 async def _main(settings: Settings, job: Job, lend: Lend | None) -> Ended:
@@ -111,20 +103,32 @@ class Worker:
         self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
         """Sites that are to be served as soon as their database is there, or the frontier answers again."""
         self._trying: asyncio.Task[None] | None = None
+        self._changing: asyncio.Task[bool] | None = None
         self._serving = asyncio.Lock()
         """One at a time: an older version of a file must not come after a newer one."""
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> Ended:
-        await self._open()
-        watching = self._obey()
-        try:
-            return await self._run()
-        finally:
-            for number in watching:
-                asyncio.get_running_loop().remove_signal_handler(number)
-            self._link.close()
-            await self._link.closed()
+        """Ctrl-C and SIGTERM end it in good order, the second one at once."""
+        loop = asyncio.get_running_loop()
+
+        def first(number: int) -> None:
+            self._signal = number
+            loop.call_soon_threadsafe(self.stop)
+
+        # Stopped is stopped: also where the second signal comes before the first one was looked at.
+        with obeying(first, lambda: loop.call_soon_threadsafe(self._at_once)):
+            opened = False
+            try:
+                opened = await before(self._stop, self._open())
+                return await self._run() if opened else Ended("shutdown", self._signal)
+            finally:
+                self._link.close()
+                await before(self._hurry, self._link.closed(), STUCK if opened else LEFT)
+
+    def _at_once(self) -> None:
+        self._stop.set()
+        self._hurry.set()
 
     def stop(self) -> None:
         """End in good order: pages under way are ended, the rest is left to others. Said twice: at once."""
@@ -187,7 +191,8 @@ class Worker:
         )  # fmt: skip
         self._engine.went = self._went_back
         try:
-            await self._serve(first=True)
+            if not await before(self._stop, self._serve(first=True)):
+                return Ended("shutdown", self._signal)
             if not self._book and not self._without and not job.forever:
                 raise SiteError(_nothing(job.sites))
             if (wrong := self._misnamed()) and not job.forever:
@@ -201,22 +206,23 @@ class Worker:
             try:
                 reason = await self._watch()
             finally:
-                ending = [rounds] if self._trying is None else [rounds, self._trying]
-                for task in ending:
-                    task.cancel()
-                await asyncio.wait(ending)
+                beside = [rounds, *(task for task in (self._trying, self._changing) if task is not None)]
+                await before(self._hurry, cancelled(beside))
             await self._leave()
         finally:
-            await robots.close()
-            await self._shelf.close()
+            await before(self._hurry, self._close(robots))
             archive.close()
-            await self._fetcher.close()
         if self._engine.failure is not None:
             raise self._engine.failure
         if reason == "drained" and self._without:
             # The others are done. That these are not must not go unnoticed.
             raise next(iter(self._without.values()))[1]
         return Ended(reason, self._signal)
+
+    async def _close(self, robots: Robots) -> None:
+        await robots.close()
+        await self._shelf.close()
+        await self._fetcher.close()
 
     def _misnamed(self) -> str:
         """That no site has the layer or the stage which this worker is for, if so."""
@@ -254,10 +260,11 @@ class Worker:
             self._keep_tasks(name, ())
         self._without = {name: one for name, one in self._without.items() if name in found.names}
         problems: list[GossamerError] = list(found.problems)
+        sites, away = await self._prepare(found.changed)
         for compiled in found.changed:
             self._without.pop(compiled.name, None)
             try:
-                await self._serve_one(compiled)
+                await self._serve_one(compiled, sites, away)
             except AWAY as error:
                 logger.warning("The site %s is served later: %s", compiled.name, error)
                 self._without[compiled.name] = compiled, error
@@ -273,8 +280,22 @@ class Worker:
             raise problems[0]
         self._select()
 
-    async def _serve_one(self, compiled: CompiledSite) -> None:
-        site = ServedSite(compiled)
+    async def _prepare(self, every: Iterable[CompiledSite]) -> tuple[dict[str, ServedSite], dict[str, StoreAway]]:
+        """Their tables, all at once: one by one they would take much longer, and each would wait for a database that does not
+        answer."""
+        sites: dict[str, ServedSite] = {}
+        for compiled in every:
+            with suppress(GossamerError):
+                sites[compiled.name] = ServedSite(compiled)
+        return sites, await self._shelf.prepare_together(sites.values())
+
+    async def _serve_one(
+        self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
+    ) -> None:
+        # What is wrong with one that could not be made is said here.
+        site = sites.get(compiled.name) or ServedSite(compiled)
+        if compiled.tables() and (error := away.get(self._shelf.address(site))) is not None:
+            raise error
         await self._shelf.prepare(site)
         if isinstance(self._fetcher, Borrowed) and compiled.site.engine == "scrapy":
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
@@ -287,15 +308,17 @@ class Worker:
         """Until the databases of all sites are there."""
         while self._without:
             await asyncio.sleep(AGAIN)
-            for name, (compiled, _) in list(self._without.items()):
-                async with self._serving:
-                    if self._without.get(name, (None,))[0] is compiled:
-                        await self._try_one(name, compiled)
+            async with self._serving:
+                sites, away = await self._prepare([compiled for compiled, _ in self._without.values()])
+                for name, (compiled, _) in list(self._without.items()):
+                    await self._try_one(name, compiled, sites, away)
             self._rounds.called.set()
 
-    async def _try_one(self, name: str, compiled: CompiledSite) -> None:
+    async def _try_one(
+        self, name: str, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
+    ) -> None:
         try:
-            await self._serve_one(compiled)
+            await self._serve_one(compiled, sites, away)
         except AWAY as error:
             self._without[name] = compiled, error
             return
@@ -374,15 +397,18 @@ class Worker:
                         "shutdown" if event is self._stop else "draining" if self._engine.failure is None else "failed"
                     )
             done = self._rounds.over or not (self._book or self._without)
-            if done and not (self._job.forever or self._job.repeat or self._engine.busy or self._behind):
-                return "drained"
+            if self._changing is not None and self._changing.done():
+                # Once more if it failed.
+                version = version if self._changing.result() else ""
+                self._changing = None
             hints = self._engine.courier.hints
-            if hints is not None and (self._behind or hints.config_version != version):
-                behind, self._behind = self._behind, False
-                if await self._served_again(define=behind):
-                    version = hints.config_version
-                else:
-                    self._behind = behind
+            if hints is not None and self._changing is None and (self._behind or hints.config_version != version):
+                # Not awaited: a database that does not answer must keep nobody from stopping this worker.
+                version, behind, self._behind = hints.config_version, self._behind, False
+                self._changing = asyncio.ensure_future(self._served_again(define=behind))
+            idle = not (self._engine.busy or self._behind) and self._changing is None
+            if done and idle and not (self._job.forever or self._job.repeat):
+                return "drained"
             if self._engine.looked.is_set():
                 self._engine.looked.clear()
                 self._rounds.called.set()
@@ -395,8 +421,16 @@ class Worker:
                 if now - told >= REMIND or self._info() != info:
                     info, told = self._info(), now
                     self._engine.courier.tell(info)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), LOOK)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """For a moment, unless a file that has changed is served by now."""
+        if self._changing is not None:
+            stopped = asyncio.ensure_future(self._stop.wait())
+            await asyncio.wait([self._changing, stopped], return_when=asyncio.FIRST_COMPLETED, timeout=LOOK)
+            stopped.cancel()
+        else:
+            await happens(self._stop, LOOK)
 
     def _went_back(self) -> None:
         """The frontier may have an older state: its files, groups and rounds are looked at anew."""
@@ -413,6 +447,7 @@ class Worker:
         except GossamerError as error:
             logger.error("The site files of the crawl could not be read again: %s", error)
             if isinstance(error, FrontierUnavailable):
+                self._behind = self._behind or define
                 return False
         self._rounds.called.set()
         return True
@@ -426,35 +461,24 @@ class Worker:
         self._rounds.went_back()
 
     async def _leave(self) -> None:
-        for intake in self._intakes.values():
-            stopped = asyncio.Event()
-            intake.stop(stopped.set)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), self._settings["GOSSAMER_CLOSE_SECONDS"])
-        stopping = asyncio.ensure_future(self._engine.stop())
-        hurry = asyncio.ensure_future(self._hurry.wait())
+        """In good order, as far as that is possible; a page may take no longer than it may be worked on."""
+        await before(self._hurry, self._stop_tasks(), self._settings["GOSSAMER_CLOSE_SECONDS"])
         self._engine.courier.tell({**self._info(), "closed": "1"})
-        wait = self._settings["GOSSAMER_CLOSE_SECONDS"]
-        await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED, timeout=wait)
-        # Pages whose database is away may wait for much longer than anybody who stops a worker.
-        self._shelf.give_up()
-        await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        if not stopping.done():
-            stopping.cancel()
+        later = asyncio.get_running_loop().call_later(self._settings["GOSSAMER_CLOSE_SECONDS"], self._shelf.give_up)
+        limit = self._settings["GOSSAMER_RENEW_MAX_SECONDS"] + self._settings["GOSSAMER_CLOSE_SECONDS"]
+        ended = await before(self._hurry, self._engine.stop(), limit)
+        later.cancel()
+        if not ended:
+            self._shelf.give_up()
             await self._engine.abandon()
 
-    def _obey(self) -> list[int]:
-        """Ctrl-C and SIGTERM end it in good order, the second one at once."""
-
-        def obey(number: int) -> None:
-            self._signal = self._signal or number
-            self.stop()
-
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        for number in numbers:
-            asyncio.get_running_loop().add_signal_handler(number, obey, number)
-        return [int(number) for number in numbers]
+    async def _stop_tasks(self) -> None:
+        """Take no more tasks; those that were taken are on their way."""
+        stopped = [asyncio.Event() for _ in self._intakes]
+        for intake, event in zip(self._intakes.values(), stopped, strict=True):
+            intake.stop(event.set)
+        for event in stopped:
+            await event.wait()
 
     def _info(self) -> dict[str, str]:
         return {

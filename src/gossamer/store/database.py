@@ -28,6 +28,7 @@ from sqlalchemy.types import UserDefinedType
 from gossamer.store.shape import LINK, NAME_BYTES, Shape
 from gossamer.store.trouble import Trouble
 from gossamer.store.values import Take, same
+from gossamer.store.vigil import Vigil
 
 
 class Named(UserDefinedType[Any]):
@@ -102,6 +103,34 @@ class Database(ABC):
         """An engine for changes of tables, which may take hours; `engine` itself where it is patient enough."""
         return engine
 
+    answer_seconds: float = 30.0
+    """How long a statement may go unanswered before the server is asked whether it still takes connections."""
+    longest_seconds: float = 120.0
+    """How long a statement may go unanswered that is no change of tables."""
+
+    def cut(self, connection: Any) -> None:  # noqa: B027
+        """End the wait of another thread on this connection of the driver, where one could wait without end."""
+
+    def reachable(self) -> bool:
+        """Whether the server takes a connection."""
+        engine = self.engine()
+        try:
+            engine.raw_connection().close()
+        except Exception:
+            return False
+        finally:
+            engine.dispose()
+        return True
+
+    def vigil(self, engine: Engine, *, patient: bool) -> Vigil:
+        return Vigil(
+            engine,
+            self.cut,
+            self.reachable,
+            seconds=self.answer_seconds,
+            longest=0.0 if patient else self.longest_seconds,
+        )
+
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
         """Within it nobody else changes tables."""
@@ -157,15 +186,13 @@ class Database(ABC):
     def create(self, connection: Connection, shapes: Sequence[Shape]) -> None:
         """Make the tables of `shapes`, parents first."""
         for shape in shapes:
-            metadata = MetaData()
-            ancestors = []
-            ancestor = shape.parent
-            while ancestor is not None:
-                ancestors.append(ancestor)
-                ancestor = ancestor.parent
-            for one in reversed(ancestors):
-                self.table(one, metadata)
-            self.table(shape, metadata).create(connection)
+            self.table_with_ancestors(shape, MetaData()).create(connection)
+
+    def table_with_ancestors(self, shape: Shape, metadata: MetaData) -> Table:
+        """As `table`, its parents included."""
+        if shape.parent is not None:
+            self.table_with_ancestors(shape.parent, metadata)
+        return self.table(shape, metadata)
 
     def add_column(self, connection: Connection, table: str, column: str, kind: str) -> None:
         name, added = self.quoted(connection, table), self.quoted(connection, column)

@@ -25,6 +25,7 @@ from gossamer.store.database import Database, Found, excluded, fitted
 from gossamer.store.shape import Shape
 from gossamer.store.trouble import Trouble
 from gossamer.store.values import Take, decimal_within, finite, json_numbers_within_64_bits
+from gossamer.store.vigil import shut
 
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _SHORTER = frozenset({"tinytext", "text", "mediumtext", "varchar", "char"})
@@ -84,6 +85,9 @@ class MySQL(Database):
 
     def patient(self, engine: Engine) -> Engine:
         return self._engine({})
+
+    def cut(self, connection: Any) -> None:
+        shut(connection._sock.fileno())
 
     def _engine(self, more: Mapping[str, Any]) -> Engine:
         given = {"connect_timeout": 10, "write_timeout": _SECONDS, "charset": "utf8mb4", **more}

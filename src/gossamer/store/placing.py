@@ -33,12 +33,16 @@ class Placed(NamedTuple):
 
 
 class Placer:
-    """Places rows of the tables that it knows."""
+    """Places rows of the tables that it knows; what `before` has of the same shapes is kept."""
 
-    def __init__(self, database: Database, shapes: Mapping[str, Shape]) -> None:
+    def __init__(self, database: Database, shapes: Mapping[str, Shape], before: Placer | None = None) -> None:
         self._database = database
         self._shapes = shapes
-        self._takers = {name: _takers(database, shape) for name, shape in shapes.items()}
+        old = before._shapes if before is not None else {}
+        kept = before._takers if before is not None else {}
+        self._takers: dict[str, dict[str, tuple[Take, Take]]] = {
+            name: kept[name] if old.get(name) is shape else _takers(database, shape) for name, shape in shapes.items()
+        }
         self._children_of: dict[str, list[Shape]] = {name: [] for name in shapes}
         for shape in shapes.values():
             if shape.parent is not None:

@@ -20,6 +20,7 @@ from gossamer.store.database import Database, Found, fitted, on_conflict
 from gossamer.store.shape import Shape
 from gossamer.store.trouble import Trouble
 from gossamer.store.values import Take, decimal_within
+from gossamer.store.vigil import shut
 
 _WHOLE = frozenset({"smallint", "integer", "bigint"})
 
@@ -123,6 +124,13 @@ class PostgreSQL(Database):
             connection.commit()
 
         return engine
+
+    def patient(self, engine: Engine) -> Engine:
+        # Another one, since the watch over it is another.
+        return self.engine()
+
+    def cut(self, connection: Any) -> None:
+        shut(connection.fileno())
 
     def trouble(self, error: DBAPIError) -> Trouble:
         state = getattr(error.orig, "sqlstate", None) or ""

@@ -125,8 +125,10 @@ def with_undescribed(shape: Shape, found: Iterable[str]) -> Table:
     return shape.table._replace(columns=(*shape.table.columns, *more))
 
 
-def shapes_of(tables: Mapping[str, Table]) -> dict[str, Shape]:
-    """The shapes of all tables, parents first. What cannot be is a StoreError."""
+def shapes_of(tables: Mapping[str, Table], before: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
+    """The shapes of all tables, parents first; the same objects as `before` where nothing is another. What cannot be is a
+    StoreError."""
+    before = before or {}
     folded: dict[str, str] = {}
     for name in tables:
         other = folded.setdefault(name.casefold(), name)
@@ -143,7 +145,10 @@ def shapes_of(tables: Mapping[str, Table]) -> dict[str, Shape]:
             parent = tables[name].parent
             if parent and parent not in tables:
                 raise StoreError(f"Table {name} has the parent {parent}, which is not described. Describe it.")
-            shapes[name] = _shape(tables[name], shape(parent, (*within, name)) if parent else None)
+            above = shape(parent, (*within, name)) if parent else None
+            old = before.get(name)
+            same = old is not None and old.table == tables[name] and old.parent is above
+            shapes[name] = old if old is not None and same else _shape(tables[name], above)
         return shapes[name]
 
     for name in tables:

@@ -24,6 +24,7 @@ from gossamer.store.database import Database, Found, link_index, on_conflict
 from gossamer.store.shape import LINK, Shape
 from gossamer.store.trouble import Trouble
 from gossamer.store.values import Take
+from gossamer.store.vigil import Vigil
 
 READING = "gossamer_reading"
 BUSY_SECONDS = 5.0
@@ -111,6 +112,10 @@ class Sqlite(Database):
             connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
         return engine
+
+    def vigil(self, engine: Engine, *, patient: bool) -> Vigil:
+        # Nobody to wait for but other processes' locks, which has its limit.
+        return Vigil(engine, self.cut, self.reachable, seconds=0.0, longest=0.0)
 
     def trouble(self, error: DBAPIError) -> Trouble:
         orig = error.orig

@@ -46,6 +46,9 @@ class Store:
         self._database = database
         self._engine: Engine = database.engine()
         self._patient_engine: Engine = database.patient(self._engine)
+        self._vigil = database.vigil(self._engine, patient=False)
+        separate = self._patient_engine is not self._engine
+        self._patient_vigil = database.vigil(self._patient_engine, patient=True) if separate else self._vigil
         self._connection: Connection | None = None
         self._known = _Known({}, writing.Tables(database, {}), Placer(database, {}))
         self._preparing = threading.Lock()
@@ -55,7 +58,8 @@ class Store:
         """Connect at once, so that a wrong URL, password or host is known before work begins."""
         store = cls(database_of(url))
         try:
-            store._connected()
+            with store._vigil.kept():
+                store._connected()
         except BaseException:
             store.close()
             raise
@@ -77,7 +81,8 @@ class Store:
             for name, table in wanted.items():
                 same_rows = name in known and known[name]._replace(columns=()) == table._replace(columns=())
                 known[name] = united(known[name], table) if same_rows else table
-            shapes = shapes_of(known)
+            before = self._known
+            shapes = shapes_of(known, before.sql.shapes)
             asked = [shape for shape in shapes.values() if shape.name in wanted]
             careful = self._known.sql.careful - wanted.keys()
 
@@ -92,10 +97,10 @@ class Store:
                                 careful.add(shape.name)
 
             self._change_tables(change)
-            shapes = shapes_of(known)
-            sql = writing.Tables(self._database, shapes)
+            shapes = shapes_of(known, shapes)
+            sql = writing.Tables(self._database, shapes, before.sql)
             sql.careful = careful
-            self._known = _Known(known, sql, Placer(self._database, shapes))
+            self._known = _Known(known, sql, Placer(self._database, shapes, before.placer))
 
     def write(self, rows: Iterable[Row]) -> None:
         """Write rows in one transaction: those with a known key are written over, children replaced as a set."""
@@ -163,6 +168,11 @@ class Store:
         """All rows of a table, with the columns that were described."""
         return reading.read(self._ask, self._known.sql, self._shape(table))
 
+    def hang_up(self) -> None:
+        """Cut all connections, from any thread: calls that wait for the database fail with StoreAway at once."""
+        self._vigil.hang_up()
+        self._patient_vigil.hang_up()
+
     def close(self) -> None:
         self._disconnect()
         self._engine.dispose()
@@ -192,8 +202,13 @@ class Store:
 
     def _change_tables(self, change: Callable[[Connection], None]) -> None:
         """On a connection of its own, which may take its time."""
+
+        def attempt() -> None:
+            with self._patient_vigil.kept():
+                _in_transaction(self._connect(self._patient_engine), change)
+
         try:
-            self._retried(lambda: _in_transaction(self._connect(self._patient_engine), change))
+            self._retried(attempt)
         except _Changed as error:
             raise StoreError(f"{self.url}: {error}") from error
         except StoreRefused as error:
@@ -201,6 +216,10 @@ class Store:
 
     def _transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
         def attempt() -> T:
+            with self._vigil.kept():
+                return once()
+
+        def once() -> T:
             connection = self._connected().execution_options(**{READING: reading})
             try:
                 with connection.begin():

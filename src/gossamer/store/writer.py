@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused
+from gossamer.store.aside import aside
 from gossamer.store.description import Row, Table
 from gossamer.store.placing import Placed
 from gossamer.store.store import Store
@@ -118,7 +119,7 @@ class Writer:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        await asyncio.to_thread(self._thread.join, seconds)
+        await aside(self._thread.join, seconds)
         self._given_up.set()
         with self._changed:
             self._changed.notify_all()
@@ -127,7 +128,7 @@ class Writer:
         for job in left:
             self._end(job, self._too_late())
         # One that waits for the database's return ends now; one that waits for its answer is left to itself.
-        await asyncio.to_thread(self._thread.join, 1.0)
+        await aside(self._thread.join, 1.0)
 
     async def _ask(self, job: _Job) -> None:
         with self._changed:

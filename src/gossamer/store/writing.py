@@ -23,22 +23,33 @@ CHUNK = 200
 
 
 class Tables:
-    """SQLAlchemy's tables for shapes, and the statements that were made for them."""
+    """SQLAlchemy's tables for shapes, and the statements that were made for them. Those of `before` are kept where their shape
+    is the same: a worker of many sites adds a few tables to many, again and again."""
 
-    def __init__(self, database: Database, shapes: Mapping[str, Shape]) -> None:
-        metadata = MetaData()
+    def __init__(self, database: Database, shapes: Mapping[str, Shape], before: Tables | None = None) -> None:
         self.database = database
         self.shapes = shapes
-        self.of: dict[str, SqlTable] = {name: database.table(shape, metadata) for name, shape in shapes.items()}
+        kept = {} if before is None else {name: one for name, one in before.of.items() if same(name, before, shapes)}
+        self.of: dict[str, SqlTable] = {
+            name: kept[name] if name in kept else database.table_with_ancestors(shape, MetaData())
+            for name, shape in shapes.items()
+        }
         self.careful: set[str] = set()
         """Tables of somebody else's whose rows must be found before they are written over."""
         self._upserts: dict[tuple[str, tuple[str, ...]], ClauseElement] = {}
+        if before is not None:
+            # A copy: another thread may be writing with the former ones.
+            self._upserts = {key: made for key, made in dict(before._upserts).items() if key[0] in kept}
 
     def upsert(self, shape: Shape, columns: tuple[str, ...]) -> ClauseElement:
         key = (shape.name, columns)
         if key not in self._upserts:
             self._upserts[key] = self.database.upsert(self.of[shape.name], columns, shape.primary)
         return self._upserts[key]
+
+
+def same(name: str, before: Tables, shapes: Mapping[str, Shape]) -> bool:
+    return name in shapes and before.shapes[name] is shapes[name]
 
 
 def write(connection: Connection, tables: Tables, piles: Iterable[Pile], now: Callable[[], datetime]) -> None:

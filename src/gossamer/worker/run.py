@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +19,7 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.spider import iter_spider_classes
 from twisted.internet.defer import Deferred
 
-from gossamer import errors
+from gossamer import ending, errors
 from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFailed
 from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
@@ -93,6 +91,7 @@ def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> 
     crawler = process.create_crawler(found.kind)
     _join_in(crawler.settings)
     notes = _Notes(crawler)
+    notes.overhear(process)
     notes.follow(process.crawl(crawler, **arguments))
     process.start()
     return notes.ended()
@@ -105,7 +104,6 @@ class _Notes:
         self.reason: str | None = None
         self.signal = 0
         self.error: BaseException | None = None
-        crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
 
     def follow(self, crawl: Any) -> None:
@@ -137,19 +135,22 @@ class _Notes:
     def _closed(self, reason: str) -> None:
         self.reason = reason
 
-    def _opened(self) -> None:
-        # Scrapy's own handlers are in place by now; they end the spider in good order and do not say who asked.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(ValueError):
-                signal.signal(number, self._noting(signal.getsignal(number)))
+    def overhear(self, process: Any) -> None:
+        """Note the signals that a process obeys, which does not say who asked. The second one always ends it: Scrapy asks its
+        event loop to stop, which may be busy for ever, and waits for threads, which may be, too."""
+        for name in ("_signal_shutdown", "_signal_kill", "_signal_shutdown_reactorless", "_signal_kill_reactorless"):
+            handler = getattr(process, name, None)
+            if handler is not None:
+                setattr(process, name, self._noting(handler, "kill" in name))
 
-    def _noting(self, handler: Any) -> Any:
+    def _noting(self, handler: Callable[[int, Any], object], kills: bool) -> Callable[[int, Any], None]:
         def note(number: int, frame: Any) -> None:
-            self.signal = number
-            if callable(handler):
-                handler(number, frame)
+            self.signal = self.signal or number
+            if kills:
+                ending.within(ending.LAST_SECONDS, 128 + number)
+            handler(number, frame)
 
-        return note if callable(handler) else handler
+        return note
 
 
 def _settings(spider: str, given: Mapping[str, Any]) -> Settings:

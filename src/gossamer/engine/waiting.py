@@ -1,0 +1,83 @@
+"""Waiting with a limit, in a way that never loses a cancellation.
+
+Not `asyncio.wait_for`: before Python 3.12 it swallows a cancellation that comes together with what it waits for, and the task goes
+on for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine
+from typing import Any, TypeVar
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LEFT = 2.0
+"""Seconds for something to end that nobody waits for any more."""
+STUCK = 30.0
+"""Seconds that something may take to end which was told to."""
+
+
+async def happens(event: asyncio.Event, seconds: float) -> bool:
+    """Whether it happens within `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def before(event: asyncio.Event, work: Coroutine[Any, Any, None], seconds: float | None = None) -> bool:
+    """Whether the work is done before this happens, within `seconds`; otherwise it is given up. What it raises is raised."""
+    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED, timeout=seconds)
+        if not working.done():
+            return False
+        working.result()
+        return True
+    finally:
+        waiting.cancel()
+        await cancelled([working], LEFT)
+
+
+async def cancelled(tasks: Collection[asyncio.Future[Any]], seconds: float = STUCK) -> None:
+    """Cancel them and return when they have ended, but after `seconds` in any case: what does not end is left behind."""
+    ending = [task for task in tasks if not task.done()]
+    for task in ending:
+        task.cancel()
+    if ending:
+        done, left = await asyncio.wait(ending, timeout=seconds)
+        for task in done:
+            if not task.cancelled():
+                task.exception()  # It is nobody's business any more.
+        for task in left:
+            logger.warning("It does not end and is left behind: %s", task)
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run it on a loop of its own, the quicker one where it is installed. As `asyncio.run`, but nothing that was left behind is
+    waited for, neither tasks nor threads."""
+    loop = _loop()
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(work)
+    finally:
+        try:
+            loop.run_until_complete(cancelled(asyncio.all_tasks(loop), LEFT))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
