@@ -161,7 +161,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_POISON_STRIKES",
         3,
         _count,
-        "After how many deaths of a worker on the same started request it is tried alone, once, before it becomes a dead letter.",
+        "After how many deaths of a worker on the same started request, or the same task, it is tried alone, once, before it becomes a dead letter.",
     ),
     Setting("GOSSAMER_PAYLOAD_MAX_BYTES", 1_048_576, _count, "Largest encoded request; a larger one is refused."),
     Setting(

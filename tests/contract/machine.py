@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
-from tests.contract.machine_ground import GROUPS, NAMES, UNIT, Worker, same_state
+from tests.contract.machine_ground import GROUPS, NAMES, UNIT, HeldTask, Worker, same_state
 from tests.contract.machine_operators import Operators
 
 from gossamer.model import GroupPolicy, Settlement, Token
@@ -31,7 +31,7 @@ class Saved:
     size: int
     model: Model
     waiting_tasks: list[bytes]
-    held_tasks: dict[int, tuple[bytes, str, float, int]]
+    held_tasks: dict[int, HeldTask]
     tokens: dict[str, Token]
 
 

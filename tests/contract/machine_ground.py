@@ -9,7 +9,7 @@ import os
 import uuid
 from collections import Counter as Tally
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
@@ -91,6 +91,19 @@ class Ground:
             "GOSSAMER_POISON_STRIKES": self.strikes,
         }
         return ValkeyFrontier.open(load(given, environ={}), host=DEFAULT_HOST, library=self.library)
+
+
+class HeldTask(NamedTuple):
+    """A task in the book: who holds it until when, how often it was leased, how many died of it, whether it is tried alone (1) or
+    poison (2)."""
+
+    data: bytes
+    holder: str
+    until: float
+    attempts: int
+    taken: str
+    deaths: int = 0
+    state: int = 0
 
 
 @dataclass

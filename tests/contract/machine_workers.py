@@ -21,6 +21,7 @@ from tests.contract.machine_ground import (
     TASKS,
     UNIT,
     Ground,
+    HeldTask,
     Worker,
     told,
 )
@@ -40,6 +41,7 @@ from gossamer.model import (
     Request,
     Settlement,
     SettleOutcome,
+    Task,
     Token,
     Verdict,
 )
@@ -62,7 +64,7 @@ class Workers(RuleBasedStateMachine):
         self.model = Model(self.every, DEFAULT_HOST, LEASE, self.ground.strikes)
         self.workers = [Worker() for _ in range(3)]
         self.waiting_tasks: list[bytes] = []
-        self.held_tasks: dict[int, tuple[bytes, str, float, int]] = {}
+        self.held_tasks: dict[int, HeldTask] = {}
         for group, lanes in LANES.items():
             self.define(group, lanes, GROUPS[group])
 
@@ -283,6 +285,33 @@ class Workers(RuleBasedStateMachine):
             self.waiting_tasks.append(b"task %d" % self.serial)
             self.frontier.connection.execute("RPUSH", TASKS, self.waiting_tasks[-1], key=TASKS)
 
+    def tasks_due(self, want: int, now: float) -> list[tuple[int, HeldTask]]:
+        """Those that go out again, in their order: a suspect only alone."""
+        due = sorted((n for n, held in self.held_tasks.items() if held.until <= now), key=self._turn)
+        going: list[tuple[int, HeldTask]] = []
+        for number in due[:want]:
+            held = self.held_tasks[number]
+            died = held.holder != ""
+            deaths, state = held.deaths + died, held.state
+            if state == 1:
+                state = 2 if died else 0
+            if state == 0 and deaths >= self.ground.strikes:
+                state = 1
+            if state != 1 or not going:
+                going.append((number, held._replace(deaths=deaths, state=state)))
+                if state == 1:
+                    break
+        return going
+
+    def _turn(self, number: int) -> tuple[float, str]:
+        return self.held_tasks[number].until, str(number)
+
+    def hold_task(self, worker: Worker, task: Task, held: HeldTask, now: float) -> None:
+        assert (task.data, task.attempt, task.poison) == (held.data, held.attempts + 1, held.state == 2)
+        self.held_tasks[task.id] = held._replace(
+            holder=f"{worker.name}/{task.nonce}", until=now + LEASE, attempts=held.attempts + 1
+        )
+
     def lease_tasks(self, data: st.DataObject) -> None:
         worker, want = self.worker(data), data.draw(st.integers(1, 3), "want")
         token = worker.next()
@@ -290,17 +319,16 @@ class Workers(RuleBasedStateMachine):
         assert self.frontier.lease_tasks(token, TASKS, want) == tasks
         worker.last = None
         now = self.model.parts[0].now
-        due = {number for number, held in self.held_tasks.items() if held[2] <= now}
-        back = min(want, len(due))
-        assert len(tasks) == min(want, len(due) + len(self.waiting_tasks))
-        for place, task in enumerate(tasks):
-            if place < back:
-                assert task.id in due
-                data_, _, _, attempts = self.held_tasks[task.id]
-            else:
-                data_, attempts = self.waiting_tasks.pop(0), 0
-            assert (task.data, task.attempt) == (data_, attempts + 1)
-            self.held_tasks[task.id] = (data_, f"{worker.name}/{task.nonce}", now + LEASE, attempts + 1)
+        expected = self.tasks_due(want, now)
+        alone = any(held.state == 1 for _, held in expected)
+        fresh = 0 if alone else min(want - len(expected), len(self.waiting_tasks))
+        assert len(tasks) == len(expected) + fresh
+        for task, (number, held) in zip(tasks, expected, strict=False):
+            assert (task.id, task.taken) == (number, held.taken)
+            self.hold_task(worker, task, held, now)
+        for task in tasks[len(expected) :]:
+            assert (task.id in self.held_tasks, task.taken) == (False, task.nonce)
+            self.hold_task(worker, task, HeldTask(self.waiting_tasks.pop(0), "", 0.0, 0, task.nonce), now)
         worker.tasks += tasks
 
     def settle_tasks(self, data: st.DataObject) -> None:
@@ -309,15 +337,15 @@ class Workers(RuleBasedStateMachine):
             return
         task = worker.tasks[data.draw(st.integers(0, len(worker.tasks) - 1), "task")]
         held = self.held_tasks.get(task.id)
-        mine = held is not None and held[1] == f"{worker.name}/{task.nonce}"
+        mine = held is not None and held.holder == f"{worker.name}/{task.nonce}"
         assert self.frontier.settle_tasks(worker.token, TASKS, **{how: [task]}) == [mine]
         if mine and held:
             now = self.model.parts[0].now
             if how == "done":
                 del self.held_tasks[task.id]
             else:
-                holder = held[1] if how == "renew" else ""
-                self.held_tasks[task.id] = (held[0], holder, now + LEASE if how == "renew" else now, held[3])
+                holder = held.holder if how == "renew" else ""
+                self.held_tasks[task.id] = held._replace(holder=holder, until=now + LEASE if how == "renew" else now)
 
 
 def whole_pages(settle: Sequence[Settlement], answer: Answer) -> None:

@@ -107,6 +107,17 @@ def test_tasks_without_room_stay_leased_and_are_offered_again() -> None:
     assert some.reply("settle_tasks", [True] * 3).named["done"] == tasks
 
 
+def test_a_task_that_killed_its_workers_is_buried_and_not_tried() -> None:
+    some = Tasks()
+    some.intake.begin()
+    poison = task(1, b"1")._replace(poison=True, attempt=5, taken="abc")
+    some.reply("lease_tasks", [poison])
+    buried = some.reply("bury", True)
+    assert (buried.args[1], buried.named["reason"]) == (b"1", "poison")
+    assert buried.named["key"].endswith("1.abc")
+    assert some.reply("settle_tasks", [True]).named["done"] == [poison]
+
+
 def test_an_end_gives_back_what_found_no_room() -> None:
     some = Tasks()
     some.intake.begin()

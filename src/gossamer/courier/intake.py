@@ -23,6 +23,8 @@ EMPTY_FIRST, EMPTY_LAST = 0.1, 1.0
 FULL_PAUSE = 1.0
 OUTAGE_PAUSE = 2.0
 
+POISON = "It was leased {attempt} times, the last time alone, and its workers died."
+
 _REFUSED = {
     AddOutcome.INVALID: "The frontier cannot take the task's request",
     AddOutcome.UNKNOWN_LANE: "The task's lane does not exist",
@@ -119,6 +121,11 @@ class Intake:
             return
         self._tasks, self._requests, self._keys, self._owners, self._buried = tasks, [], [], [], []
         for task in tasks:
+            if task.poison:
+                self._buried.append((task, "poison", POISON.format(attempt=task.attempt - 1)))
+                self._bad("poison")
+                logger.error("A task from %s became a dead letter: its workers died.", self.source)
+                continue
             try:
                 made = list(self._make(task.data))
             except Exception as problem:
@@ -126,7 +133,7 @@ class Intake:
                 continue
             for number, request in enumerate(made):
                 self._requests.append(request)
-                self._keys.append(f"t{self.source}:{task.id}:{number}")
+                self._keys.append(f"t{self.source}:{task.identity}:{number}")
                 self._owners.append(task)
         self._taken(len(tasks))
         self._add()
@@ -181,7 +188,7 @@ class Intake:
             self._settle()
             return
         task, reason, detail = self._buried[0]
-        key = f"t{self.source}:{task.id}"
+        key = f"t{self.source}:{task.identity}"
         self.link.call("bury", self._one_buried, self.group, task.data, reason=reason, key=key, detail=detail)
 
     def _one_buried(self, _answer: Any, error: BaseException | None) -> None:

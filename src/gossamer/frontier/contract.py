@@ -193,7 +193,8 @@ class Frontier(Protocol):
         """Keep something from outside (a bad task) as a dead letter, once per key."""
 
     def lease_tasks(self, token: Token, source: str, want: int) -> list[Task]:
-        """Up to `want` tasks from a producer's list, set or sorted set; those whose lease ran out come first."""
+        """Up to `want` tasks from a producer's list, set or sorted set; those whose lease ran out come first. One that ran out
+        GOSSAMER_POISON_STRIKES times is leased alone; should it run out then too, it comes marked as `poison`."""
 
     def settle_tasks(
         self,

@@ -58,9 +58,9 @@ def group_table(policy: GroupPolicy) -> dict[str, Any]:
 class ControlVerbs:
     """Builds and reads control calls for one crawl."""
 
-    def __init__(self, crawl: str, partitions: int, checked: Checked, lease_seconds: float) -> None:
+    def __init__(self, crawl: str, partitions: int, checked: Checked, lease_seconds: float, strikes: int) -> None:
         self.crawl, self.partitions, self.checked = crawl, partitions, checked
-        self.lease_ms = round(lease_seconds * 1000)
+        self.lease_ms, self.strikes = round(lease_seconds * 1000), strikes
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
     def everywhere(self, verb: str, header: Mapping[str, Any]) -> list[Ask]:
@@ -215,11 +215,15 @@ class ControlVerbs:
     def lease_tasks(self, token: Token, source: str, want: int) -> Verb[list[Task]]:
         nonce = secrets.token_hex(8)
         want = max(0, min(want, CALL_TASKS))
-        header = {"i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want}
+        header = {
+            "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want,
+            "strikes": self.strikes,
+        }  # fmt: skip
         [reply] = yield [ask("lease_tasks", keys.task_keys(source), header)]
         heads, nonce = read(reply[0])
         return [
-            Task(source, number, nonce, data, attempt) for (number, attempt), data in zip(heads, reply[1:], strict=True)
+            Task(source, number, nonce, data, attempt, taken, state == 2)
+            for (number, attempt, taken, state), data in zip(heads, reply[1:], strict=True)
         ]
 
     def settle_tasks(

@@ -33,7 +33,13 @@ class Verbs:
             strikes=settings["GOSSAMER_POISON_STRIKES"],
             slots=parse(settings["GOSSAMER_URL"]).kind == "cluster",
         )
-        self.control = ControlVerbs(crawl, partitions, self.work.checked, settings["GOSSAMER_LEASE_SECONDS"])
+        self.control = ControlVerbs(
+            crawl,
+            partitions,
+            self.work.checked,
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
+            strikes=settings["GOSSAMER_POISON_STRIKES"],
+        )
         self.read = ReadVerbs(crawl, partitions)
         self.snapshot = SnapshotVerbs(crawl, partitions)
         self.rounds = RoundVerbs(self.control, self.read)

@@ -172,13 +172,22 @@ class Selection(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What an outside producer pushed to `key`, leased until it is settled. `data` is as it was pushed."""
+    """What an outside producer pushed to `key`, leased until it is settled. `data` is as it was pushed. `poison`: it was tried
+    alone, and its worker died once more; it is to be buried, not tried again."""
 
     key: str
     id: int
     nonce: str
     data: bytes
     attempt: int
+    taken: str = ""
+    poison: bool = False
+
+    @property
+    def identity(self) -> str:
+        """What its requests are keyed by: the same for whoever holds it, and never that of another task."""
+        # With what it was taken up with: after a failover that lost writes, a number may come again for another task.
+        return f"{self.id}.{self.taken}" if self.taken else str(self.id)
 
 
 def fingerprint(url: str, method: str = "GET", body: bytes = b"") -> int:

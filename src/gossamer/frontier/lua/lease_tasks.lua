@@ -1,9 +1,10 @@
 -- lease_tasks: takes tasks from a producer's list, set or sorted set (highest score first) under a lease.
 --
--- KEYS    1: the producer's key; 2: the book (hash id -> {data, incarnation, nonce, attempts}); 3: deadlines; 4: the head of
+-- KEYS    1: the producer's key; 2: the book (hash id -> {data, incarnation, nonce, attempts, the nonce it was
+--         taken up with, deaths, 1 tried alone or 2 poison}); 3: deadlines; 4: the head of
 --         the keys of answers, one per caller
--- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, want}
--- Returns {msgpack {[[id, attempt]...], nonce}, data...}
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, want, strikes}
+-- Returns {msgpack {[[id, attempt, the nonce it was taken up with, 2 poison]...], nonce}, data...}
 -- Cost    O(want log tasks); idempotent by (incarnation, sequence)
 
 local function lease_tasks(keys, args)
@@ -21,18 +22,30 @@ local function lease_tasks(keys, args)
   else
     ids = {}
     local due = call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', 0, h.want)
+    local alone = false
     for _, id in ipairs(due) do
       local v = unpack_msg(call('HGET', book, id))
-      call('HSET', book, id, pack({v[1], h.i, h.n, v[4] + 1}))
-      ids[#ids + 1] = id
+      -- Given back it has no holder; otherwise its holder has died, or was away for as long as that.
+      local died = v[2] ~= ''
+      local deaths, state = (v[6] or 0) + (died and 1 or 0), v[7] or 0
+      if state == 1 then state = died and 2 or 0 end
+      if state == 0 and deaths >= h.strikes then state = 1 end
+      -- Who holds a suspect holds no other task, so that none is blamed for what another did.
+      if state ~= 1 or #ids == 0 then
+        call('HSET', book, id, pack({v[1], h.i, h.n, v[4] + 1, v[5] or '', deaths, state}))
+        ids[#ids + 1] = id
+        alone = state == 1
+        if alone then break end
+      end
     end
     -- Without memory what others held goes on, and nothing new is begun: what tasks bring would be refused.
-    if #ids < h.want and not no_memory() then
+    if #ids < h.want and not alone and not no_memory() then
       local fresh_tasks, problem = task_source(source, h.want - #ids)
       if not fresh_tasks then return problem end
       for _, data in ipairs(fresh_tasks) do
         local id = format('%d', call('HINCRBY', book, 'id', 1))
-        call('HSET', book, id, pack({data, h.i, h.n, 1}))
+        -- A number may come again when the server has lost its last moments; a nonce does not.
+        call('HSET', book, id, pack({data, h.i, h.n, 1, h.n, 0, 0}))
         ids[#ids + 1] = id
       end
     end
@@ -44,7 +57,7 @@ local function lease_tasks(keys, args)
     local raw = call('HGET', book, id)
     local v = raw and unpack_msg(raw)
     if v and v[2] == h.i and v[3] == h.n then
-      heads[#heads + 1] = {tonumber(id), v[4]}
+      heads[#heads + 1] = {tonumber(id), v[4], v[5] or '', v[7] or 0}
       reply[#reply + 1] = v[1]
     end
   end

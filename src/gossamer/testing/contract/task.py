@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import PolicyError, TokenReused
+from gossamer.frontier import keys
 from gossamer.testing.contract.crawl import Crawl
 
 PUSH = {
@@ -90,6 +91,60 @@ class TestTasks:
         answers = crawl.frontier.settle_tasks(worker.token, source, done=[one, lost], release=[two], renew=[three])
         assert answers == [True, False, True, True]
         assert crawl.frontier.settle_tasks(worker.token, source) == []
+
+    def test_a_task_that_kills_its_workers_is_tried_alone_and_then_poison(self, crawl: Crawl) -> None:
+        source = source_of(crawl)
+        crawl.command(PUSH["list"](source, "good", "bad"), source)
+        for _ in range(crawl.strikes):
+            tasks = crawl.frontier.lease_tasks(crawl.worker().token, source, 5)
+            assert {task.data for task in tasks} == {b"good", b"bad"}
+            crawl.expire(source)
+        seen: dict[bytes, list[tuple[int, bool]]] = {b"good": [], b"bad": []}
+        for _ in range(4):
+            worker = crawl.worker()
+            for task in crawl.frontier.lease_tasks(worker.token, source, 5):
+                seen[task.data].append((task.attempt, task.poison))
+                if task.data == b"good" or task.poison:
+                    assert crawl.frontier.settle_tasks(worker.token, source, done=[task]) == [True]
+            crawl.expire(source)
+        tried = crawl.strikes + 1
+        assert seen == {b"good": [(tried, False)], b"bad": [(tried, False), (tried + 1, True)]}
+
+    def test_a_suspect_is_leased_with_no_other_task(self, crawl: Crawl) -> None:
+        source = source_of(crawl)
+        crawl.command(PUSH["list"](source, "one"), source)
+        for _ in range(crawl.strikes):
+            assert len(crawl.frontier.lease_tasks(crawl.worker().token, source, 5)) == 1
+            crawl.expire(source)
+        crawl.command(PUSH["list"](source, "two"), source)
+        first, second = crawl.worker(), crawl.worker()
+        assert [task.data for task in crawl.frontier.lease_tasks(first.token, source, 5)] == [b"one"]
+        assert [task.data for task in crawl.frontier.lease_tasks(second.token, source, 5)] == [b"two"]
+
+    def test_a_task_that_was_given_back_is_not_blamed(self, crawl: Crawl) -> None:
+        source = source_of(crawl)
+        crawl.command(PUSH["list"](source, "one", "two"), source)
+        for attempt in range(1, 3 * crawl.strikes):
+            worker = crawl.worker()
+            tasks = crawl.frontier.lease_tasks(worker.token, source, 5)
+            assert [(task.attempt, task.poison) for task in tasks] == [(attempt, False)] * 2
+            assert crawl.frontier.settle_tasks(worker.token, source, release=tasks) == [True, True]
+
+    def test_a_task_is_known_by_what_no_other_has(self, crawl: Crawl) -> None:
+        source = source_of(crawl)
+        crawl.command(PUSH["list"](source, "one"), source)
+        [first] = crawl.frontier.lease_tasks(crawl.worker().token, source, 1)
+        # As after a failover that lost the last moments: the book is as it was before.
+        book = keys.task_keys(source)
+        for key in book:
+            crawl.command(("DEL", key), key)
+        crawl.command(PUSH["list"](source, "two"), source)
+        [second] = crawl.frontier.lease_tasks(crawl.worker().token, source, 1)
+        assert first.id == second.id
+        assert first.identity != second.identity
+        crawl.expire(source)
+        [again] = crawl.frontier.lease_tasks(crawl.worker().token, source, 1)
+        assert again.identity == second.identity
 
     def test_a_key_of_another_kind_is_an_error(self, crawl: Crawl) -> None:
         source = source_of(crawl)
