@@ -238,27 +238,37 @@ def clock_check(connection: Connection, _: Settings) -> Iterator[Check]:
 
 
 def function_checks(connection: Connection, _: Settings) -> Iterator[Check]:
-    ours = schema.revision_of(schema.library())
-    for node, found in connection.function_list(schema.LIBRARY, code=True).items():
-        theirs = schema.revision_of(found[0].code or "") if found else None
+    ours = schema.revision_of(schema.name_of(schema.library()))
+    assert ours is not None
+    for node, found in connection.function_list(schema.PATTERN).items():
+        theirs = max((r for r in (schema.revision_of(each.name) for each in found) if r), default=None)
         if theirs is None:
             yield Check("functions", GOOD, f"not loaded at {node}; the first worker loads them")
-        elif theirs[0] > ours[0]:
+        elif theirs == ours:
+            yield Check("functions", GOOD, f"revision {ours.number} at {node}")
+        elif theirs > ours:
+            what = "newer than" if theirs.number > ours.number else "another text than"
             yield Check(
-                "functions", GOOD, f"revision {theirs[0]} at {node}, newer than this Gossamer's {ours[0]}; it is kept"
+                "functions",
+                GOOD,
+                f"revision {theirs.number} at {node}, {what} this Gossamer's {ours.number}; it is kept",
             )
-        elif theirs != ours:
-            yield Check("functions", GOOD, f"revision {theirs[0]} at {node}; the next worker loads ours ({ours[0]})")
         else:
-            yield Check("functions", GOOD, f"revision {ours[0]} at {node}")
+            yield Check(
+                "functions", GOOD, f"revision {theirs.number} at {node}; the next worker loads ours ({ours.number})"
+            )
 
 
-def right_checks(connection: Connection, _: Settings) -> Iterator[Check]:
-    missing, optional = rights.missing(connection)
-    if missing:
-        yield Check(
-            "rights", BAD, f"this user may not: {' '.join(missing)}", f"ACL SETUSER name {rights.grant(missing)}"
-        )
+def right_checks(connection: Connection, settings: Settings) -> Iterator[Check]:
+    needed, loading, optional = rights.missing(connection, settings["GOSSAMER_CRAWL"])
+    found = connection.function_list(schema.PATTERN)
+    unloaded = loading and any(not any(schema.revision_of(each.name) for each in here) for here in found.values())
+    if needed or unloaded:
+        bad = [*needed, *(loading if unloaded else [])]
+        yield Check("rights", BAD, f"this user may not: {' '.join(bad)}", f"ACL SETUSER name {rights.grant(bad)}")
+    elif loading:
+        yield Check("rights", DOUBTFUL, f"workers can work; this user may not load newer functions: {' '.join(loading)}",
+                    f"call Gossamer once as a user who may after every upgrade, or: ACL SETUSER name {rights.grant(loading)}")  # fmt: skip
     elif optional:
         yield Check("rights", DOUBTFUL, f"workers can work; this user may not: {' '.join(optional)}",
                     f"for doctor and export: ACL SETUSER name {rights.grant(optional)}")  # fmt: skip

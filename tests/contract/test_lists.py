@@ -227,7 +227,7 @@ def test_a_user_without_the_right_to_push_changes_nothing(kind: Any, opened: Ope
     with Server(kind) as server:
         granted = [f"+{name.lower()}" for name in rights.NEEDED]
         for user, extra in (("blind", ()), ("reads", ("%R~*",)), ("writes", ("%W~*",))):
-            server.call("ACL", "SETUSER", user, "reset", "on", ">pw", rights.PATTERN, *extra, *granted)
+            server.call("ACL", "SETUSER", user, "reset", "on", ">pw", "~gossamer:*", *extra, *granted)
         url = server.url
         crawl = opened(url)
         crawl.define()

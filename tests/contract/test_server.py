@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gossamer.errors import FrontierUnavailable, SchemaTooNew, SchemaTooOld, UnknownCrawl
+from gossamer.errors import FrontierUnavailable, MemoryLimitReached, SchemaTooNew, SchemaTooOld, UnknownCrawl
 from gossamer.frontier import keys, schema
+from gossamer.frontier.connection import connect
 from gossamer.model import (
     Ending,
     GroupPolicy,
@@ -20,6 +21,7 @@ from gossamer.model import (
     Settlement,
     StartState,
 )
+from gossamer.settings import load
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, names
 from gossamer.testing.faultproxy import FaultProxy
@@ -303,7 +305,7 @@ class TestVersions:
 
     @CLIENTS
     def test_an_older_library_never_replaces_a_newer(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
-        newer = schema.library().replace(f"-- revision {schema.REVISION} ", f"-- revision {schema.REVISION + 1} ")
+        newer = schema.library(revision=schema.REVISION + 5)
         with Server() as server:
             server.call("FUNCTION", "LOAD", newer)
             crawl: Crawl = opened(server.url, asynchronous=asynchronous)
@@ -311,7 +313,7 @@ class TestVersions:
             assert newer in code_of(server)
 
     def test_a_newer_library_of_one_node_goes_to_all(self, opened: Callable[..., Crawl]) -> None:
-        newer = schema.library().replace(f"-- revision {schema.REVISION} ", f"-- revision {schema.REVISION + 1} ")
+        newer = schema.library(revision=schema.REVISION + 5)
         with Cluster(3) as nodes:
             nodes.nodes[2].call("FUNCTION", "LOAD", newer)
             opened(nodes.url, GOSSAMER_PARTITIONS=3)
@@ -319,8 +321,65 @@ class TestVersions:
                 assert newer in code_of(node)
 
     def test_an_older_library_is_replaced(self, opened: Callable[..., Crawl]) -> None:
-        older = schema.library().replace(f"-- revision {schema.REVISION} ", f"-- revision {schema.REVISION - 1} ")
+        older = schema.library(revision=schema.REVISION - 1)
         with Server() as server:
             server.call("FUNCTION", "LOAD", older)
+            opened(server.url)
+            assert schema.library() in code_of(server)
+
+    @pytest.mark.parametrize("kind", ["valkey", "redis"])
+    @pytest.mark.parametrize("there", [None, 1], ids=["none there", "an older one there"])
+    def test_a_newer_library_that_comes_in_between_stays(self, kind: Any, there: int | None) -> None:
+        """Between an older worker's look and its load, and at any other moment."""
+        newer = schema.library(revision=schema.REVISION + 5)
+        for moment in range(4):
+            with Server(kind) as server, connect(load({"GOSSAMER_URL": server.url}, environ={})) as connection:
+                if there:
+                    server.call("FUNCTION", "LOAD", schema.library(revision=there))
+                talk = connection._say.install(schema.library())
+                ours, other = 0, False
+                try:
+                    trips = next(talk)
+                    while True:
+                        if ours == moment:
+                            other = True
+                            connection.function_install(newer)
+                        ours += 1
+                        trips = talk.send(connection._wires.travel(trips))
+                except StopIteration:
+                    pass
+                assert other or moment > 2
+                if not other:
+                    connection.function_install(newer)
+                assert newer in code_of(server)
+
+    @pytest.mark.parametrize("kind", ["valkey", "redis"])
+    def test_of_two_texts_of_one_revision_one_stays(self, opened: Callable[..., Crawl], kind: Any) -> None:
+        texts = [schema.library({"clock": schema.source("clock") + f"-- {n}\n"}, revision=9) for n in range(3)]
+        with Server(kind) as server, connect(load({"GOSSAMER_URL": server.url}, environ={})) as connection:
+            for text in texts:
+                connection.function_install(text)
+            stays = max(texts, key=schema.name_of)
+            for text in texts:
+                connection.function_install(text)
+                assert stays in code_of(server)
+
+    @pytest.mark.parametrize("kind", ["valkey", "redis"])
+    def test_a_server_without_memory_keeps_the_functions_it_has(self, opened: Callable[..., Crawl], kind: Any) -> None:
+        older = schema.library(revision=1)
+        with Server(kind) as server:
+            server.call("FUNCTION", "LOAD", older)
+            server.call("CONFIG", "SET", "maxmemory", "1mb")
+            with pytest.raises(MemoryLimitReached):
+                opened(server.url)
+            assert older in code_of(server)
+            server.call("CONFIG", "SET", "maxmemory", "0")
+            opened(server.url)
+            assert schema.library() in code_of(server)
+
+    def test_the_library_of_before_names_had_revisions_is_replaced(self, opened: Callable[..., Crawl]) -> None:
+        before = schema.library().replace(f"name={schema.name_of(schema.library())}", f"name={schema.LIBRARY}")
+        with Server() as server:
+            server.call("FUNCTION", "LOAD", before)
             opened(server.url)
             assert schema.library() in code_of(server)

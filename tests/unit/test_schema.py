@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from gossamer.frontier import schema
+from gossamer.frontier.serverinfo import Library
 
 
-def library(revision: int, digest: str) -> str:
-    return f"#!lua name={schema.LIBRARY}\n-- revision {revision} {digest}\nreturn 1\n"
+def library(name: str) -> Library:
+    return Library(name, frozenset())
 
 
-def test_the_revision_is_a_positive_number() -> None:
-    assert type(schema.REVISION) is int
-    assert schema.REVISION >= 1
-    assert schema.revision_of(schema.library())[0] == schema.REVISION
+def name(revision: int, digest: str) -> str:
+    return f"{schema.LIBRARY}_r{revision}_{digest}"
 
 
-def test_an_older_revision_never_replaces_a_newer_one() -> None:
-    for theirs, ours, digest in product(range(1, 12), range(1, 12), ("a1", "b2")):
-        replaced = schema.must_replace(library(theirs, "a1"), library(ours, digest))
-        assert replaced is (ours > theirs or (ours == theirs and digest != "a1"))
+def test_the_name_says_revision_and_digest() -> None:
+    found = schema.revision_of(schema.name_of(schema.library()))
+    assert found is not None
+    assert found.number in (schema.REVISION, schema.REVISION + 1)
+    assert schema.revision_of(schema.name_of(schema.library(revision=77))) == (77, found.digest)
 
 
-def test_what_is_missing_or_not_ours_is_replaced() -> None:
-    assert schema.must_replace(None, library(1, "a1"))
-    assert schema.must_replace("#!lua name=other\n", library(1, "a1"))
+def test_another_text_has_another_digest_and_is_newer_than_the_recorded_one() -> None:
+    changed = schema.revision_of(schema.name_of(schema.library({"clock": schema.source("clock") + "-- more\n"})))
+    ours = schema.revision_of(schema.name_of(schema.library()))
+    assert changed is not None
+    assert ours is not None
+    assert changed.digest != ours.digest
+    assert changed.number == schema.REVISION + 1
 
 
-def test_all_nodes_get_the_newest_that_any_has() -> None:
-    known = [library(2, "a1"), None, library(10, "c3"), library(9, "b2")]
-    assert schema.newest(known, library(3, "d4")) == library(10, "c3")
-    assert schema.newest([None], library(3, "d4")) == library(3, "d4")
+def test_revision_goes_before_digest() -> None:
+    found = {"a": (library(name(2, "ff")), library("other")), "b": (library(name(10, "0a")),), "c": ()}
+    assert schema.newest(found) == name(10, "0a")
+    assert schema.newest({"a": (library(name(2, "a1")),), "b": (library(name(2, "b2")),)}) == name(2, "b2")
+    assert schema.newest({"a": (library("other"),), "b": ()}) == ""
 
 
-def test_another_text_has_another_digest() -> None:
-    changed = {"clock": schema.source("clock") + "-- more\n"}
-    assert schema.revision_of(schema.library(changed)) != schema.revision_of(schema.library())
+def test_only_this_schema_s_libraries_leave() -> None:
+    others = [library(f"{schema.LIBRARY}0"), library(f"{schema.LIBRARY}0_r1_aa"), library("mine")]
+    found = {"a": (library(name(2, "aa")), *others), "b": (library(name(3, "bb")),), "c": (library(schema.LIBRARY),)}
+    assert schema.outdated(found, name(3, "bb")) == {"a": [name(2, "aa")], "c": [schema.LIBRARY]}

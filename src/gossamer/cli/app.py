@@ -28,6 +28,7 @@ NOUNS: Mapping[str, str] = {
     "crawl": "gossamer.cli.crawl",
     "work": "gossamer.cli.work",
     "doctor": "gossamer.cli.doctor",
+    "acl": "gossamer.cli.acl",
     "export": "gossamer.cli.export",
     "exporter": "gossamer.cli.exporter",
     "import": "gossamer.cli.import_",

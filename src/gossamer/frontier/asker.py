@@ -42,11 +42,7 @@ class Asker:
 
     def load_library(self) -> None:
         """Load the server-side functions where they are missing or older."""
-        found = self.connection.function_list(schema.LIBRARY, code=True).values()
-        loaded = [libraries[0].code if libraries else None for libraries in found]
-        code = schema.newest(loaded, self._library)
-        if any(schema.must_replace(known, code) for known in loaded):
-            self.connection.function_load(code, replace=True)
+        self.connection.function_install(self._library)
 
     def run(self, verb: Verb[T]) -> T:
         """Carry a conversation to its end."""
@@ -103,11 +99,7 @@ class AsyncAsker:
         return asker
 
     async def load_library(self) -> None:
-        found = (await self.connection.function_list(schema.LIBRARY, code=True)).values()
-        loaded = [libraries[0].code if libraries else None for libraries in found]
-        code = schema.newest(loaded, self._library)
-        if any(schema.must_replace(known, code) for known in loaded):
-            await self.connection.function_load(code, replace=True)
+        await self.connection.function_install(self._library)
 
     async def run(self, verb: Verb[T]) -> T:
         try:

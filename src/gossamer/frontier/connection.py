@@ -9,12 +9,14 @@ connection (it opens sockets of its own); an async one belongs to its event loop
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from gossamer.errors import ServerTooOld, UrlError
+from gossamer.errors import FrontierError, ServerTooOld, UrlError
+from gossamer.frontier import schema
 from gossamer.frontier.address import Address, parse
 from gossamer.frontier.reply import Lost, Refusal, failure, is_problem
 from gossamer.frontier.routing import (
@@ -36,6 +38,7 @@ Key = bytes | str
 Call = tuple[str, Sequence[Key], Sequence[Any]]
 T = TypeVar("T")
 Talk = Generator[list[Trip], list[Entries], T]
+_EXPECTED = re.compile(r"already exists|not found", re.IGNORECASE)
 
 
 class Dialogue:
@@ -83,6 +86,11 @@ class Dialogue:
             raise failure(found, self.address.safe)
         return found
 
+    def together(self, commands: Sequence[tuple[Any, ...]]) -> Talk[list[Any]]:
+        [node, *_] = yield from self.nodes()
+        entries = yield from self.router.run([Errand(command, node=node) for command in commands])
+        return [failure(entry, self.address.safe) if is_problem(entry) else entry for entry in entries]
+
     def everywhere(self, command: tuple[Any, ...]) -> Talk[dict[str, Any]]:
         nodes = yield from self.nodes()
         entries = yield from self.router.run([Errand(command, node=node) for node in nodes])
@@ -112,6 +120,39 @@ class Dialogue:
 
     def load(self, code: str, replace: bool) -> Talk[None]:
         yield from self.everywhere(("FUNCTION", "LOAD", *(["REPLACE"] if replace else []), code))
+
+    def install(self, code: str) -> Talk[None]:
+        """See that every primary has this library, or the newest that any of them has.
+
+        No command loads a library only where it is newer. But a library cannot be loaded, without REPLACE, beside another
+        that has its functions, and can be deleted only by its name, which says its revision. So what stood there when
+        it was looked at leaves and the newer one comes in one transaction; if another came meanwhile, that changes
+        nothing, and it is looked at again. Without memory the transaction is refused as a whole.
+        """
+        for _ in range(schema.INSTALL_TRIES):
+            found = yield from self.listing(schema.PATTERN, code=False)
+            newest = max(schema.newest(found), schema.name_of(code), key=_revision)
+            lacking = schema.outdated(found, newest)
+            if not lacking:
+                return
+            if newest != schema.name_of(code):
+                texts = yield from self.listing(newest, code=True)
+                code = next((each.code for libraries in texts.values() for each in libraries if each.code), code)
+            for node in (yield from self.nodes()):
+                if str(node) in lacking:
+                    yield from self.swap(node, lacking[str(node)], code)
+        raise FrontierError(f"{self.address.safe}: the functions cannot be loaded: other texts of them come and go.")
+
+    def swap(self, node: Node, leaving: Sequence[str], code: str) -> Talk[None]:
+        deleting = [("FUNCTION", "DELETE", name) for name in leaving]
+        commands = [("MULTI",), *deleting, ("FUNCTION", "LOAD", code), ("EXEC",)]
+        entries = yield from self.router.run([Errand(command, node=node) for command in commands])
+        for entry in entries[:-1]:
+            self.value(entry)
+        for result in self.value(entries[-1]):
+            # What came or left since it was looked at is looked at again.
+            if isinstance(result, Exception) and not _EXPECTED.search(str(result)):
+                raise FrontierError(f"{self.address.safe}: the functions cannot be loaded: {result}")
 
     def listing(self, name: str, code: bool) -> Talk[dict[str, tuple[Library, ...]]]:
         answers = yield from self.everywhere(("FUNCTION", "LIST", "LIBRARYNAME", name, *(["WITHCODE"] if code else [])))
@@ -156,6 +197,10 @@ class Connection:
         """
         return self._talk(self._say.many(calls, raise_errors))
 
+    def execute_together(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Run plain commands one after the other over one connection to one primary; errors stand in the list."""
+        return self._talk(self._say.together(commands))
+
     def execute_everywhere(self, *command: Any) -> dict[str, Any]:
         """Run a command on every primary; the answers by `host:port`."""
         return self._talk(self._say.everywhere(command))
@@ -163,6 +208,10 @@ class Connection:
     def function_load(self, code: str, replace: bool = False) -> None:
         """Load a function library on every primary."""
         self._talk(self._say.load(code, replace))
+
+    def function_install(self, code: str) -> None:
+        """Load the frontier's library on every primary that has none or an older one."""
+        self._talk(self._say.install(code))
 
     def function_list(self, name: str, *, code: bool = False) -> dict[str, tuple[Library, ...]]:
         """The libraries whose name matches (glob), for every primary by `host:port`; empty where there is none."""
@@ -223,6 +272,9 @@ class AsyncConnection:
 
     async def function_load(self, code: str, replace: bool = False) -> None:
         await self._talk(self._say.load(code, replace))
+
+    async def function_install(self, code: str) -> None:
+        await self._talk(self._say.install(code))
 
     async def function_list(self, name: str, *, code: bool = False) -> dict[str, tuple[Library, ...]]:
         return await self._talk(self._say.listing(name, code))
@@ -309,6 +361,10 @@ async def connect_async(settings: Settings) -> AsyncConnection:
         await connection.close()
         raise
     return connection
+
+
+def _revision(name: str) -> schema.Revision:
+    return schema.revision_of(name) or schema.Revision(0, "")
 
 
 def _seconds(settings: Settings) -> tuple[float, float]:

@@ -75,8 +75,13 @@ def crawl_name(name: str) -> str:
     return name
 
 
+def crawl_prefix(crawl: str) -> str:
+    """What every key of a crawl begins with; a partition's number and the closing brace follow."""
+    return f"gossamer:{{{crawl}/"
+
+
 def base(crawl: str, partition: int) -> str:
-    return f"gossamer:{{{crawl}/{partition}}}"
+    return f"{crawl_prefix(crawl)}{partition}}}"
 
 
 def meta(crawl: str) -> str:
@@ -101,7 +106,7 @@ def seen_base(name: str) -> str:
 
 def queue_pattern(crawl: str, partition: int, kind: str) -> str:
     """For SCAN over the queue (`queue`) or returned (`front`) lists of a partition."""
-    return _escape(base(crawl, partition) + SUFFIXES[kind]) + "*"
+    return escape(base(crawl, partition) + SUFFIXES[kind]) + "*"
 
 
 def queue_place(crawl: str, partition: int, key: str) -> str:
@@ -159,5 +164,6 @@ def lua_table() -> str:
     return f"local K = {{{fields}}}\n"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """A text in which no character means anything to the server's patterns."""
     return re.sub(r"([\[\]*?\\^])", r"\\\1", text)

@@ -1,22 +1,31 @@
 """The server-side library: put together from the Lua files, versioned, loaded where it is missing.
 
-The schema number is part of the library's and every function's name, so that workers of an older and a newer
-schema can run side by side; the revision grows with every change of the code inside one schema, and a library is never
-replaced by an older revision.
+The schema number is part of every function's name, so that workers of an older and a newer schema can run side by side.
+Inside one schema the functions of the newest text serve all workers. A text's place in the order is its revision, then its digest;
+both are in the library's name, which is what keeps an older text from taking the place of a newer one (see `install`).
+
+`lua/revision.txt` records the revision and the digest of the text that has it; `make docs` writes the next one when the text has
+changed. Until then a changed text counts as newer than the recorded one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from typing import NamedTuple
 
 from gossamer.frontier import keys
+from gossamer.frontier.serverinfo import Library
 
 SCHEMA = 1
-REVISION = 2
 LIBRARY = f"gossamer_{SCHEMA}"
+"""What the names of the library and of every function begin with."""
+PATTERN = LIBRARY + "*"
+"""Finds the library, whatever its revision (and those of schemas whose number begins alike)."""
+RECORD = "revision.txt"
+INSTALL_TRIES = 10
 
 SHARED = ("prelude", "lane", "host", "queue", "seen", "lists", "lease", "adding", "task", "round", "shelf")
 VERBS = (
@@ -36,32 +45,58 @@ def source(name: str) -> str:
     return resources.files("gossamer.frontier").joinpath("lua", f"{name}.lua").read_text("utf-8")
 
 
-def library(sources: dict[str, str] | None = None) -> str:
-    """The whole library. `sources` replaces files by name (mutation tests use it)."""
+class Revision(NamedTuple):
+    """A text's place in the order of texts: the larger is the newer. (0, ""): not known."""
+
+    number: int
+    digest: str
+
+
+def recorded() -> Revision:
+    """The revision that was recorded last, and the digest of its text."""
+    number, digest = resources.files("gossamer.frontier").joinpath("lua", RECORD).read_text("utf-8").split()
+    return Revision(int(number), digest)
+
+
+REVISION = recorded().number
+
+
+def library(sources: Mapping[str, str] | None = None, revision: int | None = None) -> str:
+    """The whole library. `sources` replaces files by name and `revision` its number, in tests."""
     sources = sources or {}
-    head = f"local LIBRARY = '{LIBRARY}'\n{keys.lua_table()}"
-    parts = [head]
+    parts = [f"local LIBRARY = '{LIBRARY}'\n{keys.lua_table()}"]
     parts += [sources.get(name) or source(name) for name in SHARED]
     parts += [f"do\n{sources.get(name) or source(name)}end\n" for name in VERBS]
     body = "\n".join(parts)
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
-    return f"#!lua name={LIBRARY}\n-- revision {REVISION} {digest}\n{body}"
+    number = REVISION + (digest != recorded().digest) if revision is None else revision
+    return f"#!lua name={LIBRARY}_r{number}_{digest}\n{body}"
 
 
-def revision_of(code: str) -> tuple[int, str]:
-    """Revision and digest of a loaded library; (0, "") if it is not ours."""
-    match = re.search(r"^-- revision (\d+) ([0-9a-f]+)$", code, re.MULTILINE)
-    return (int(match[1]), match[2]) if match else (0, "")
+def revision_of(name: str) -> Revision | None:
+    """Place in the order of a library by its name; None if it is none of this schema's."""
+    if name == LIBRARY:
+        return Revision(0, "")  # before names had revisions
+    match = re.fullmatch(rf"{LIBRARY}_r(\d+)_([0-9a-f]+)", name)
+    return Revision(int(match[1]), match[2]) if match else None
 
 
-def newest(loaded: Iterable[str | None], code: str) -> str:
-    """The newest of what the nodes of a server have and `code`: what all of them should have."""
-    return max((known for known in (code, *loaded) if known), key=lambda known: revision_of(known)[0])
+def name_of(code: str) -> str:
+    """The name that a library's text gives itself; "" if it gives none."""
+    match = re.match(r"#!lua name=(\w+)\n", code)
+    return match[1] if match else ""
 
 
-def must_replace(loaded: str | None, code: str) -> bool:
-    """Whether `code` should take the place of what the server has (None: nothing)."""
-    if loaded is None:
-        return True
-    theirs, ours = revision_of(loaded), revision_of(code)
-    return theirs[0] < ours[0] or (theirs[0] == ours[0] and theirs[1] != ours[1])
+def newest(found: Mapping[str, Sequence[Library]]) -> str:
+    """The name of the newest library of this schema that any node has; "" if none has one."""
+    names = [each.name for libraries in found.values() for each in libraries if revision_of(each.name)]
+    return max(names, key=lambda name: revision_of(name) or Revision(0, ""), default="")
+
+
+def outdated(found: Mapping[str, Sequence[Library]], wanted: str) -> dict[str, list[str]]:
+    """Nodes that lack the library of this name, each with those of this schema that must leave for it."""
+    return {
+        node: [each.name for each in libraries if revision_of(each.name)]
+        for node, libraries in found.items()
+        if wanted not in [each.name for each in libraries]
+    }
