@@ -23,8 +23,11 @@ from gossamer.testing.faultproxy import FaultProxy
 from gossamer.testing.process import free_port, hold_port, wait_until
 from gossamer.testing.remains import remains
 from gossamer.testing.servers import Cluster, SentinelPair, Server
+from gossamer.testing.servers.single import Fsync
 
 CRAWL = "troubled"
+PARTITIONS = 3
+"""Of a crawl of the kinds `part` and `apart`."""
 PATIENCE = 240.0
 JUMP = 3_600.0
 
@@ -107,6 +110,34 @@ def node() -> Iterator[tuple[str, Strike]]:
             cluster.wait_ok()
 
         yield cluster.url, strike
+
+
+def parts(fsync: Fsync, strike: Callable[[Server, Crawl], None]) -> Iterator[tuple[str, Strike]]:
+    """A crawl that lies on all nodes of a cluster, of which one is struck."""
+    with Cluster(3, node_timeout=10_000).start(fsync=fsync) as cluster:
+
+        def one(crawl: Crawl) -> None:
+            strike(cluster.master_of(keys.base(CRAWL, crawl.choice.randrange(PARTITIONS))), crawl)
+            cluster.wait_ok()
+
+        yield cluster.url, one
+
+
+@contextmanager
+def part() -> Iterator[tuple[str, Strike]]:
+    """One of several partitions is killed and started again; it has lost nothing, since it wrote every call to disk."""
+
+    def strike(server: Server, _: Crawl) -> None:
+        server.kill()
+        server.restart()
+
+    yield from parts("always", strike)
+
+
+@contextmanager
+def apart() -> Iterator[tuple[str, Strike]]:
+    """A power cut of one of several partitions: the others know what it has forgotten, which the guarantees except."""
+    yield from parts("everysec", lambda server, crawl: forget(server, crawl, kill=True))
 
 
 @contextmanager
@@ -227,6 +258,8 @@ TROUBLES: dict[str, Trouble] = {
     "cut": cut,
     "backup": backup,
     "node": node,
+    "part": part,
+    "apart": apart,
     "lagging": lagging,
     "planned": planned,
     "readonly": readonly,
@@ -234,3 +267,5 @@ TROUBLES: dict[str, Trouble] = {
     "clock": clocks,
     "dropped": dropped,
 }
+EXCEPTED = ("apart",)
+"""Whose losses are shown and fail nothing."""

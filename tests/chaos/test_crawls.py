@@ -14,8 +14,10 @@ PAGES = 400
 @pytest.mark.parametrize(
     "plan",
     [
+        Plan("cut", "native", PAGES, times=1),
+        Plan("lagging", "scrapy", PAGES, times=1),
+        Plan("readonly", "native", PAGES, times=1),
         Plan("full", "native", PAGES, times=1),
-        Plan("dropped", "native", PAGES, times=1),
         Plan("dropped", "scrapy", PAGES, times=1),
     ],
     ids=str,
@@ -30,4 +32,4 @@ def test_an_outcome_is_whole_when_nothing_is_missing_or_doubled() -> None:
     assert Outcome(plan, [40], 0, 0, 0, 7, 1.0).whole
     assert not Outcome(plan, [40], 1, 1, 0, 7, 1.0).whole
     assert not Outcome(plan, [40], 0, 0, 1, 7, 1.0).whole
-    assert str(plan) == "cut × 1, native, ten of 100"
+    assert str(plan) == "cut x 1, native, ten of 100"
