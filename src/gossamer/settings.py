@@ -357,6 +357,13 @@ SETTINGS: tuple[Setting, ...] = (
         "How long one page may be worked on; then it becomes a dead letter with reason `overdue`.",
     ),
     Setting(
+        "GOSSAMER_STOP_SECONDS",
+        25.0,
+        _seconds,
+        "How long a worker takes to end at most once it is asked to: pages that are not through after four fifths of it are given "
+        "back, and others do them. Less than what kills it: Kubernetes waits 30 seconds. 0: as long as its pages take.",
+    ),
+    Setting(
         "GOSSAMER_CLOSE_SECONDS",
         30.0,
         _seconds,

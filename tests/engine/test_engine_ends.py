@@ -183,3 +183,23 @@ async def test_a_worker_without_end_waits_for_a_stage_that_no_site_has_yet(
         await until(lambda: "has the stage details; see stage in the site files. This worker waits" in caplog.text)
         crawl.push(SITE.replace("page: {match", "page: {stage: details, match"))
         await asyncio.to_thread(site.reached, "/page/11")
+
+
+async def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
+    valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawl = Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_STOP_SECONDS=2.0, GOSSAMER_LEASE_SECONDS=600.0)
+    crawl.push(SITE)
+    async with held_at(crawl, "/page/3") as (worker, running):
+        worker.stop()
+        assert await ended(running) == "shutdown"
+        with crawl.frontier() as frontier:
+            lanes = {lane.lane: lane for lane in frontier.counts("pages").lanes}
+        page = lanes["pages.page"]
+        assert (page.leased, page.expired) == (0, 0), "it was given back"
+        assert page.queued + page.done == 12
+    assert "1 pages were not through in time (GOSSAMER_STOP_SECONDS)" in caplog.text
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert set(site.paths()) == {"/list", *(f"/page/{number}" for number in range(12))}
+    assert crawl.dead("pages") == []

@@ -44,7 +44,7 @@ class Engine:
         self._downloads = 0
         self.parked = 0
         self._tasks: dict[Identity, asyncio.Task[None]] = {}
-        self._stopping = False
+        self._stopping = self._giving_back = False
         self.failure: BaseException | None = None
         self.ended = asyncio.Event()
         """Set when the frontier refuses this worker, or an operator asks it to end."""
@@ -63,11 +63,18 @@ class Engine:
     async def stop(self) -> None:
         """Take nothing more, end what was begun, say everything and give back the rest."""
         self._stopping = True
-        if self._tasks:
+        while self._tasks:
             await asyncio.wait(self._tasks.values())
         done = asyncio.Event()
         self.courier.finish(done.set)
         await done.wait()
+
+    def give_back(self) -> int:
+        """Wait for no page any longer: others do them. Answers how many there were."""
+        self._stopping = self._giving_back = True
+        for task in self._tasks.values():
+            task.cancel()
+        return len(self._tasks)
 
     async def abandon(self) -> None:
         """The hard way: what is under way is dropped; its leases run out and others do it again."""
@@ -141,7 +148,9 @@ class Engine:
         try:
             settlement = await self._visits.visit(lease, land)
         except asyncio.CancelledError:
-            return
+            if not self._giving_back:
+                return
+            settlement = None
         except Exception:
             logger.exception("A visit broke; its page is tried again.")
             settlement = Settlement(lease, Ending.RETRY, delay=60.0)

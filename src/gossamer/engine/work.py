@@ -45,6 +45,9 @@ LOOK = 0.5
 TELL, REMIND = 5.0, 60.0
 """Seconds between two looks at what people see of this worker, and after which they are told although nothing changed: a server may
 have lost it."""
+PAGES_SHARE, DATABASE_SHARE = 0.8, 0.4
+"""Of the time that a worker has to end, what pages in progress have, and those among them that wait for a database which is away;
+the rest is for the frontier to be told."""
 AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached)
 """What passes by itself: a site is served then."""
 AGAIN = 3.0
@@ -461,16 +464,32 @@ class Worker:
         self._rounds.went_back()
 
     async def _leave(self) -> None:
-        """In good order, as far as that is possible; a page may take no longer than it may be worked on."""
-        await before(self._hurry, self._stop_tasks(), self._settings["GOSSAMER_CLOSE_SECONDS"])
-        self._engine.courier.tell({**self._info(), "closed": "1"})
-        later = asyncio.get_running_loop().call_later(self._settings["GOSSAMER_CLOSE_SECONDS"], self._shelf.give_up)
-        limit = self._settings["GOSSAMER_RENEW_MAX_SECONDS"] + self._settings["GOSSAMER_CLOSE_SECONDS"]
-        ended = await before(self._hurry, self._engine.stop(), limit)
-        later.cancel()
+        """In good order, as far as that is possible within GOSSAMER_STOP_SECONDS: pages have most of it, the frontier the rest."""
+        loop, close = asyncio.get_running_loop(), self._settings["GOSSAMER_CLOSE_SECONDS"]
+        limit = self._settings["GOSSAMER_STOP_SECONDS"] or self._settings["GOSSAMER_RENEW_MAX_SECONDS"] + close
+        began, courier = loop.time(), self._engine.courier
+        # Pages whose database is away may wait for much longer than anybody who stops a worker.
+        patience = min(close, limit * DATABASE_SHARE)
+        await before(self._hurry, self._stop_tasks(), patience)
+        courier.tell({**self._info(), "closed": "1"})
+        courier.plan = replace(courier.plan, close_seconds=min(close, limit))
+        timers = [
+            loop.call_at(began + patience, self._shelf.give_up),
+            loop.call_at(began + limit * PAGES_SHARE, self._give_back),
+        ]
+        ended = await before(self._hurry, self._engine.stop(), max(1.0, began + limit - loop.time()))
+        for timer in timers:
+            timer.cancel()
         if not ended:
             self._shelf.give_up()
             await self._engine.abandon()
+
+    def _give_back(self) -> None:
+        if count := self._engine.give_back():
+            logger.warning(
+                "%d pages were not through in time (GOSSAMER_STOP_SECONDS); they are given back, and others do them.",
+                count,
+            )
 
     async def _stop_tasks(self) -> None:
         """Take no more tasks; those that were taken are on their way."""

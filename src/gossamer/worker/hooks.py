@@ -9,6 +9,7 @@ what became of a request. All of it is checked when a crawl starts; a Scrapy wit
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -81,6 +82,48 @@ class Reporting(set[Request]):
         self._through(request)
 
 
+def on_close(engine: Any, called: Callable[[], None]) -> None:
+    """Call when the engine begins to close its spider, before it waits for what is in progress."""
+    slot = engine._slot
+    original = slot.close
+
+    def close() -> Any:
+        called()
+        return original()
+
+    slot.close = close
+
+
+def abandon(engine: Any) -> None:
+    """Wait no longer for anything in progress: an engine that closes its spider goes on with that. What comes after all is
+    ignored."""
+    slot, scraper, spider = engine._slot, engine.scraper, engine.spider
+
+    def matters(record: logging.LogRecord) -> bool:
+        # Downloads that end after the engine miss it, and say so at length.
+        late = engine._slot is None and record.exc_info
+        return not late or getattr(record, "spider", engine) not in (None, spider)
+
+    for name in ("scrapy.core.engine", "scrapy.core.scraper"):
+        logging.getLogger(name).addFilter(matters)
+    slot.remove_request = lambda request: None
+    slot.inprogress = set()
+    if slot.closing is not None and not slot.closing.called:
+        slot._maybe_fire_closing()
+    working, check = scraper.slot, scraper._check_if_closing
+    if working is None:
+        return
+
+    def once() -> None:
+        if working.closing is not None and not working.closing.called:
+            check()
+
+    working.queue.clear()
+    working.is_idle = lambda: True
+    scraper._check_if_closing = once
+    once()
+
+
 def attach(engine: Any, watcher: Watcher, *, lean: bool = True) -> None:
     """Watch an engine that was checked. `lean`: the output of callbacks is handled by `Output` itself, where it can."""
     slot, scraper = engine._slot, engine.scraper
@@ -103,6 +146,10 @@ def check(engine: Any) -> None:
         "scraper.enqueue_scrape": callable(getattr(scraper, "enqueue_scrape", None)),
         "scraper.handle_spider_error": callable(getattr(scraper, "handle_spider_error", None)),
         "scraper.handle_spider_output_async": callable(getattr(scraper, "handle_spider_output_async", None)),
+        "engine._slot.close": callable(getattr(slot, "close", None)),
+        "engine._slot._maybe_fire_closing": callable(getattr(slot, "_maybe_fire_closing", None)),
+        "engine._spider_closed_callback": callable(getattr(engine, "_spider_closed_callback", None)),
+        "scraper._check_if_closing": callable(getattr(scraper, "_check_if_closing", None)),
         "downloader.active": isinstance(getattr(engine.downloader, "active", None), set),
     }
     missing = [name for name, there in needed.items() if not there]

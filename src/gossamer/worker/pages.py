@@ -49,6 +49,16 @@ class Pages:
             page.given_up = True
             page.task.cancel()
 
+    def give_back(self) -> int:
+        """Nobody waits for any of them any more; others do them. Answers how many there were."""
+        pages = list(self._pages.values())
+        self._pages.clear()
+        for page in pages:
+            self._courier.give_back(page.lease)
+            if page.task is not None:
+                page.task.cancel()
+        return len(pages)
+
     # What the hooks see.
 
     def answered(self, response: Response, request: Request) -> None:

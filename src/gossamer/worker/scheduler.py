@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,6 +42,7 @@ from gossamer.worker.reactor import Promise, link_for
 from gossamer.worker.request import Carried, Carrier
 from gossamer.worker.starting import Start, feed, starts
 from gossamer.worker.stats import Fleet, numbers
+from gossamer.worker.stopping import Stopping, fail
 from gossamer.worker.urls import short_cut
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ class Scheduler(BaseScheduler):
         except GossamerError as error:
             logger.error("%s", error)
             self.link.close()
+            fail(self.crawler, engine)
             # Not raised: most versions of Scrapy would make a long story of it.
             engine._start = self._refused(type(error).__name__)
             self.crawler.signals.connect(self._stay, signals.spider_idle)
@@ -109,6 +112,7 @@ class Scheduler(BaseScheduler):
         tunes = tuning.names(join.settings["GOSSAMER_TUNING"])
         hooks.attach(engine, self.pages, lean="output" in tunes)
         hooks.apart(engine, self.pages.__contains__)
+        self.stopping = Stopping(engine, self.link, self.pages, join.settings)
         join.loosen(engine.downloader)
         robots.listen(engine.downloader, self._crawl_delay)
         self._connect()
@@ -302,18 +306,20 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close()) if self._opened else None
 
     async def _close(self) -> None:
+        self.stopping.over = True
         for intake in self._intakes:
             stopped = Promise()
             intake.stop(stopped.keep)
-            self.link.later(self.join.settings["GOSSAMER_CLOSE_SECONDS"], stopped.keep)
+            self.link.later(self.stopping.patience(), stopped.keep)
             await stopped
         if self._carrying and not self.courier.away:
             carried = Promise()
             self.adder.below(0, carried.keep)
-            self.link.later(self.join.settings["GOSSAMER_CLOSE_SECONDS"], carried.keep)
+            self.link.later(self.stopping.patience(), carried.keep)
             await carried
         await self.start.give_back()
         self.courier.tell({**self._info(), CLOSED: "1"})
+        self.courier.plan = replace(self.courier.plan, close_seconds=self.stopping.patience())
         finished = Promise()
         self.courier.finish(finished.keep)
         await finished
@@ -450,6 +456,7 @@ class Scheduler(BaseScheduler):
 
     def failed(self, error: BaseException) -> None:
         logger.error("The frontier refuses this worker: %s", error)
+        fail(self.crawler, self._engine)
         self.end(type(error).__name__)
 
     def end(self, reason: str) -> None:

@@ -1,0 +1,63 @@
+"""The end of a worker in Scrapy: how long it may take, and with which exit code."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from scrapy import Spider
+
+from gossamer.settings import Settings
+from gossamer.worker import hooks
+from gossamer.worker.pages import Pages
+
+logger = logging.getLogger(__name__)
+
+PAGES_SHARE = 0.8
+"""Of the time that a worker has to end, what pages in progress have; the rest is for the frontier to be told."""
+
+
+class Stopping:
+    """Looks after an engine that closes its spider: after a while the pages in progress are given back to the frontier, and the
+    engine waits for them no longer."""
+
+    def __init__(self, engine: Any, link: Any, pages: Pages, settings: Settings) -> None:
+        self._engine, self._link, self._pages = engine, link, pages
+        self._limit: float = settings["GOSSAMER_STOP_SECONDS"]
+        self._close: float = settings["GOSSAMER_CLOSE_SECONDS"]
+        self._until = float("inf")
+        self.over = False
+        """Set when the engine has no page in progress any more."""
+        hooks.on_close(engine, self._begin)
+
+    def _begin(self) -> None:
+        if self._limit:
+            self._until = self._link.now() + self._limit
+            self._link.later(self._limit * PAGES_SHARE, self._give_back)
+
+    def _give_back(self) -> None:
+        if self.over:
+            return
+        count = self._pages.give_back()
+        logger.warning(
+            "%d pages were not through in time (GOSSAMER_STOP_SECONDS); they are given back, and others do them.", count
+        )
+        hooks.abandon(self._engine)
+
+    def patience(self) -> float:
+        """Seconds that the end may still wait for the frontier."""
+        return min(self._close, max(1.0, self._until - float(self._link.now())))
+
+
+def fail(crawler: Any, engine: Any) -> None:
+    """Let the command that runs this crawler exit with an error: to Scrapy's own commands, a crawler that has no spider at its
+    end has failed to start."""
+    closed = getattr(engine, "_spider_closed_callback", None)
+    if closed is None:
+        return
+
+    def without(spider: Spider) -> Any:
+        crawler.spider = None
+        return closed(spider)
+
+    engine._spider_closed_callback = without

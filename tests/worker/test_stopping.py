@@ -1,0 +1,148 @@
+"""How a worker in Scrapy ends when it is asked to, and what its command says by its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.worker.harness.site import Site, links
+from tests.worker.harness.variants import FIRST, LAST, Variant, some
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import LanePolicy, Token
+from gossamer.settings import load
+from gossamer.testing.process import free_port
+from gossamer.testing.servers import Server
+
+pytestmark = pytest.mark.timeout(300)
+SPIDER = """
+    import asyncio, scrapy
+
+    class Slow(scrapy.Spider):
+        name = "slow"
+
+        async def start(self):
+            yield scrapy.Request("SITE/list")
+
+        async def parse(self, response):
+            for link in response.css("a::attr(href)").getall():
+                yield response.follow(link, callback=self.page)
+
+        async def page(self, response):
+            if response.url.endswith("/waits") and not response.meta.get("again"):
+                open("waiting", "w").close()
+                if WAITS:
+                    await asyncio.sleep(600)
+            yield {"url": response.url}
+"""
+VARIANTS = some((FIRST, "asyncio"), (FIRST, "select"), (LAST, "uvloop"), (LAST, "select"), (LAST, "reactorless"))
+
+
+class Project:
+    """A Scrapy project with one spider, run by Scrapy's own command."""
+
+    def __init__(self, folder: Path, site: Site, variant: Variant, waits: bool = False, **settings: Any) -> None:
+        self.folder = folder
+        (folder / "scrapy.cfg").write_text("[settings]\ndefault = slow_settings\n")
+        given = {
+            "SPIDER_MODULES": ["slow_spiders"],
+            "ADDONS": {"gossamer.Addon": 100},
+            "GOSSAMER_LEASE_SECONDS": 60,
+            "DOWNLOAD_TIMEOUT": 600,
+            "FEEDS": {"items.json": {"format": "json"}},
+            **variant.settings,
+            **settings,
+        }
+        (folder / "slow_settings.py").write_text("".join(f"{name} = {value!r}\n" for name, value in given.items()))
+        text = textwrap.dedent(SPIDER).replace("SITE", site.url).replace("WAITS", repr(waits))
+        (folder / "slow_spiders.py").write_text(text)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
+        self.environ = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, [variant.path(), str(folder)]))}
+        self.log = folder / "log"
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        command = words or ("scrapy", "crawl", "slow")
+        with self.log.open("wb") as stream:
+            return subprocess.Popen(
+                [sys.executable, "-m", *command], cwd=self.folder, env=self.environ, stdout=stream, stderr=stream
+            )
+
+    def run(self, *words: str) -> int:
+        with self.start(*words) as process:
+            return process.wait(120)
+
+
+@pytest.mark.parametrize("variant", some((FIRST, "asyncio"), (LAST, "uvloop"), (LAST, "reactorless")), ids=str)
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:PORT", "redis://nobody:wrong@SERVER", "ftp://nowhere"])
+def test_a_worker_that_cannot_join_exits_with_an_error(
+    variant: Variant, url: str, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    url = url.replace("PORT", str(free_port())).replace("SERVER", valkey_server.url.removeprefix("redis://"))
+    given: dict[str, Any] = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_OUTAGE_SECONDS": 1}
+    project = Project(tmp_path, site, variant, **given)
+    assert project.run() == 1, project.log.read_text()
+    assert site.paths() == []
+    if variant.version == LAST and variant.loop == "uvloop":
+        assert project.run("gossamer", "work", "slow") not in (0, None)
+
+
+def test_a_worker_whose_group_is_anothers_exits_with_an_error(
+    site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    project = Project(tmp_path, site, Variant(LAST, "uvloop"), **given)
+    with ValkeyFrontier.open(load(given)) as frontier:
+        frontier.define("slow", {"default": LanePolicy()})
+        frontier.exchange(Token.fresh(), info={"group": "slow", "spider": "another.Spider", "host": "h", "pid": "1"})
+    assert project.run() == 1
+    assert "is worked on by another.Spider" in project.log.read_text()
+
+
+@pytest.mark.parametrize("waits", ["download", "callback"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
+    variant: Variant, waits: str, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    if waits == "callback" and "select" in variant.loop:
+        pytest.skip("its callbacks cannot wait for asyncio")
+    site.on("/list", links("/waits", "/page/1"))
+    if waits == "download":
+        site.hold("/waits")
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    project = Project(tmp_path, site, variant, waits == "callback", GOSSAMER_STOP_SECONDS=3, **given)
+    with project.start() as process:
+        site.reached("/page/1")
+        site.reached("/waits")
+        if waits == "callback":
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "waiting").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        # Without the limit it would wait for 600 seconds.
+        process.wait(90)
+    text = project.log.read_text()
+    assert "1 pages were not through in time (GOSSAMER_STOP_SECONDS)" in text
+    assert "Spider closed (shutdown)" in text
+    assert "Traceback" not in text, text
+    assert (tmp_path / "items.json").read_text().rstrip().endswith("]"), "feeds were closed in good order"
+    with ValkeyFrontier.find(load(given)) as frontier:
+        [lane] = frontier.counts("slow").lanes
+        assert (lane.queued, lane.leased, lane.expired) == (1, 0, 0), "it was given back"
+    if waits == "download":
+        site.release("/waits")
+    (tmp_path / "slow_spiders.py").write_text(
+        (tmp_path / "slow_spiders.py").read_text().replace("if True:", "if False:")
+    )
+    assert project.run() == 0
+    with ValkeyFrontier.find(load(given)) as frontier:
+        assert frontier.drained("slow").drained
+        assert frontier.counts("slow").groups[0].dead == 0
+    assert sorted(set(site.paths()) - {"/robots.txt"}) == ["/list", "/page/1", "/waits"]
