@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 
+import ormsgpack
 import pytest
 from tests.worker.harness.site import Site
 from tests.worker.harness.variants import FIRST, LAST, Variant, some
@@ -12,6 +13,8 @@ from tests.worker.harness.workers import Left, Workers, left, of
 from tests.worker.spiders import starts
 from tests.worker.spiders.starts import COUNT, Broken, Closing, Idle, OnlyItems, Other, Refusing, Starts
 
+from gossamer.frontier import keys
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
@@ -66,6 +69,49 @@ def test_it_stays_with_a_worker_that_lives(site: Site, valkey_server: Server, cr
         second = workers.start(Starts, site=site.url)
         assert [first.reason(), second.reason()] == ["drained"] * 2
         assert ("started" in of(first.events, "mark"), "started" in of(second.events, "mark")) == (True, False)
+        once(site, EVERY)
+
+
+def owe(frontier: ValkeyFrontier, *, process: str = "") -> None:
+    """As after a server lost its last moments: nobody has the start lease, and nobody is known to have had it."""
+    base, group = keys.base(frontier.crawl, 0), Starts.name
+    row = next(row for row in frontier.counts(group).groups if row.group == group)
+    starts_key, counts_key, meta = (base + keys.SUFFIXES[name] for name in ("starts", "counts", "meta"))
+    frontier.connection.execute("HSET", starts_key, group, ormsgpack.packb([row.round, "owed", "", 0]), key=starts_key)
+    if row.start == "done":
+        for field in (f"g|{group}|open", "open"):
+            frontier.connection.execute("HINCRBY", counts_key, field, 1, key=counts_key)
+    if process:
+        frontier.connection.execute("HSET", meta, "run", process, key=meta)
+
+
+@pytest.mark.parametrize("variant", ENDS, ids=str)
+def test_one_whose_lease_the_server_forgot_is_run_again(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    with Workers(valkey_server.url, crawl_name, variant, GOSSAMER_LEASE_SECONDS=2.0) as workers:
+        worker = workers.start(Starts, site=site.url, stop="5", then="renewed 1", items="yes", patches=[RENEWALS])
+        worker.until("mark", "waiting")
+        with workers.frontier() as frontier:
+            owe(frontier)
+        assert worker.reason() == "drained"
+        once(site, EVERY)
+        with workers.frontier() as frontier:
+            assert left(frontier, Starts.name).ids() == Counter(EVERY + [f"item-{n}" for n in range(COUNT)])
+
+
+@pytest.mark.parametrize("variant", ENDS, ids=str)
+def test_one_that_the_server_forgot_after_its_end_is_run_again(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    with Workers(valkey_server.url, crawl_name, variant, DOWNLOAD_DELAY=0.5) as workers:
+        worker = workers.start(Starts, site=site.url)
+        worker.until("mark", "started")
+        with workers.frontier() as frontier:
+            wait_until(lambda: frontier.counts(Starts.name).groups[0].start == "done", "the start to be done")
+            owe(frontier, process="another")
+        assert worker.reason() == "drained"
+        assert of(worker.events, "mark").count("started") == 2
         once(site, EVERY)
 
 

@@ -184,7 +184,10 @@ class Start:
             except FrontierUnavailable:
                 return
             if not self.granted:
-                logger.warning("Another worker runs start() of %s now; this one stops.", self._asking.group)
+                logger.warning(
+                    "The start lease of %s is gone; start() is run again unless another worker does.",
+                    self._asking.group,
+                )
 
     async def _bury(self, error: Exception) -> None:
         detail = "".join(traceback.format_exception(error))
