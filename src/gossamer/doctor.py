@@ -114,7 +114,9 @@ def memory_checks(info: ServerInfo, *, embedded: bool = False) -> Iterator[Check
                     "" if policy == "noeviction" else "see to it that it is noeviction")  # fmt: skip
     used = mebibytes(info.memory_used)
     if embedded and not info.memory_max:
-        yield Check("memory", GOOD, f"{used} used; the embedded server may take what the machine has")
+        yield Check(
+            "memory", GOOD, f"{used} used; the embedded server may take what the machine has (GOSSAMER_SERVER_MEMORY)"
+        )
         return
     if not info.memory_max:
         yield Check("memory", DOUBTFUL, f"{used} used, no maxmemory: the system may kill the server when memory is out",
@@ -200,7 +202,9 @@ def persistence_checks(connection: Connection, _: Settings) -> Iterator[Check]:
                         "see to it that appendfsync is everysec or always")  # fmt: skip
         else:
             promise = (
-                "every acknowledged call is kept" if info.fsync == "always" else "a power cut costs a second or two"
+                "every acknowledged call is kept"
+                if info.fsync == "always"
+                else "a power cut, or a killed server while its disk is slow, takes back a second or two"
             )
             yield Check("persistence", GOOD, f"append-only log, fsync {info.fsync}: {promise}")
 

@@ -133,6 +133,14 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return parse
 
 
+def _memory(value: Any) -> str:
+    text = str(value).strip().lower()
+    match = re.fullmatch(r"(\d+)(%|[kmg]b)?", text)
+    if not match or (match[2] == "%" and not 0 < int(match[1]) <= 100):
+        raise ValueError("expected a share such as 50%, a size such as 512mb or 2gb, or 0 for no limit")
+    return text
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "GOSSAMER_URL",
@@ -184,9 +192,15 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "GOSSAMER_FSYNC",
-        "everysec",
+        "always",
         _one_of("always", "everysec"),
-        "How often the embedded server writes its log to disk: `always` (every acknowledged call is kept) or `everysec` (a second or two may be done again after a power cut).",
+        "When the embedded server writes its log to disk: `always` (before it answers: every acknowledged call is kept) or `everysec` (calls are faster; a power cut, or a killed server while its disk is slow, takes back a second or two).",
+    ),
+    Setting(
+        "GOSSAMER_SERVER_MEMORY",
+        "50%",
+        _memory,
+        "How much memory the embedded server may use: a share of the machine's (or its container's), or a size such as `2gb`. Near it producers are refused and few requests are leased; nothing is dropped. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_SERVER_BINARY",

@@ -86,7 +86,9 @@ def shared_pair() -> Iterator[SentinelPair]:
 def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the embedded server of this session keeps its data; it runs as long as the session uses it."""
     directory = tmp_path_factory.mktemp("embedded")
-    with ValkeyFrontier.open(settings("embedded:", "keeper", GOSSAMER_DATA_DIR=str(directory))):
+    with ValkeyFrontier.open(
+        settings("embedded:", "keeper", GOSSAMER_DATA_DIR=str(directory), GOSSAMER_FSYNC="everysec")
+    ):
         yield directory
 
 

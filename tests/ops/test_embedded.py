@@ -21,7 +21,7 @@ import pytest
 from gossamer.errors import DataDirectoryInUse, EmbeddedServerError, FrontierUnavailable, ServerBinaryMissing
 from gossamer.frontier import embedded
 from gossamer.frontier.connection import Connection, connect, connect_async
-from gossamer.frontier.embedded import Attachment, attach, find_binary
+from gossamer.frontier.embedded import Attachment, attach, find_binary, machine_memory, memory_bytes
 from gossamer.settings import Settings, load
 
 GRACE = 0.2
@@ -351,3 +351,24 @@ def test_silent_supervisor_is_not_replaced(directory: Path, monkeypatch: pytest.
         with pytest.raises(DataDirectoryInUse, match="does not answer"):
             attach(directory)
     (directory / "state.json").unlink()
+
+
+def config(connection: Connection, name: str) -> str:
+    [_, value] = connection.execute("CONFIG", "GET", name)
+    return str(value.decode())
+
+
+def test_what_is_acknowledged_is_on_disk_and_its_memory_has_a_limit(directory: Path) -> None:
+    """As the settings are without anybody's doing; what that means for a killed server is in docs/explanation/embedded-server.md."""
+    with connect(settings(directory)) as connection:
+        assert config(connection, "appendfsync") == "always"
+        assert config(connection, "no-appendfsync-on-rewrite") == "no"
+        assert config(connection, "maxmemory-policy") == "noeviction"
+        assert int(config(connection, "maxmemory")) == machine_memory() // 2 > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"), [("0", 0), ("300mb", 300 * 2**20), ("100%", machine_memory()), ("2gb", 2 * 2**30), ("9", 9)]
+)
+def test_a_limit_of_ones_own(given: str, limit: int) -> None:
+    assert memory_bytes(load({"GOSSAMER_SERVER_MEMORY": given}, {})["GOSSAMER_SERVER_MEMORY"]) == limit

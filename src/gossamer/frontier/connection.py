@@ -309,6 +309,7 @@ class Foothold:
             directory,
             binary=settings["GOSSAMER_SERVER_BINARY"],
             fsync=settings["GOSSAMER_FSYNC"],
+            memory=settings["GOSSAMER_SERVER_MEMORY"],
             grace_seconds=settings["GOSSAMER_GRACE_SECONDS"],
         )
         self._attachment = self._attach()

@@ -1,6 +1,6 @@
 """A server of our own in a directory, shared by every process that attaches to it.
 
-`attach` starts one if none runs there, otherwise joins it; whoever comes first decides its fsync and grace time.
+`attach` starts one if none runs there, otherwise joins it; whoever comes first decides its fsync, memory limit and grace time.
 The server lives while any process is attached and for the grace time after; how a process ends (return, Ctrl-C,
 kill -9) makes no difference. After a fork the attachment lives until both processes have closed it.
 """
@@ -70,7 +70,8 @@ def attach(
     directory: str | os.PathLike[str],
     *,
     binary: str = "",
-    fsync: str = "everysec",
+    fsync: str = "always",
+    memory: str = "50%",
     grace_seconds: float = 2.0,
 ) -> Attachment:
     """Join the server of `directory`, starting it if none runs; returns when it serves.
@@ -86,7 +87,7 @@ def attach(
         with turn(path) as ours:
             # Between our knock and our turn somebody else may have started it.
             if ours and (attachment := join(path)) is None:
-                start(path, find_binary(binary), fsync, grace_seconds, deadline)
+                start(path, find_binary(binary), fsync, memory_bytes(memory), grace_seconds, deadline)
                 attachment = join(path)
         if attachment is not None:
             return attachment
@@ -167,7 +168,7 @@ def turn(path: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def start(path: Path, binary: str, fsync: str, grace_seconds: float, deadline: float) -> None:
+def start(path: Path, binary: str, fsync: str, memory: int, grace_seconds: float, deadline: float) -> None:
     """Start a supervisor; returns when it listens. The server is then still starting."""
     program = str(Path(__file__).with_name("supervisor.py"))
     if not sys.executable:
@@ -177,7 +178,7 @@ def start(path: Path, binary: str, fsync: str, grace_seconds: float, deadline: f
         try:
             with open(path / "supervisor.log", "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
                 intermediate = subprocess.Popen(
-                    [sys.executable, "-I", "-S", program, str(path), binary, fsync, str(grace_seconds), str(write)],
+                    [sys.executable, "-I", "-S", program, str(path), binary, fsync, str(memory), str(grace_seconds), str(write)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(write,), start_new_session=True, cwd=path,
                 )  # fmt: skip
         finally:
@@ -210,6 +211,30 @@ def read_line(fd: int, deadline: float) -> bytes:
 
 def see_logs(path: Path) -> str:
     return f"see {path / 'server.log'} and {path / 'supervisor.log'}."
+
+
+def memory_bytes(text: str) -> int:
+    """The memory limit that a setting asks for, in bytes; 0: none, also where the machine's memory cannot be told."""
+    number, unit = int(text.rstrip("%kmgb")), text.lstrip("0123456789")
+    if unit == "%":
+        return machine_memory() * number // 100
+    return int(number * {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}[unit])
+
+
+def machine_memory() -> int:
+    """What this process may use of the machine's memory, in bytes; 0 when that cannot be told."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return 0
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            allowed = Path(limit).read_text("ascii").strip()
+        except OSError:
+            continue
+        if allowed.isdigit():
+            physical = min(physical, int(allowed))
+    return physical
 
 
 def find_binary(given: str = "") -> str:

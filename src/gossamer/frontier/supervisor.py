@@ -1,7 +1,7 @@
 """The process that owns one embedded server: starts it, restarts it, stops it when its last user has gone.
 
 Run by `embedded.attach` as a program of its own, detached (own session, so no Ctrl-C reaches it or the server):
-`supervisor.py DIRECTORY BINARY FSYNC GRACE_SECONDS READY_FD`. It imports the standard library alone, so that it
+`supervisor.py DIRECTORY BINARY FSYNC MEMORY GRACE_SECONDS READY_FD`. It imports the standard library alone, so that it
 starts in a few hundredths of a second and cannot be broken by what else is installed.
 
 In DIRECTORY:
@@ -50,9 +50,11 @@ dir ./
 daemonize no
 appendonly yes
 appendfsync {fsync}
+no-appendfsync-on-rewrite no
 aof-use-rdb-preamble yes
 aof-load-truncated yes
 save ""
+maxmemory {memory}
 maxmemory-policy noeviction
 enable-debug-command no
 enable-module-command no
@@ -68,9 +70,10 @@ class Refused(Exception):
 class Supervisor:
     """One server on one directory, which is the working directory of this process."""
 
-    def __init__(self, binary: str, fsync: str, grace_seconds: float) -> None:
+    def __init__(self, binary: str, fsync: str, memory: str, grace_seconds: float) -> None:
         self.binary = binary
         self.fsync = fsync
+        self.memory = memory
         self.grace_seconds = grace_seconds
         self.lock = take(Path("lock"), TAKEOVER_SECONDS)
         stop_leftover()
@@ -181,7 +184,9 @@ class Supervisor:
         remove(self.server_socket)
         trim(Path("server.log"))
         self.log_offset = size(Path("server.log"))
-        Path("server.conf").write_text(CONFIG.format(socket=quoted(self.server_socket), fsync=self.fsync))
+        Path("server.conf").write_text(
+            CONFIG.format(socket=quoted(self.server_socket), fsync=self.fsync, memory=self.memory)
+        )
         self.pid = spawn_server(self.binary, lock)
         os.close(lock)  # the server's copy alone keeps the lock from here on
         self.ready = False
@@ -433,7 +438,7 @@ def ticks(seconds: float) -> Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    directory, binary, fsync, grace_seconds, ready = arguments
+    directory, binary, fsync, memory, grace_seconds, ready = arguments
     os.set_inheritable(int(ready), False)
     if os.fork():
         # The process that attached waits for this one and is rid of us: no zombie, no parent to be killed with.
@@ -445,7 +450,7 @@ def main(arguments: list[str]) -> int:
     os.chdir(directory)
     with os.fdopen(int(ready), "w") as answer:
         try:
-            supervisor = Supervisor(binary, fsync, float(grace_seconds))
+            supervisor = Supervisor(binary, fsync, memory, float(grace_seconds))
         except (Refused, OSError) as error:
             log(f"not started: {error}")
             answer.write(json.dumps({"error": str(error), "in_use": isinstance(error, Refused)}) + "\n")
