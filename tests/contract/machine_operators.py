@@ -9,7 +9,7 @@ from hypothesis.stateful import rule
 from tests.contract.machine_ground import DROPPED, GROUPS, HOSTS, LANES, NAMES, UNIT
 from tests.contract.machine_workers import Workers
 
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, Request
 from gossamer.testing.remains import remains
 
 OPERATIONS = (
@@ -58,11 +58,19 @@ class Operators(Workers):
         """Dropped, it leaves nothing; made again, it is as new."""
         if any(part.leased(lane) for part in self.model.parts for lane in part.lanes_of(DROPPED)):
             return  # its leases hold it, and nobody would end them meanwhile
+        self.keyed_start()
         assert sum(self.frontier.drop_group(DROPPED)) == self.model.drop_group(DROPPED)
         left = remains(self.eye, DROPPED)
         assert not left, f"a dropped group left {left[:10]}"
         lanes = data.draw(st.sampled_from((LANES[DROPPED], dict(reversed(LANES[DROPPED].items())))), "lanes")
         self.define(DROPPED, lanes, GROUPS[DROPPED])
+        self.keyed_start()
+
+    def keyed_start(self) -> None:
+        """What a start adds, under the key that it has in every life of the group."""
+        self.serial += 1
+        requests = [Request(0, HOSTS[0], f"{DROPPED}.some", b"%d" % self.serial, dont_filter=True)]
+        assert self.frontier.add(requests, key="start")[0] == self.model.add(requests, key="start")[0]
 
     def change_group(self, data: st.DataObject) -> None:
         pages, items = data.draw(st.sampled_from((0, 0, 3)), "pages"), data.draw(st.sampled_from((0, 2, 4)), "items")
