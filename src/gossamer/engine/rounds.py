@@ -22,12 +22,18 @@ from gossamer.engine.waiting import cancelled, happens
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.reading import PAGES_FULL
 from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
+from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due
 
 logger = logging.getLogger(__name__)
 
 LOOK = 2.0
-"""Seconds between two looks at all sites, unless something happens."""
+"""Seconds between two looks, unless something happens."""
+SHARE = 50.0
+"""So much longer than a look at all sites took is waited before the next one: it costs the server more the more sites there are."""
+LONGEST = 30.0
+FEW = 5
+"""So many sites are looked at one by one."""
 BACKLOG = 2000
 """So many seeds wait at most to be added."""
 AGAIN = 1.0
@@ -38,7 +44,9 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class Rounds:
-    """`adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all."""
+    """`adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all. `open_hint` says how much
+    the frontier had open of these sites a moment ago, None if nobody knows. While that is nothing, nobody need look at sites
+    whose round is over: what happens to them opens something."""
 
     def __init__(
         self,
@@ -51,6 +59,7 @@ class Rounds:
         repeat: bool,
         payload_max: int,
         only: str = "",
+        open_hint: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._ask, self._book, self._shelf, self._adder = ask, book, shelf, adder
         self._renewal, self._repeat, self._payload_max, self._only = lease_seconds / 3, repeat, payload_max, only
@@ -60,11 +69,15 @@ class Rounds:
         self._over: dict[str, int] = {}
         self._resting: set[str] = set()
         """Sites of which nothing can be fetched in this round, although something waits."""
-        self._due: dict[str, float] = {}
+        self._due: dict[str, tuple[Schedule, float]] = {}
+        """When the next round begins, and the schedule that says so."""
+        self._forced = True
+        self._not_before = 0.0
+        self._open = open_hint
         self._back: set[str] = set()
         """Sites of which some partitions may be in an earlier round than others."""
         self.called = asyncio.Event()
-        """Set to make it look at once."""
+        """Set when something may have happened."""
 
     @property
     def over(self) -> bool:
@@ -77,6 +90,11 @@ class Rounds:
         self._due.clear()
         self._resting.clear()
         self._back = set(self._book.sites)
+        self.look()
+
+    def look(self) -> None:
+        """Look at all sites at once."""
+        self._forced = True
         self.called.set()
 
     async def run(self) -> None:
@@ -84,19 +102,53 @@ class Rounds:
         try:
             while True:
                 self.called.clear()
-                await self._look()
-                await happens(self.called, LOOK)
+                names = self._wanted()
+                if names is None:
+                    left = 0.0 if self._forced else self._not_before - time.monotonic()
+                    if left <= 0:
+                        self._forced = False
+                        began = time.monotonic()
+                        await self._look("")
+                        now = time.monotonic()
+                        self._not_before = now + min(SHARE * (now - began), LONGEST)
+                        left = LOOK
+                    await happens(self.called, min(left, LOOK))
+                else:
+                    for name in names:
+                        await self._look(name)
+                    await happens(self.called, LOOK)
         finally:
             await cancelled(self._under_way.values())
 
-    async def _look(self) -> None:
+    def _wanted(self) -> list[str] | None:
+        """The sites that have to be looked at; None: all of them."""
+        if self._forced or self._back or self._open() != 0:
+            return None
+        names = [site.name for site in self._book if self._concerns(site)]
+        return names if len(names) <= FEW else None
+
+    def _concerns(self, site: ServedSite) -> bool:
+        """Whether there is something to be done for a site of which nothing is open."""
+        number = self._over.get(site.name)
+        if number is None:
+            return site.name not in self._under_way
+        schedule = site.compiled.site.schedule
+        if number == GONE or schedule is None or not self._repeat:
+            return False
+        known = self._due.get(site.name)
+        return known is None or known[0] != schedule or time.time() >= known[1]
+
+    async def _look(self, name: str) -> None:
+        """At one site, or at all: ""."""
         try:
-            counts = await self._ask("counts")
+            counts = await self._ask("counts", name)
             rows = {row.group: row for row in counts.groups}
             lanes: dict[str, list[LaneCounts]] = {}
             for lane in counts.lanes:
                 lanes.setdefault(lane.lane.rpartition(".")[0], []).append(lane)
             for site in list(self._book):
+                if name and site.name != name:
+                    continue
                 row = rows.get(site.name)
                 # Somebody may drop its group at any moment.
                 with suppress(UnknownGroup):
@@ -256,17 +308,18 @@ class Rounds:
         schedule = site.compiled.site.schedule
         if schedule is None:
             return
-        due = self._due.get(site.name)
-        if due is None:
+        known = self._due.get(site.name)
+        if known is None or known[0] != schedule:
             info = next(iter(await self._ask("rounds", site.name, 1)), None)
             began = info.began if info is not None and info.began is not None else time.time()
-            due = self._due[site.name] = next_due(schedule, began, site.name, number)
-        if time.time() >= due:
+            known = self._due[site.name] = schedule, next_due(schedule, began, site.name, number)
+        if time.time() >= known[1]:
             await self._ask("new_round", site.name, number + 1, trigger="schedule")
             if site.name in self._under_way:
                 # A start that had no room: its seeds come again, with those of the next round.
                 self._under_way[site.name].cancel()
-            self.called.set()
+            self._due.pop(site.name, None)
+            self.look()
 
     # Leases.
 

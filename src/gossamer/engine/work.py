@@ -191,6 +191,7 @@ class Worker:
         self._rounds = Rounds(
             self.ask, self._book, self._shelf, partial(Adder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
+            open_hint=self._open_now,
         )  # fmt: skip
         self._engine.went = self._went_back
         try:
@@ -238,6 +239,10 @@ class Worker:
         if self._job.stage and self._job.stage not in stages:
             return _unknown("stage", self._job.stage, stages)
         return ""
+
+    def _open_now(self) -> int | None:
+        hints = self._engine.courier.hints
+        return None if hints is None or self._engine.courier.away else hints.open
 
     def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
         # It ends when it is cancelled. Otherwise something broke, and without it no site would ever begin or end a round.
@@ -315,7 +320,7 @@ class Worker:
                 sites, away = await self._prepare([compiled for compiled, _ in self._without.values()])
                 for name, (compiled, _) in list(self._without.items()):
                     await self._try_one(name, compiled, sites, away)
-            self._rounds.called.set()
+            self._rounds.look()
 
     async def _try_one(
         self, name: str, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
@@ -452,7 +457,7 @@ class Worker:
             if isinstance(error, FrontierUnavailable):
                 self._behind = self._behind or define
                 return False
-        self._rounds.called.set()
+        self._rounds.look()
         return True
 
     async def _mend(self) -> None:
