@@ -67,7 +67,7 @@ def _anywhere() -> Crawl:
 def _added(ask: Ask) -> bytes:
     """The answer to an `add` that took everything."""
     groups = ormsgpack.unpackb(ask.args[0])["add"]
-    return ormsgpack.packb([["a" * len(group[4]) for group in groups], -1, "1"])
+    return ormsgpack.packb([["a" * len(group[4]) for group in groups], -1, "1", "e"])
 
 
 class TestPoisonHoles:

@@ -132,6 +132,17 @@ class Batch:
         """All records in the header's order, one after the other."""
         return b"".join([record for _, records, _ in self._groups.values() for record in records])
 
+    def accepted(self, outcomes: Sequence[bytes | str]) -> tuple[list[list[Any]], bytes]:
+        """Header and records of what was added, or known before; without what nothing would know again."""
+        header, kept = [], []
+        for (place, (entries, records, _)), letters in zip(self._groups.items(), outcomes, strict=True):
+            text = letters if isinstance(letters, str) else letters.decode()
+            some = [n for n, letter in enumerate(text) if letter in "ad" and entries[n]]
+            if some:
+                header.append([*place, [entries[n] for n in some], [len(records[n]) for n in some]])
+                kept += [records[n] for n in some]
+        return header, b"".join(kept)
+
     def settle(self, outcomes: Sequence[bytes | str]) -> None:
         """Write each outcome to the slot its request came from."""
         for (_, _, slots), letters in zip(self._groups.values(), outcomes, strict=True):

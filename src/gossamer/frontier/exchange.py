@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from gossamer.frontier import keys, lists
 from gossamer.frontier.ask import Ask, Verb, ask, read, text
 from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
 from gossamer.frontier.hands import Hands
+from gossamer.frontier.recent import Recent
 from gossamer.model import (
     AddOutcome,
     Answer,
@@ -73,6 +75,7 @@ class WorkVerbs:
         self.checked = Checked(payload_max)
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
         self.hands = Hands()
+        self.recent = Recent()
 
     def exchange(
         self,
@@ -149,6 +152,8 @@ class WorkVerbs:
             hints = self._read(token, partition, part, reply, leases, settled, states, hints)
         assert hints is not None
         if self.partitions > 1:
+            for partition, state in states.items():
+                yield from self._again(partition, state.epoch)
             leases = yield from self._alone(token, leases)
         if leases:
             hints = hints._replace(paused="")
@@ -222,6 +227,8 @@ class WorkVerbs:
             settled[index] = SETTLED[letter]
         part.children.settle(child_outcomes)
         part.add.settle(add_outcomes)
+        if self.partitions > 1 and part.add.count:
+            self.recent.note(partition, part.add, add_outcomes, time.monotonic())
         seconds = now / 1000
         deadline, send_by = (now + self.lease_ms) / 1000, seconds + self.send_seconds
         incarnation = token.incarnation
@@ -364,11 +371,20 @@ class WorkVerbs:
             caller = f"{token.incarnation}:{token.sequence}:{kind}{number}"
             header = {"i": caller, "s": 1, "add": batch.header, "bound": bound, "group": group}
             [reply] = yield [ask("add", self.bases[partition], header, batch.records)]
-            outcomes, left, _ = read(reply)
+            outcomes, left, _, epoch = read(reply)
             batch.settle(outcomes)
+            if self.partitions > 1:
+                self.recent.note(partition, batch, outcomes, time.monotonic(), group)
+                yield from self._again(partition, epoch)
             if left >= 0:
                 room = left if room is None else min(room, left)
         return room
+
+    def _again(self, partition: int, epoch: str) -> Verb[None]:
+        """Add once more what a partition may have forgotten."""
+        for header, records, group in self.recent.heard(partition, epoch, time.monotonic()):
+            told = {"i": secrets.token_hex(8), "s": 1, "add": header, "bound": False, "group": group}
+            yield [ask("add", self.bases[partition], told, records)]
 
     def add(
         self, token: Token, requests: Sequence[Request], *, bound: bool = True, key: str | Sequence[str] = ""

@@ -146,3 +146,29 @@ class TestWentBack:
         assert (again.settled, again.children) == (first.settled, first.children) == ([SETTLED], [[ADDED]])
         assert crawl.items() == [b"i"]
         assert crawl.finish() == ["child"]
+
+    def test_what_was_added_elsewhere_is_added_again(self, crawl: Crawl) -> None:
+        """A page is settled in its partition, its children are in another, and that one goes back."""
+        other = crawl.frontier.partitions - 1
+        if not other:
+            return
+        crawl.define()
+        crawl.add("page", "another")
+        worker, [host] = crawl.worker(), crawl.hosts(1, other)
+        earlier = picture(crawl, other)
+        children = [
+            crawl.request("child", host),
+            crawl.request("twin", host, dont_filter=True),
+            crawl.request("twin", host, dont_filter=True),
+        ]
+        [page] = worker.lease(1)
+        assert worker.exchange(settle=[Settlement(page, add=children)], want=1).children == [[ADDED] * 3]
+        assert crawl.add("start", host=host) == [ADDED]
+        go_back(crawl, earlier, other)
+        for _ in range(2):
+            # The second one has forgotten nothing, and gets nothing twice.
+            another_process(crawl, other)
+            worker.exchange(want=3)
+        crawl.balanced()
+        crawl.expire()
+        assert sorted(crawl.finish()) == ["another", "child", "start", "twin", "twin"]

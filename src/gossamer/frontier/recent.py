@@ -1,0 +1,65 @@
+"""What was added lately to partitions for something that is kept in another one. No I/O.
+
+A child is added to its own partition before its page is settled in the page's; the requests of a start or a task likewise. Should the
+server of the first partition lose its last moments, the second does not know it. So whoever has added something keeps it for a while, and adds it
+again to a partition whose state is not the one that it was added to: what is there is known there, by its fingerprint or its key.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gossamer.frontier.batch import Batch
+
+SECONDS = 30.0
+"""For so long after it was added, as far as the partition has answered since."""
+BYTES = 16_000_000
+"""So much for each partition, the latest."""
+
+
+class Said(NamedTuple):
+    at: float
+    batch: Batch
+    outcomes: Sequence[str | bytes]
+    group: str
+
+
+class Recent:
+    """For the partitions of one crawl, and any number of threads. Batches are told by reference: what of them counts is looked up when it is
+    needed."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, deque[Said]] = {}
+        self._sizes: dict[int, int] = {}
+        self._epochs: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    def note(self, partition: int, batch: Batch, outcomes: Sequence[str | bytes], now: float, group: str = "") -> None:
+        """A partition has answered for a batch."""
+        with self._lock:
+            said = self._said.setdefault(partition, deque())
+            said.append(Said(now, batch, outcomes, group))
+            self._sizes[partition] = self._sizes.get(partition, 0) + batch.size
+            while self._sizes[partition] > BYTES and len(said) > 1:
+                self._let_go(partition, said)
+
+    def heard(self, partition: int, epoch: str, now: float) -> list[tuple[list[list[Any]], bytes, str]]:
+        """A partition has answered in this epoch. Answers what is to be added to it again: groups, records and the group of the pages."""
+        with self._lock:
+            said = self._said.get(partition, deque())
+            before, self._epochs[partition] = self._epochs.get(partition, epoch), epoch
+            if before == epoch:
+                while said and said[0].at < now - SECONDS:
+                    self._let_go(partition, said)
+                return []
+            kept = [one._replace(at=now) for one in said]
+            said.clear()
+            said.extend(kept)
+        told = [(*one.batch.accepted(one.outcomes), one.group) for one in kept]
+        return [one for one in told if one[0]]
+
+    def _let_go(self, partition: int, said: deque[Said]) -> None:
+        self._sizes[partition] -= said.popleft().batch.size
