@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from gossamer.errors import SiteError
 from gossamer.sites.explain import problem_at
 from gossamer.sites.extend import Opened
 from gossamer.sites.params import BadParams, rows_of_file
@@ -34,9 +35,18 @@ for _pattern, _first in ((_INT, "-+0123456789"), (_FLOAT, "-+.0123456789")):
 
 
 def written(data: Any) -> str:
-    """Data as YAML that reads back as the same data, keys in their order."""
+    """Data as YAML that reads back as the same data, keys in their order. SiteError for data that contain themselves."""
+    _refuse_circles(data, ())
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
+
+
+def _refuse_circles(data: Any, above: tuple[int, ...]) -> None:
+    if isinstance(data, dict | list):
+        if id(data) in above:
+            raise SiteError("A value of this site contains itself, which no file can say. Put a copy there.")
+        for value in data.values() if isinstance(data, dict) else data:
+            _refuse_circles(value, (*above, id(data)))
 
 
 def whole(path: str | os.PathLike[str]) -> str:

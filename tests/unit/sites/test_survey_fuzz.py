@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+import yaml  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gossamer.errors import SiteError
 from gossamer.sites.compiled import compile_site
 from gossamer.sites.dump import written
 from gossamer.sites.load import survey_text
@@ -59,6 +62,8 @@ odd: st.SearchStrategy[Any] = st.sampled_from(
 
 
 def put(data: Any, path: tuple[Any, ...], value: Any, key: str | None) -> None:
+    # A copy: put into itself it would be no file, and changed by one example it would be another one in the next.
+    value = copy.deepcopy(value)
     for part in path[:-1]:
         if not isinstance(data, dict | list) or (
             isinstance(data, list) and not (isinstance(part, int) and part < len(data))
@@ -101,6 +106,24 @@ def test_any_change_of_a_site_file_is_taken_or_told_of(changed: list[tuple[tuple
             compiled = compile_site(loaded.site, environment={"B": "b"})
             compiled.lanes(), compiled.group(), compiled.hosts(), compiled.tables(), next(compiled.seeds(), None)
             assert compiled.seed_count() <= max(loaded.site.limits.seeds, 0)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from([path for path in PATHS if len(path) > 1]), st.integers(0, 3))
+def test_a_value_that_contains_itself_is_told_of(path: tuple[Any, ...], up: int) -> None:
+    data = copy.deepcopy(WHOLE)
+    around: Any = data
+    for part in path[: max(0, len(path) - 1 - up)]:
+        around = around[part]
+    inside: Any = data
+    for part in path[:-1]:
+        inside = inside[part]
+    inside[path[-1]] = around
+    found = survey_text(yaml.safe_dump(data, sort_keys=False), "f.yaml")
+    assert ["an anchor contains itself" in problem.message for problem in found.problems] == [True]
+    assert all(problem.line >= 1 and problem.column >= 1 for problem in found.problems)
+    with pytest.raises(SiteError, match="contains itself"):
+        written(data)
 
 
 @settings(max_examples=300, deadline=None)
