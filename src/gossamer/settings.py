@@ -182,13 +182,19 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ITEMS_MAX",
         1_000_000,
         _count,
-        "How many items a group's stream may hold before the group pauses with reason `items_full`.",
+        "How many items may wait for a consumer, per group and partition, before the group pauses with reason `items_full`. 0: no limit.",
+    ),
+    Setting(
+        "GOSSAMER_ITEMS_MAX_BYTES",
+        2**30,
+        _count,
+        "How many bytes of items may wait for a consumer, per group and partition, before the group pauses with reason `items_full`. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_DEAD_MAX",
         100_000,
         _count,
-        "How many dead letters a group may hold before the group pauses with reason `dead_full`.",
+        "How many dead letters may be kept, per group and partition, before the group pauses with reason `dead_full`. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_FSYNC",

@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
+import ormsgpack
 import pytest
-from tests.engine.crawling import Crawl
+from tests.engine.crawling import Crawl, until, working
 from tests.worker.harness.site import Site, links
+
+from gossamer.engine.work import Job, Worker
+from gossamer.frontier import keys
+from gossamer.testing.servers import Server
 
 SITE = """
     site: pages
@@ -70,3 +76,21 @@ async def test_a_round_with_as_many_pages_as_it_may_have_is_over_until_the_limit
     async with asyncio.timeout(60):
         assert (await crawl.run()).reason == "drained"
     assert sorted(site.paths()) == sorted(["/list", "/list", *(f"/page/{number}" for number in range(12))])
+
+
+@pytest.mark.parametrize("given", ["GOSSAMER_ITEMS_MAX", "GOSSAMER_ITEMS_MAX_BYTES"])
+async def test_what_a_site_leaves_waiting_is_bounded_by_the_settings(
+    valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site, given: str
+) -> None:
+    crawl = Crawl(valkey_server, crawl_name, tmp_path, site, **{given: 2, "GOSSAMER_DEAD_MAX": 7})
+    crawl.push(SITE.replace("    store: {page: {table: pages, key: [url], add: [url, round]}}\n", ""))
+    async with working(Worker(crawl.settings, Job(stage=None))):
+        await until(lambda: _paused(crawl) == "items_full")
+    key = keys.base(crawl_name, 0) + keys.SUFFIXES["group_policy"]
+    with crawl.frontier() as frontier:
+        assert ormsgpack.unpackb(frontier.connection.execute("HGET", key, "pages", key=key))["max_dead"] == 7
+
+
+def _paused(crawl: Crawl) -> str:
+    with crawl.frontier() as frontier:
+        return next((row.paused for row in frontier.counts("pages").groups), "")

@@ -338,7 +338,13 @@ class Worker:
 
     async def _define(self, site: ServedSite) -> None:
         compiled = site.compiled
-        await self.ask("define", site.name, site.lanes(), compiled.group())
+        bounded = replace(
+            compiled.group(),
+            max_items=self._settings["GOSSAMER_ITEMS_MAX"],
+            max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
+            max_dead=self._settings["GOSSAMER_DEAD_MAX"],
+        )
+        await self.ask("define", site.name, site.lanes(), bounded)
         for name, policy in compiled.hosts().items():
             await self.ask("set_host", name, policy)
         self._fetcher.proxies.keep(site.name, compiled.site.proxies)

@@ -51,7 +51,7 @@ def group_table(policy: GroupPolicy) -> dict[str, Any]:
     return {
         "max_queued": policy.max_queued, "max_pages": policy.max_pages, "delay": round(policy.delay * 1000),
         "concurrency": policy.concurrency, "start": policy.start, "tasks": "\n".join(policy.tasks),
-        "max_items": policy.max_items, "max_dead": policy.max_dead,
+        "max_items": policy.max_items, "max_item_bytes": policy.max_item_bytes, "max_dead": policy.max_dead,
     }  # fmt: skip
 
 
@@ -242,12 +242,16 @@ class ControlVerbs:
 
     def items_ack(self, group: str, consumer: str, positions: Mapping[int, str]) -> Verb[int]:
         """Say what a consumer has kept, by partition; "" registers it, "gone" ends it. Answers how many still wait."""
-        asks = [
-            ask("items", self._base(p), {"group": group, "consumer": consumer, "id": position})
-            for p, position in positions.items()
-        ]
-        replies = yield asks
-        return sum(read(reply)[1] for reply in replies)
+        waiting = dict.fromkeys(positions, 0)
+        left = list(positions)
+        while left:
+            replies = yield [
+                ask("items", self._base(p), {"group": group, "consumer": consumer, "id": positions[p]}) for p in left
+            ]
+            told = [read(reply) for reply in replies]
+            waiting.update({p: number for p, (_, number, _) in zip(left, told, strict=True)})
+            left = [p for p, (_, _, more) in zip(left, told, strict=True) if more]
+        return sum(waiting.values())
 
 
 def _dead(partition: int, head: Sequence[Any], record: bytes) -> DeadLetter:

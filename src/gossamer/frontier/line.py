@@ -82,6 +82,7 @@ def group_policy(table: Mapping[str, Any]) -> dict[str, Any]:
         tasks=tuple(table["tasks"].split("\n")) if table["tasks"] else (),
         max_items=table["max_items"],
         max_dead=table["max_dead"],
+        max_item_bytes=table.get("max_item_bytes", 0),
     )
     return {**asdict(policy), "tasks": list(policy.tasks)}
 

@@ -141,8 +141,8 @@ class GroupPolicy:
     `max_queued` binds producers over all its lanes; `max_pages` ends leasing with reason `pages_full` once that many
     pages of a round are done or leased (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
     group (0: as the host's). `start` says that a start is owed: the group is not drained before it has run. `tasks`
-    are the keys that feed it. Items and dead letters beyond `max_items` / `max_dead` pause it. All limits
-    hold on each partition.
+    are the keys that feed it. Items beyond `max_items` or `max_item_bytes` and dead letters beyond `max_dead` pause it (0: no
+    limit). All limits hold on each partition.
     """
 
     max_queued: int = 0
@@ -153,10 +153,11 @@ class GroupPolicy:
     tasks: tuple[str, ...] = ()
     max_items: int = 1_000_000
     max_dead: int = 100_000
+    max_item_bytes: int = 2**30
 
     def __post_init__(self) -> None:
         number("group: delay", self.delay, low=0.0, high=86400.0 * 365)
-        for name in ("max_queued", "max_pages", "concurrency", "max_items", "max_dead"):
+        for name in ("max_queued", "max_pages", "concurrency", "max_items", "max_item_bytes", "max_dead"):
             whole(f"group: {name}", getattr(self, name))
 
 

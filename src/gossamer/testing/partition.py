@@ -167,6 +167,7 @@ class Partition:
             for limit, value in (
                 (policy.max_pages, self.pages(group) + sum(map(self.leased, self.lanes_of(group)))),
                 (policy.max_items, len(self.items[group])),
+                (policy.max_item_bytes, sum(map(len, self.items[group]))),
                 (policy.max_dead, self.dead_of(group)),
             )
         )

@@ -81,6 +81,7 @@ class Join:
             start=True,
             tasks=tasks,
             max_items=settings["GOSSAMER_ITEMS_MAX"],
+            max_item_bytes=settings["GOSSAMER_ITEMS_MAX_BYTES"],
             max_dead=settings["GOSSAMER_DEAD_MAX"],
         )
         assert crawler.request_fingerprinter is not None

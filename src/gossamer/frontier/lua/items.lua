@@ -2,8 +2,8 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {group, consumer, id (stream id; '' only registers; 'gone' ends the consumer)}
--- Returns msgpack {trimmed, waiting}
--- Cost    O(trimmed)
+-- Returns msgpack {trimmed, waiting, more (1: call again, there is more to trim)}
+-- Cost    O(TRIM_MAX)
 
 local function older(a, b)
   local at, an = string.match(a, '^(%d+)-(%d+)$')
@@ -12,13 +12,25 @@ local function older(a, b)
   return at < bt or (at == bt and an < bn)
 end
 
+local TRIM_MAX = 1000 -- entries per call
+local BLOCK = 100      -- entries of one block of a stream, as servers are configured
+
+-- Whole blocks first, as many as one call may; the part of a block that is left then is cut off exactly.
+local function trim(stream, least)
+  local time, number = string.match(least, '^(%d+)-(%d+)$')
+  local upto = time .. '-' .. format('%d', tonumber(number) + 1)
+  local trimmed = call('XTRIM', stream, 'MINID', '~', upto, 'LIMIT', TRIM_MAX)
+  if trimmed > TRIM_MAX - BLOCK then return trimmed, true end
+  return trimmed + call('XTRIM', stream, 'MINID', upto), false
+end
+
 local function items(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
   local h = unpack_msg(args[1])
   if not Lane.group(S, h.group) then
     -- Of a group that was dropped nothing is kept, nor who reads it.
-    return pack({0, 0})
+    return pack({0, 0, 0})
   end
   local book, stream = S.b .. K.consumers .. h.group, S.b .. K.items .. h.group
   if h.id == 'gone' then
@@ -33,16 +45,14 @@ local function items(keys, args)
   for _, id in ipairs(call('HVALS', book)) do
     if not least or older(id, least) then least = id end
   end
-  local trimmed = 0
-  if least and least ~= '0-0' then
-    local time, number = string.match(least, '^(%d+)-(%d+)$')
-    trimmed = call('XTRIM', stream, 'MINID', time .. '-' .. format('%d', tonumber(number) + 1))
-  end
+  local trimmed, more = 0, false
+  if least and least ~= '0-0' then trimmed, more = trim(stream, least) end
+  if trimmed > 0 then Items.trimmed(S, h.group) end
   local policy, waiting = Lane.group(S, h.group), call('XLEN', stream)
-  if policy and (policy.max_items == 0 or waiting < policy.max_items) then Lane.unhold(S, h.group, 'items_full') end
+  if policy and not Items.full(S, h.group, policy) then Lane.unhold(S, h.group, 'items_full') end
   S.changed = trimmed > 0
   finish(S)
-  return pack({trimmed, waiting})
+  return pack({trimmed, waiting, more and 1 or 0})
 end
 
 register('items', items, {'allow-oom'})

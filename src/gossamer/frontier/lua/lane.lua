@@ -162,7 +162,7 @@ function Lane.full(S, group)
   local policy = Lane.group(S, group)
   if not policy then return nil end
   if Lane.pages_left(S, group, policy) <= 0 then return 'pages_full' end
-  if policy.max_items > 0 and call('XLEN', S.b .. K.items .. group) >= policy.max_items then return 'items_full' end
+  if Items.full(S, group, policy) then return 'items_full' end
   if policy.max_dead > 0 and call('ZCARD', S.b .. K.dead_order .. group) >= policy.max_dead then return 'dead_full' end
 end
 

@@ -197,11 +197,10 @@ function Lease.ended(S, lane, id, v, s, args)
   if s[13] then Lists.push(s[13], args, s[9] + s[10]) end
   if s[14] then count(S, 'g|' .. group .. '|items', s[14]) end
   if s[10] > 0 then
-    local key = S.b .. K.items .. group
-    for i = s[9], s[9] + s[10] - 1 do call('XADD', key, '*', 'd', args[i]) end
+    Items.append(S, group, args, s[9], s[10])
     count(S, 'g|' .. group .. '|items', s[10])
     local policy = Lane.group(S, group)
-    if policy and policy.max_items > 0 and call('XLEN', key) >= policy.max_items then Lane.hold(S, group, 'items_full') end
+    if policy and Items.full(S, group, policy) then Lane.hold(S, group, 'items_full') end
   end
 end
 

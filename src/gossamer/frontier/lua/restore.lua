@@ -204,7 +204,7 @@ function Restores.document(S, e, text)
 end
 
 function Restores.item(S, e, data)
-  call('XADD', S.b .. K.items .. e[3], '*', 'd', data)
+  Items.append(S, e[3], {data}, 1, 1)
   return 'r'
 end
 

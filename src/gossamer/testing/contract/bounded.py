@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from gossamer.frontier.ask import read
+from gossamer.frontier.verbs import Verbs
 from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Settlement
+from gossamer.settings import load
 from gossamer.testing.contract.crawl import ADDED, FULL, SETTLED, Crawl, Worker
 
 
@@ -176,6 +179,47 @@ class TestBounded:
         assert crawl.frontier.read_items("g", 0, after=rows[0][0]) == rows[1:]
         assert crawl.frontier.keep_items("g", "sql", {0: rows[0][0]}) == 1
         assert crawl.frontier.read_items("g", 0) == rows[1:]
+        assert len(worker.lease(1)) == 1
+
+    def test_bytes_of_items_that_wait_pause_the_group_too(self, crawl: Crawl) -> None:
+        """Counted exactly, whatever is kept and in which parts."""
+        crawl.define(policy=GroupPolicy(max_item_bytes=1000))
+        crawl.add(*map(str, range(12)))
+        worker = crawl.worker("g")
+        with_items(crawl, worker, b"a" * 300, b"b" * 300)
+        with_items(crawl, worker, b"c" * 399)
+        with_items(crawl, worker, b"d")
+        assert paused(crawl, worker) == "items_full"
+        places = [place for place, _ in crawl.frontier.read_items("g", 0)]
+        assert crawl.frontier.keep_items("g", "sql", {0: places[0]}) == 3
+        with_items(crawl, worker, b"e" * 299)
+        with_items(crawl, worker, b"f")
+        assert paused(crawl, worker) == "items_full"
+        places = [place for place, _ in crawl.frontier.read_items("g", 0)]
+        assert crawl.frontier.keep_items("g", "sql", {0: places[-1]}) == 0
+        with_items(crawl, worker, b"g" * 999)
+        with_items(crawl, worker, b"h")
+        assert paused(crawl, worker) == "items_full"
+        crawl.define(policy=GroupPolicy(max_item_bytes=0))
+        assert len(worker.lease(1)) == 1
+
+    def test_items_are_trimmed_in_bounded_steps(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(max_items=2600))
+        crawl.add("1", "2")
+        worker = crawl.worker("g")
+        with_items(crawl, worker, *(b"%d" % n for n in range(2650)))
+        assert paused(crawl, worker) == "items_full"
+        place, data = crawl.frontier.read_items("g", 0, limit=2610)[-1]
+        assert data == b"2609"
+        verb = Verbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.items_ack(
+            "g", "sql", {0: place}
+        )
+        [first] = next(verb)
+        trimmed, waiting, more = read(crawl.frontier.ask([first])[0])  # type: ignore[attr-defined]
+        assert 0 < trimmed <= 1000
+        assert (waiting, more) == (2650 - trimmed, 1)
+        assert crawl.frontier.keep_items("g", "sql", {0: place}) == 40
+        assert [item for _, item in crawl.frontier.read_items("g", 0)] == [b"%d" % n for n in range(2610, 2650)]
         assert len(worker.lease(1)) == 1
 
     def test_items_wait_for_every_consumer(self, crawl: Crawl) -> None:
