@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,17 @@ def _number(value: Any) -> float:
     if not abs(number) < float("inf"):
         raise ValueError("must be finite")
     return number
+
+
+def _addresses(value: Any) -> str:
+    text = _text(value).strip()
+    if text not in ("auto", "always", "never"):
+        for word in text.split(","):
+            try:
+                ip_network(word.strip(), strict=False)
+            except ValueError:
+                raise ValueError(f"{word.strip()!r} is none of auto, always, never and no network") from None
+    return text
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
@@ -320,6 +332,12 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         _text_or_empty,
         "Directories besides GOSSAMER_DATA_DIR below which site files of the crawl may name files: WARC archives, SQLite files, lists of proxies, certificates. Divided by commas. A site file that is named on the command line may name any.",
+    ),
+    Setting(
+        "GOSSAMER_PRIVATE_ADDRESSES",
+        "auto",
+        _addresses,
+        "Whether pages may lead a worker to addresses that are not public (loopback, link-local, private networks): `auto` (where the site's seeds are private, or its file says `private_addresses: true`; of a spider, where the page that links there is private), `always`, `never`, or networks divided by commas (`10.1.0.0/16,192.168.7.5`) that are allowed besides. Metadata services of clouds are never asked.",
     ),
     Setting(
         "GOSSAMER_GROUP",

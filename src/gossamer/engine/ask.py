@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import gossamer
+from gossamer.sites.reach import ANYWHERE, PRIVATE_ADDRESS, Guard
 
 AGENT = f"gossamer/{gossamer.__version__}"
 NOTHING: Mapping[str, str] = {}
@@ -30,6 +31,7 @@ BAD_REQUEST = "bad_request"
 """Refused before anything was sent: a URL, method or header that cannot be, or options that contradict each other."""
 
 REASONS = (
+    PRIVATE_ADDRESS,
     TIMEOUT,
     CONNECT,
     DNS,
@@ -77,6 +79,8 @@ class Options(NamedTuple):
     """Whether a browser makes the page; only such a downloader can."""
     browser: bool = False
     """Whether any page of the site is made by one."""
+    guard: Guard = ANYWHERE
+    """Which addresses may be connected to. A proxy may be anywhere, but must not be sent where a page may not lead."""
 
 
 DEFAULT = Options()

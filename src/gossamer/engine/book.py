@@ -14,6 +14,7 @@ from gossamer.sites.compiled import CompiledSite
 from gossamer.sites.format import Layer
 from gossamer.sites.format import Request as Asking
 from gossamer.sites.plan import LISTINGS
+from gossamer.sites.reach import ANYWHERE, NEVER, guard_of, leads_inside
 
 RETRIES, REDIRECTS = 3, 10
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
@@ -26,7 +27,7 @@ class ServedLayer:
 
     __slots__ = (
         "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "guarded", "handler", "lane", "name",
-        "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "stored",
+        "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "stored", "strict",
     )  # fmt: skip
 
     def __init__(self, site: ServedSite, name: str, rule: Layer | None) -> None:
@@ -42,6 +43,8 @@ class ServedLayer:
         self.cookies: Mapping[str, str] = asking.get("cookies") or {}
         self.guarded = bool(self.options.hosts) and (bool(self.cookies) or self.abroad is not self.options)
         """Whether it makes a difference to which host a page belongs."""
+        self.strict = not self.options.guard.private and site.compiled.grant.addresses != NEVER
+        """Whether it makes a difference who led to a page."""
         self.conditional: bool = _said(asking, "conditional", False)
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
@@ -55,12 +58,17 @@ class ServedLayer:
         self.on_fail: Hook | None = found["on_fail"]
         self.handler: Hook | None = hooks.find(rule.handler, grant) if rule is not None and rule.handler else None
 
-    def manner(self, url: str) -> tuple[Options, Mapping[str, str]]:
+    def manner(self, url: str, before: str = "") -> tuple[Options, Mapping[str, str]]:
         """How a page is asked for, and with which cookies. What is the site's own to know (passwords, keys, sessions) is for its
-        own hosts only; FetchError for a URL that is none."""
-        if not self.guarded or may_know(url, self.options):
-            return self.options, self.cookies
-        return self.abroad, NOTHING
+        own hosts only; FetchError for a URL that is none. `before` is the page that led to it, "" where a round, a task or an
+        operator did."""
+        options, cookies = self.options, self.cookies
+        if self.guarded and not may_know(url, options):
+            options, cookies = self.abroad, NOTHING
+        if self.strict and leads_inside(url) and (not before or leads_inside(before)):
+            # A private start, or a link of a private page: no public page has a hand in it.
+            options = options._replace(guard=ANYWHERE)
+        return options, cookies
 
 
 class ServedSite:
@@ -143,7 +151,13 @@ def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False
         lent=lent,
         render=bool(lent) and _said(asking, "render", False),
         browser=bool(lent) and any(one is not None and one.render for one in _askings(compiled)),
+        guard=guard_of(compiled.grant.addresses, compiled.site.private_addresses, _seeded(compiled)),
     )
+
+
+def _seeded(compiled: CompiledSite) -> frozenset[str]:
+    """The hosts of the seeds; none where they may be any."""
+    return frozenset() if any(seed.tasks for seed in compiled.site.seeds) else compiled.own_hosts
 
 
 def _askings(compiled: CompiledSite) -> list[Asking | None]:

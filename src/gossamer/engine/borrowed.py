@@ -113,6 +113,7 @@ class Borrowed(Fetcher):
             options.render and not options.cut,
             options.browser,
             options.raw,
+            options.guard,
         )
         started = perf_counter()
         try:

@@ -5,14 +5,19 @@ only module that touches its inside."""
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from multidict import CIMultiDictProxy
 from yarl import URL
+
+from gossamer.engine.ask import FetchError
+from gossamer.sites.reach import ANYWHERE, PRIVATE_ADDRESS, Guard
 
 IDLE_HOSTS = 256
 """Of so many hosts at most connections are kept that nobody uses; a crawl may visit thousands of hosts in a minute."""
@@ -45,6 +50,10 @@ class Reply:
         self._connection.close()
 
 
+GUARD: ContextVar[Guard] = ContextVar("GUARD", default=ANYWHERE)
+"""What the request of this task may connect to."""
+
+
 class Connector(aiohttp.TCPConnector):
     """`fresh` has the tasks for which a connection was made, `insisting` those that want none that was kept; who asks removes
     itself from both."""
@@ -56,11 +65,13 @@ class Connector(aiohttp.TCPConnector):
         self.insisting: set[asyncio.Task[Any] | None] = set()
         self._idle_hosts = idle_hosts
 
-    async def again(self, kept: ConnectionKey, head: bytes, read_timeout: float | None) -> Reply | None:
+    async def again(
+        self, kept: ConnectionKey, head: bytes, read_timeout: float | None, guard: Guard = ANYWHERE
+    ) -> Reply | None:
         """The answer to a GET whose head these bytes are, over a connection that was kept; None where there is none. All
         that aiohttp does for a request in general, left out where nothing is needed."""
         connection = await super()._get(kept, [])
-        if connection is None:
+        if connection is None or not _is_allowed(connection, guard):
             return None
         try:
             protocol = connection.protocol
@@ -82,11 +93,26 @@ class Connector(aiohttp.TCPConnector):
     async def _get(self, *args: Any, **options: Any) -> Connection | None:
         if self.insisting and asyncio.current_task() in self.insisting:
             return None
-        return await super()._get(*args, **options)
+        connection = await super()._get(*args, **options)
+        return connection if connection is None or _is_allowed(connection, GUARD.get()) else None
 
     async def _create_connection(self, *args: Any, **options: Any) -> ResponseHandler:
         self.fresh.add(asyncio.current_task())
-        return await super()._create_connection(*args, **options)
+        made: Any = await super()._create_connection(*args, **options)
+        made.made_under = GUARD.get()
+        return made  # type: ignore[no-any-return]
+
+    async def _resolve_host(self, host: str, *args: Any, **options: Any) -> list[ResolveResult]:
+        """Only addresses that may be connected to. A connection goes to what is returned here, so that a name which has another
+        address a moment later changes nothing."""
+        found = await super()._resolve_host(host, *args, **options)
+        guard = GUARD.get()
+        refused = [guard.refusal(host, one["host"]) for one in found]
+        if any(refused):
+            found = [one for one, why in zip(found, refused, strict=True) if not why]
+            if not found:
+                raise FetchError(PRIVATE_ADDRESS, next(filter(None, refused)), False)
+        return found
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         if should_close:
@@ -96,6 +122,17 @@ class Connector(aiohttp.TCPConnector):
         if len(self._conns) > self._idle_hosts:
             for idle, _ in self._conns.pop(next(iter(self._conns))):
                 idle.close()
+
+
+def _is_allowed(connection: Connection, guard: Guard) -> bool:
+    """Whether a connection that was kept, perhaps of another site, may be used. One that may not is put back."""
+    if guard.private or getattr(connection.protocol, "made_under", None) == guard:
+        return True
+    peer = connection.transport.get_extra_info("peername") if connection.transport is not None else None
+    if peer and not guard.refusal("", str(peer[0])):
+        return True
+    connection.release()
+    return False
 
 
 def session(connector: Connector, **options: Any) -> aiohttp.ClientSession:

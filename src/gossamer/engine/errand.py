@@ -37,6 +37,11 @@ class Errand(NamedTuple):
     """Whether it is wanted although it was seen: a seed, a task. So is where it is redirected to."""
 
     @property
+    def before(self) -> str:
+        """The page that led to it, by a link or a redirect; "" for a seed or a task."""
+        return self.hops[-1] if self.hops else self.trail[-1] if self.trail else ""
+
+    @property
     def after(self) -> list[str]:
         """The trail of the pages that this one leads to."""
         return [*self.trail[1 - TRAIL :], self.url]

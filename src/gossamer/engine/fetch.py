@@ -29,12 +29,13 @@ from gossamer.engine.ask import (
     Got,
     Options,
 )
-from gossamer.engine.connector import IDLE_HOSTS, Connector, Reply, session
+from gossamer.engine.connector import GUARD, IDLE_HOSTS, Connector, Reply, session
 from gossamer.engine.cookies import Jar
 from gossamer.engine.dns import Resolver
 from gossamer.engine.failure import failure, is_stale
 from gossamer.engine.prepared import Place, Prepared, head, prepare
 from gossamer.engine.proxies import Proxies, Proxy
+from gossamer.sites.reach import ANYWHERE, PRIVATE_ADDRESS
 
 KEEP_ALIVE = 15.0
 MAX_HEADER = 65536
@@ -134,7 +135,7 @@ class Fetcher:
         started, reply = perf_counter(), None
         try:
             async with asyncio.timeout(options.timeout or None):
-                reply = await self._connector.again(place.key, data, options.read_timeout or None)
+                reply = await self._connector.again(place.key, data, options.read_timeout or None, options.guard)
                 if reply is None:
                     return None
                 got = await self._read(ask, reply, started, "", len(data))
@@ -152,6 +153,9 @@ class Fetcher:
     async def _through_a_proxy(
         self, ask: Ask, prepared: Prepared, url: URL, headers: CIMultiDict[str], secure: ssl.SSLContext | bool
     ) -> Got:
+        # The proxy looks up names itself. What can be told without that is told here.
+        if why := ask.options.guard.refusal_by_name(url.raw_host or ""):
+            raise FetchError(PRIVATE_ADDRESS, why, False)
         proxy = self.proxies.choose(ask.site, ask.options.proxy)
         if proxy.authorization and url.scheme == "http":
             headers = headers.copy()
@@ -193,6 +197,8 @@ class Fetcher:
             more["data"] = ask.body
         fresh, insisting, task = self._connector.fresh, self._connector.insisting, asyncio.current_task()
         started = perf_counter()
+        # A proxy is named by whoever runs the crawl, not by a page: it may be anywhere.
+        GUARD.set(ask.options.guard if proxy is None else ANYWHERE)
         while True:
             if stale:
                 insisting.add(task)
@@ -211,6 +217,8 @@ class Fetcher:
                 if not stale and task not in fresh and ask.method in _AGAIN and is_stale(error):
                     stale = True
                     continue
+                if isinstance(error, FetchError):
+                    raise
                 raise failure(error, ask.options, proxy.url if proxy else "") from error
             finally:
                 fresh.discard(task)

@@ -17,6 +17,7 @@ from gossamer.engine.redirect import follow
 from gossamer.engine.secret import abroad, may_know
 from gossamer.engine.waiting import cancelled
 from gossamer.model import host_of
+from gossamer.sites.reach import PRIVATE_ADDRESS, Guard
 
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
@@ -79,7 +80,7 @@ class Robots:
         self._fetch, self._permit, self._delayed, self._clock = fetch, permit, delayed, clock
         self._kept, self._kept_without, self._most = kept, kept_without, most
         self._known: OrderedDict[str, _Rules] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[_Rules]] = {}
+        self._asking: dict[tuple[str, Guard], asyncio.Task[_Rules]] = {}
 
     def known(self, url: str, agent: str) -> Word | None:
         """What is known without asking; None where the file has to be had first."""
@@ -89,17 +90,25 @@ class Robots:
         return self._word(rules, url, agent)
 
     async def ask(self, url: str, agent: str, site: str = "", options: Options = DEFAULT) -> Word:
-        """Whether `agent` may ask for `url`. `site` and `options` are those of the page: the file comes the same way."""
+        """Whether `agent` may ask for `url`. `site` and `options` are those of the page: the file comes the same way. Raises
+        FetchError if it may not be asked for there."""
         origin = _origin(url)
         rules = self._known.get(origin)
         if rules is None or rules.until <= self._clock():
-            asking = self._asking.get(origin)
+            # What one site may not connect to, another may.
+            key = origin, options.guard
+            asking = self._asking.get(key)
             if asking is None:
-                asking = self._asking[origin] = asyncio.ensure_future(self._get(origin, agent, site, options))
-                asking.add_done_callback(lambda _: self._asking.pop(origin, None))
+                asking = self._asking[key] = asyncio.ensure_future(self._get(origin, agent, site, options))
+                asking.add_done_callback(lambda task: self._asked(key, task))
             # Who gives up waiting does not spoil it for the others.
             rules = await asyncio.shield(asking)
         return self._word(rules, url, agent)
+
+    def _asked(self, key: tuple[str, Guard], task: asyncio.Task[_Rules]) -> None:
+        self._asking.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # Those who wait have it; there may be none left.
 
     async def close(self) -> None:
         await cancelled(self._asking.values())
@@ -117,6 +126,9 @@ class Robots:
         try:
             got = await self._arrive(Ask(f"{origin}/robots.txt", site=site, options=options))
         except FetchError as error:
+            if error.reason == PRIVATE_ADDRESS:
+                # Not of the host but of the site that asks: nothing to be remembered.
+                raise FetchError(error.reason, f"robots.txt: {error.detail}", False) from error
             why = error
         now = self._clock()
         if got is None:

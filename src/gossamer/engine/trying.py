@@ -120,7 +120,7 @@ class Trial:
         begun = time.perf_counter()
         try:
             while ask is not None:
-                said, allowed = await self._word(site, layer, ask.url)
+                said, allowed = await self._word(site, layer, ask.url, hops[-1].url if hops else "")
                 if not allowed:
                     failure = f"robots.txt: {said}"
                     break
@@ -135,7 +135,7 @@ class Trial:
                 if target is None:
                     break
                 ask, got = next_hop(ask, got, target, [hop.url for hop in hops[:-1]], layer.redirects), None
-                ask = ask._replace(options=layer.manner(ask.url)[0])
+                ask = ask._replace(options=layer.manner(ask.url, hops[-1].url)[0])
         except LeftOut:
             failure = "the Scrapy project wants nothing of it"
         except FetchError as error:
@@ -168,10 +168,10 @@ class Trial:
             seconds,
         )
 
-    async def _word(self, site: ServedSite, layer: ServedLayer, url: str) -> tuple[str, bool]:
+    async def _word(self, site: ServedSite, layer: ServedLayer, url: str, before: str) -> tuple[str, bool]:
         if not site.obeys:
             return "not asked (politeness.robots: ignore)", True
-        word = await self._robots.ask(url, layer.agent, site.name, layer.manner(url)[0])
+        word = await self._robots.ask(url, layer.agent, site.name, layer.manner(url, before)[0])
         if word.allowed:
             return "allowed", True
         if not word.after:

@@ -106,7 +106,9 @@ class Visits:
                     return None
             if layer.site.obeys and self._robots.known(errand.url, layer.agent) is None:
                 # The host's slot and its turn are used up by that: pages that waited for it must not come bunched up.
-                await self._robots.ask(errand.url, layer.agent, layer.site.name, layer.manner(errand.url)[0])
+                await self._robots.ask(
+                    errand.url, layer.agent, layer.site.name, layer.manner(errand.url, errand.before)[0]
+                )
                 told = True
                 return None
             return await self._visit(lease, layer, errand, once)
@@ -178,7 +180,7 @@ class Visits:
                     )
                 self._tallies.of(site.name).add("site/robots_denied")
                 return Settlement(lease)
-        options, cookies = layer.manner(errand.url)
+        options, cookies = layer.manner(errand.url, errand.before)
         cookies = {**cookies, **errand.cookies} if cookies else errand.cookies
         ask = Ask(errand.url, errand.method, errand.headers, cookies, errand.body, site.name, options)
         conditional = layer.conditional and errand.method == "GET"

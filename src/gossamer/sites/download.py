@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from gossamer.sites.reach import ANYWHERE, Guard
+
 
 class Wanted(NamedTuple):
     """One request, with everything that goes over the wire: cookies, passwords and proxies are chosen already."""
@@ -29,6 +31,8 @@ class Wanted(NamedTuple):
     """Whether one makes any page of the site."""
     raw: bool = False
     """Whether `sent` and `raw` of the answer are wanted."""
+    guard: Guard = ANYWHERE
+    """Which addresses may be connected to."""
 
 
 class Answer(NamedTuple):

@@ -662,6 +662,8 @@ class Site(Part):
     """Bounds of the whole site."""
     politeness: Politeness = Politeness()
     """How hosts are treated."""
+    private_addresses: Flag | None = None
+    """Whether links and redirects may lead to addresses that are not public (127.0.0.1, 10.0.0.0/8, …). Without it, where all seeds are private themselves. A cloud's metadata service is never asked."""
     seen: Seen = Seen()
     """How pages are remembered, where a layer says nothing."""
     identity: Identity = Identity()

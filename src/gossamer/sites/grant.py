@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from gossamer.sites.reach import AUTO
+
 OURS = "GOSSAMER_"
 """Variables of this prefix are our own settings: no site file may read them."""
 OWN_FOLDER = "."
@@ -36,6 +38,8 @@ class Grant(NamedTuple):
     modules: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     paths: tuple[Path, ...] | None = ()
+    addresses: str = AUTO
+    """GOSSAMER_PRIVATE_ADDRESSES."""
 
     def names_module(self, name: str) -> bool:
         """Whether a module is in the list of allowed ones, or below one of them."""
@@ -79,11 +83,12 @@ def grant_of(settings: Values, *, local: bool) -> Grant:
     modules = listed(settings["GOSSAMER_ALLOWED_MODULES"])
     folder = own_folder() if local or OWN_FOLDER in modules else None
     named = tuple(one for one in modules if one != OWN_FOLDER)
+    addresses = settings["GOSSAMER_PRIVATE_ADDRESSES"]
     if local:
-        return Grant(True, folder, named, EVERYTHING, None)
+        return Grant(True, folder, named, EVERYTHING, None, addresses)
     roots = [settings["GOSSAMER_DATA_DIR"], *listed(settings["GOSSAMER_SITE_PATHS"])]
     paths = tuple(Path(os.path.realpath(Path(root).expanduser())) for root in roots)
-    return Grant(False, folder, named, listed(settings["GOSSAMER_SITE_VARIABLES"]), paths)
+    return Grant(False, folder, named, listed(settings["GOSSAMER_SITE_VARIABLES"]), paths, addresses)
 
 
 def listed(text: str) -> tuple[str, ...]:

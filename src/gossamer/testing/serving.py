@@ -128,20 +128,21 @@ class LoopServer(ABC):
 
 
 class ThreadedServer(ThreadingHTTPServer):
-    """Serves a free port of 127.0.0.1, or the one that is given, with a thread for each connection."""
+    """Serves a free port of a loopback address, or the one that is given, with a thread for each connection."""
 
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0, address: str = "127.0.0.1") -> None:
+        super().__init__((address, port), handler)
+        self.address = address
         self.port: int = self.server_address[1]
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
 
     @property
     def url(self) -> str:
         """Without a slash at its end."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     def start(self) -> None:
         self._thread.start()

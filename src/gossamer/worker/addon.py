@@ -11,6 +11,7 @@ from scrapy.utils.misc import load_object
 from gossamer.settings import load
 from gossamer.worker import tuning
 from gossamer.worker.join import GIVEN
+from gossamer.worker.reach import PLACES
 from gossamer.worker.stats import fleet_collector
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Addon:
             if _is_ours(scheduler):
                 # One of the fleet's own under another name (gossamer.scrapy_redis): it has its own stats and dupefilter.
                 _put(settings, "EXTENSIONS", THROTTLE, None)
+                _guard(settings)
                 tuning.apply(settings, ours["GOSSAMER_TUNING"])
                 return
             logger.warning(
@@ -51,6 +53,7 @@ class Addon:
         _set(settings, "REMOTE_CONTROL_ENABLED", False, unless_project=True)
         # The frontier follows the hosts' latency for the whole fleet.
         _put(settings, "EXTENSIONS", THROTTLE, None)
+        _guard(settings)
         tuning.apply(settings, ours["GOSSAMER_TUNING"])
 
     @staticmethod
@@ -61,6 +64,12 @@ class Addon:
                 "DUPEFILTER_CLASS %s is not used: the frontier remembers what was seen (GOSSAMER_SEEN_KIND and the like).",
                 kind,
             )
+
+
+def _guard(settings: BaseSettings) -> None:
+    """Pages of public hosts do not lead into the worker's own network."""
+    for middleware, place in PLACES.items():
+        _put(settings, "DOWNLOADER_MIDDLEWARES", middleware, place)
 
 
 def _is_ours(scheduler: Any) -> bool:

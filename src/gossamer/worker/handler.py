@@ -11,13 +11,31 @@ from typing import Any
 import yarl
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 
+from gossamer.worker.reach import LOOKUPS, allowed
+
 
 class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
     lazy = True
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
+        _watch(self._session.connector)
         self._session: Any = _Verbatim(self._session)
+
+
+def _watch(connector: Any) -> None:
+    """Connect only to addresses that the downloads under way may connect to."""
+    resolve = connector._resolve_host
+
+    async def resolved(host: str, *args: Any, **named: Any) -> list[Any]:
+        found: list[Any] = await resolve(host, *args, **named)
+        if host in LOOKUPS.guards:
+            found = [
+                one for one, good in zip(found, allowed(host, [one["host"] for one in found]), strict=True) if good
+            ]
+        return found
+
+    connector._resolve_host = resolved
 
 
 class _Verbatim:

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from gossamer.courier import Withheld
 from gossamer.model import Ending, Feedback, Lease, Settlement, Verdict
 from gossamer.model import Request as Asked
+from gossamer.sites.reach import PRIVATE_ADDRESS, AddressRefused
 
 THROTTLED = frozenset({429, 503})
 
@@ -79,7 +80,8 @@ class Page:
             and not self.handled
             and not isinstance(outcome.value, IgnoreRequest)
         ):
-            self.failure = ("download", trace(outcome))
+            refused = isinstance(outcome.value, AddressRefused)
+            self.failure = (PRIVATE_ADDRESS, str(outcome.value)) if refused else ("download", trace(outcome))
         if (
             self.failure is None
             and gave_up
@@ -89,7 +91,7 @@ class Page:
             self.failure = (f"http_{outcome.status}", f"The last answer was {outcome}.")
         if self.failure is not None and failures != "done":
             reason, detail = self.failure
-            if failures == "retry" and self.lease.attempt < tries:
+            if failures == "retry" and self.lease.attempt < tries and reason != PRIVATE_ADDRESS:
                 # Nothing of this attempt counts: the next one produces it again.
                 return Settlement(self.lease, Ending.RETRY, delay=min(2.0**self.lease.attempt, 60.0))
             return Settlement(

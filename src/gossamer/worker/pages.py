@@ -14,6 +14,7 @@ from gossamer.model import Feedback, Fetched, Lease, Verdict
 from gossamer.worker.join import Join
 from gossamer.worker.metric import Histogram
 from gossamer.worker.page import Page, feedback_of
+from gossamer.worker.reach import inherit
 
 
 class Pages:
@@ -96,6 +97,7 @@ class Pages:
             page.handled = isinstance(result, Response) or self._join.give_up.rescues(request)
 
     def yields(self, request: Request, child: Request) -> None:
+        inherit(request, child)
         page = self._pages.get(id(request))
         if page is not None:
             self._parents[id(child)] = page

@@ -27,6 +27,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from gossamer.errors import GossamerError, SiteError
 from gossamer.sites.download import Answer, DownloadFailed, ItemFailed, LeftOut, Wanted
 from gossamer.worker.join import AtOnce, plain
+from gossamer.worker.reach import OF_SITE
 from gossamer.worker.site_failure import failure
 from gossamer.worker.site_render import OF_THE_PROXY, rendered
 from gossamer.worker.site_settings import settings_for
@@ -237,6 +238,7 @@ def _meta(wanted: Wanted, wire: list[bytes]) -> dict[str, Any]:
         # The engine judges statuses, and knows the URL as it is to be sent.
         "handle_httpstatus_all": True,
         "verbatim_url": True,
+        OF_SITE: wanted.guard,
     }
     if wanted.proxy:
         meta["proxy"] = wanted.proxy

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from scrapy.exceptions import IgnoreRequest
 
 from gossamer.sites.download import DownloadFailed, LeftOut
+from gossamer.sites.reach import PRIVATE_ADDRESS
 
 _REASONS = {
+    "AddressRefused": PRIVATE_ADDRESS,
     "DownloadTimeoutError": "timeout",
     "TimeoutError": "timeout",
     "TCPTimedOutError": "timeout",
@@ -57,7 +59,7 @@ _BROWSER = {
     "ERR_ABORTED": "protocol",
     "ERR_": "protocol",
 }
-_FOR_GOOD = frozenset({"too_large", "bad_request"})
+_FOR_GOOD = frozenset({"too_large", "bad_request", PRIVATE_ADDRESS})
 _DETAIL = {
     "timeout": "not all came within {timeout:g} s",
     "too_large": "the body has more than {size} bytes (`request.max_size`)",

@@ -15,6 +15,7 @@ from twisted.web.client import BrowserLikePolicyForHTTPS
 from gossamer.errors import SettingError
 from gossamer.worker import site_render
 from gossamer.worker.addon import THROTTLE
+from gossamer.worker.reach import PLACES
 from gossamer.worker.run import ASYNCIO, _is_ours
 
 AUTHORITIES = "GOSSAMER_SITE_AUTHORITIES"
@@ -63,7 +64,7 @@ def settings_for(given: Mapping[str, Any], verify: bool | str, browser: bool) ->
     settings.setdict(dict(OVER), "cmdline")
     settings.set("ADDONS", _others(settings["ADDONS"] or {}), "cmdline")
     _put(settings, "EXTENSIONS", {THROTTLE: None})
-    _put(settings, "DOWNLOADER_MIDDLEWARES", {WIRE: 10_000})
+    _put(settings, "DOWNLOADER_MIDDLEWARES", {WIRE: 10_000, **PLACES})
     _verify(settings, verify)
     if browser:
         site_render.prepare(settings)

@@ -42,7 +42,7 @@ class Reply:
 class Site:
     """Serves every path with a page that names it, unless told otherwise. Runs in threads of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
         self.visits: list[Visit] = []
         self._replies: dict[str, list[tuple[Reply, int]]] = {}
         self._gates: dict[str, threading.Event] = {}
@@ -55,7 +55,7 @@ class Site:
 
             do_POST = do_PUT = do_DELETE = do_HEAD = do_GET
 
-        self._server = ThreadedServer(Handler)
+        self._server = ThreadedServer(Handler, address=address)
 
     @property
     def url(self) -> str:
@@ -64,7 +64,7 @@ class Site:
 
     @property
     def host(self) -> str:
-        return f"127.0.0.1:{self._server.port}"
+        return f"{self._server.address}:{self._server.port}"
 
     def on(self, path: str, *replies: Reply) -> Self:
         """From now on the path answers so, one after the other."""
