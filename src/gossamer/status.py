@@ -18,6 +18,11 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DeadLetter, GroupCounts, LaneCounts, WorkerInfo
 from gossamer.settings import Settings
 
+SILENT_SECONDS = 30.0
+"""A worker says something every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
+MEMORY_FULL = 0.95
+"""The share of its limit at which a server counts as full; as in prelude.lua."""
+WORKERS_READ = 1000
 HOSTS_SHOWN = 10
 HOSTS_READ = 500
 """How many hosts that wait are looked at in a partition, to find those that are blocked."""
@@ -36,8 +41,9 @@ class TaskCounts(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """A crawl at a glance. `paused` is why nothing is leased anywhere, "" if leasing is open. `tasks` only has groups that
-    producers feed; `blocked` the hosts that are blocked longest, `blocked_count` how many are (see `blocked_hosts`)."""
+    """A crawl at a glance. `paused` is why nothing is leased anywhere, "" if leasing is open. `workers` are those that called
+    last, `workers_count` how many are listed in all. `memory` says that a server is near its limit, "" if none is. `tasks` only has
+    groups that producers feed; `blocked` the hosts that are blocked longest, `blocked_count` how many are (see `blocked_hosts`)."""
 
     crawl: str
     partitions: int
@@ -51,6 +57,17 @@ class Overview(NamedTuple):
     tasks: list[TaskCounts]
     blocked: list[HostInfo]
     blocked_count: int
+    workers_count: int = 0
+    memory: str = ""
+
+    @property
+    def present(self) -> list[WorkerInfo]:
+        """The workers that are there, or hold something that is to run out."""
+        return [worker for worker in self.workers if self.alive(worker) or worker.held]
+
+    def alive(self, worker: WorkerInfo) -> bool:
+        """Whether it called lately and has not ended."""
+        return self.now - worker.seen < SILENT_SECONDS and "closed" not in worker.info
 
 
 def hasty(settings: Settings) -> Settings:
@@ -71,20 +88,33 @@ def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN
     prefix = f"{group}|"
     memories = [each for each in frontier.seen_counts() if not group or each.name.startswith(prefix)]
     blocked = blocked_hosts(frontier)
+    servers, workers = frontier.connection.server_infos(), frontier.workers(WORKERS_READ)
     return Overview(
         frontier.crawl,
         frontier.partitions,
         counts.now,
         counts.paused,
-        frontier.connection.server_infos(),
+        servers,
         counts.groups,
         counts.lanes,
-        frontier.workers(),
+        workers,
         memories,
         tasks(frontier, counts),
         blocked[:hosts],
         len(blocked),
+        frontier.workers_count() if len(workers) >= WORKERS_READ else len(workers),
+        memory_trouble(servers),
     )
+
+
+def memory_trouble(servers: Sequence[ServerInfo]) -> str:
+    """That a server has reached its memory limit, "" if none has: near it the frontier takes nothing new but what its pages lead
+    to, and hands out little at a time."""
+    for server in servers:
+        if server.memory_max and server.memory_used >= MEMORY_FULL * server.memory_max:
+            share = server.memory_used / server.memory_max
+            return f"{share:.0%} of the limit of {server.node} is used; raise maxmemory, or wait until workers have freed some"
+    return ""
 
 
 def tasks(frontier: ValkeyFrontier, counts: Counts) -> list[TaskCounts]:
@@ -152,7 +182,9 @@ def as_json(view: Overview) -> dict[str, Any]:
             {
                 **worker._asdict(),
                 "name": worker.name,
-                "info": dict(worker.info),
+                "info": {name: value for name, value in worker.info.items() if name != "groups"},
+                "groups": len(worker.groups),
+                "alive": view.alive(worker),
                 "silent": round(max(0.0, view.now - worker.seen), 3),
             }
             for worker in view.workers
@@ -161,6 +193,8 @@ def as_json(view: Overview) -> dict[str, Any]:
         "tasks": [each._asdict() for each in view.tasks],
         "blocked": [host._asdict() for host in view.blocked],
         "blocked_count": view.blocked_count,
+        "workers_count": view.workers_count,
+        "memory": view.memory,
     }
 
 

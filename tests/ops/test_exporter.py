@@ -20,7 +20,7 @@ from gossamer.exporter import Collector, families, serve
 from gossamer.exporter.metrics import METRICS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Counter, Request, Token
-from gossamer.status import overview
+from gossamer.status import SILENT_SECONDS, overview
 from gossamer.testing.servers import Cluster, Server
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -189,7 +189,7 @@ def test_a_worker_that_fell_silent_is_down_and_later_not_told(busy: Busy) -> Non
         }
 
     assert told(0) == {"crawler-1": 1}
-    assert told(families.SILENT_SECONDS + 1) == {"crawler-1": 0}
+    assert told(SILENT_SECONDS + 1) == {"crawler-1": 0}
     assert told(families.GONE_SECONDS + 1) == {"crawler-1": 0}, "it still holds leases"
     idle = [worker._replace(held=0) for worker in view.workers]
     view = view._replace(workers=idle)

@@ -10,9 +10,12 @@ from collections import Counter as Tally
 from pathlib import Path
 
 import pytest
+from tests.ops import watched
 
 from gossamer import status
+from gossamer.cli.watch import figures
 from gossamer.errors import UnknownGroup
+from gossamer.fleet import look
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     Counter,
@@ -154,3 +157,19 @@ def test_dead_letters_are_scanned_page_by_page(valkey_server: Server, crawl_name
         assert sorted(int(letter.detail) for letter in status.scan_dead(frontier, "g", page=4)) == list(range(25))
         with pytest.raises(UnknownGroup):
             status.counted(frontier, "nope")
+
+
+def test_a_server_at_its_memory_limit_is_named(tmp_path: Path) -> None:
+    with Server().start({"maxmemory": "256mb"}) as server:
+        given = {"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": "full"}
+        with ValkeyFrontier.open(load(given, {})) as frontier:
+            frontier.define("g", {"a": LanePolicy()})
+            assert status.overview(frontier).memory == ""
+            used = frontier.connection.server_infos()[0].memory_used
+            frontier.connection.execute("CONFIG", "SET", "maxmemory", round(used * 0.9), key="any")
+            assert "of the limit of" in status.overview(frontier).memory
+            assert figures(look(frontier, "g"), 0, status.overview(frontier).memory)["memory"]
+        for words in (["status"], ["top", "--count", "1"]):
+            assert (
+                "MEMORY: " in watched.run(*words, cwd=tmp_path, GOSSAMER_URL=server.url, GOSSAMER_CRAWL="full").stdout
+            )

@@ -6,7 +6,8 @@ import pytest
 from tests.ops.command import Command
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import LanePolicy, Request, Token
+from gossamer.model import Counter, LanePolicy, Request, Token
+from gossamer.model.answer import groups_text
 from gossamer.testing import clock
 
 
@@ -27,13 +28,49 @@ def test_they_are_listed_with_what_they_tell_of_themselves(command: Command, wor
     assert (first["held"], first["draining"], first["info"]) == (2, False, {"name": "one", "machine": "m-one"})
     assert 0 <= first["silent"] < 60
     said = command("worker", "list")
-    assert said.out.startswith("WORKER\tINCARNATION\tHOLDS\tLAST SEEN\tMACHINE\t\n")
-    assert ["one", workers[0].incarnation, "2"] in [row[:3] for row in said.rows]
+    assert said.out.startswith("WORKER\tINCARNATION\tSERVES\tHOLDS\tLAST SEEN\t\n")
+    assert ["one", workers[0].incarnation, "", "2"] in [row[:4] for row in said.rows]
+
+
+def test_a_worker_has_the_same_name_in_every_command(command: Command, frontier: ValkeyFrontier) -> None:
+    frontier.define("g", {"a": LanePolicy()})
+    many = groups_text(f"site-{number}" for number in range(400))
+    assert len(many) < 2000
+    frontier.exchange(Token("e" * 16, 1), info={"host": "crawler-7", "pid": "42", "groups": many})
+    frontier.exchange(Token("f" * 16, 1), info={"host": "crawler-7", "pid": "43", "group": "g"})
+    for rows in (command("worker", "list").rows, command("status").rows):
+        named = {row[0]: row for row in rows if row[0].startswith("crawler")}
+        assert set(named) == {"crawler-7:42", "crawler-7:43"}
+        assert "400 sites" in named["crawler-7:42"]
+        assert "g" in named["crawler-7:43"]
+    assert command("worker", "drain", "crawler-7:42").out == "worker crawler-7:42 takes nothing more\n"
+    [drained] = [worker for worker in frontier.workers() if worker.draining]
+    assert (drained.name, len(drained.groups)) == ("crawler-7:42", 400)
+
+
+def test_workers_that_ended_are_not_counted(command: Command, frontier: ValkeyFrontier) -> None:
+    frontier.define("g", {"a": LanePolicy()})
+    frontier.exchange(Token("e" * 16, 1), info={"name": "here", "group": "g"})
+    frontier.exchange(Token("f" * 16, 1), info={"name": "ended", "group": "g", "closed": "1"})
+    assert ", 1 workers," in command("top", "--count", "1").out
+    shown = command("status").out
+    assert "here\t" in shown
+    assert "ended" not in shown
+    frontier.leave("f" * 16)
+    assert [row[0] for row in command("worker", "list").rows] == ["here"]
+
+
+def test_status_leaves_counters_to_those_who_ask(command: Command, frontier: ValkeyFrontier) -> None:
+    frontier.define("g", {"a": LanePolicy()})
+    frontier.exchange(Token("e" * 16, 1), counters=[Counter("g", "gossamer/requests", 3)])
+    assert "gossamer/requests" not in command("status").out
+    assert "g\tgossamer/requests\t3\n" in command("status", "--counters").out
+    assert command("status", "--json").json["groups"][0]["counters"] == {"gossamer/requests": 3}
 
 
 def test_the_table_leaves_a_workers_stats_to_the_json(command: Command, frontier: ValkeyFrontier) -> None:
     frontier.exchange(Token("d" * 16, 1), info={"name": "four", "stats": '{"item_scraped_count": 1}'})
-    assert command("worker", "list").out.startswith("WORKER\tINCARNATION\tHOLDS\tLAST SEEN\t\n")
+    assert command("worker", "list").out.startswith("WORKER\tINCARNATION\tSERVES\tHOLDS\tLAST SEEN\t\n")
     assert "item_scraped_count" in command("worker", "list", "--json").json[0]["info"]["stats"]
 
 

@@ -14,8 +14,11 @@ from gossamer.cli.progress import duration
 from gossamer.frontier.reading import HostInfo
 from gossamer.frontier.serverinfo import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import WorkerInfo
 
 app = options.noun()
+
+WORKERS_SHOWN = 20
 
 
 @app.command()
@@ -24,13 +27,14 @@ def status(
     host: Annotated[
         list[str] | None, typer.Option("--host", metavar="HOST", help="Also this host; may be given again.")
     ] = None,
+    counters: Annotated[bool, typer.Option("--counters", help="Also the counters of every group.")] = False,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
     """Show a crawl at a glance: server, groups, lanes, workers.
 
-    Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts
+    Workers that have ended or fell silent are left out. Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts
     may be many, so only those asked for are shown, and those that are blocked longest.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
@@ -48,6 +52,8 @@ def status(
     output.write_line(f"crawl {view.crawl}{parts} on {place}{paused}")
     for server in view.servers:
         output.write_line(_server(server))
+    if view.memory:
+        output.write_line(f"MEMORY: {view.memory}")
     if not view.groups:
         output.write_line("nothing is defined in it yet")
         return
@@ -73,15 +79,19 @@ def status(
         ],
     )
     _section(("group", "tasks waiting", "leased"), [(x.group, _n(x.waiting), _n(x.leased)) for x in view.tasks])
-    counters = [(x.group, name, f"{value:,.15g}") for x in view.groups for name, value in sorted(x.counters.items())]
-    _section(("group", "counter", "value"), counters)
+    if counters:
+        rows = [(x.group, name, f"{value:,.15g}") for x in view.groups for name, value in sorted(x.counters.items())]
+        _section(("group", "counter", "value"), rows)
+    present = sorted(view.present, key=lambda worker: worker.name)
     _section(
-        ("worker", "incarnation", "holds", "last seen", ""),
+        ("worker", "serves", "holds", "last seen", ""),
         [
-            (x.name, x.incarnation, _n(x.held), _ago(view.now - x.seen), "draining" if x.draining else "")
-            for x in view.workers
+            (x.name, serves(x), _n(x.held), ago(view.now - x.seen), state(x, view.alive(x)))
+            for x in present[:WORKERS_SHOWN]
         ],
-    )  # fmt: skip
+    )
+    if len(present) > WORKERS_SHOWN or view.workers_count > len(view.workers):
+        output.write_line(f"and more: {_n(view.workers_count)} workers are listed by `gossamer worker list`")
     _section(("memory", "knows", "bytes"), [(x.name, _n(x.known), size(x.bytes)) for x in view.memories])
     asked = {each.host for each in hosts}
     shown = [*hosts, *(each for each in view.blocked if each.host not in asked)]
@@ -114,7 +124,19 @@ def _n(number: int) -> str:
     return f"{number:,}"
 
 
-def _ago(seconds: float) -> str:
+def serves(worker: WorkerInfo) -> str:
+    """What a worker works on, in a word."""
+    groups = worker.groups
+    return groups[0] if len(groups) == 1 else f"{len(groups):,} sites" if groups else ""
+
+
+def state(worker: WorkerInfo, alive: bool) -> str:
+    if "closed" in worker.info:
+        return "ended"
+    return "draining" if worker.draining else "" if alive else "silent"
+
+
+def ago(seconds: float) -> str:
     return "now" if seconds < 1 else f"{duration(seconds)} ago"
 
 

@@ -13,11 +13,10 @@ from rich.text import Text
 from gossamer.cli.output import visible
 from gossamer.cli.progress import duration
 from gossamer.cli.rates import Rates
-from gossamer.cli.status import size
+from gossamer.cli.status import serves, size
 from gossamer.model import GroupCounts
-from gossamer.status import Overview
+from gossamer.status import SILENT_SECONDS, Overview
 
-SILENT_SECONDS = 30.0
 ROWS_LEAST = 3
 GAP = 2
 NAME_LEAST = 20
@@ -39,6 +38,7 @@ def line(view: Overview, rates: Rates) -> str:
     figures = totals(view, rates)
     moment = time.strftime("%H:%M:%S", time.localtime(view.now))
     paused = f", PAUSED: {view.paused}" if view.paused else ""
+    paused += f", MEMORY: {view.memory}" if view.memory else ""
     return f"{moment} {view.crawl}: " + ", ".join(f"{value} {name}" for name, value in figures) + paused
 
 
@@ -53,7 +53,7 @@ def totals(view: Overview, rates: Rates) -> list[tuple[str, str]]:
         ("delayed", _n(sum(x.delayed for x in view.lanes))),
         ("leased", _n(sum(x.leased for x in view.lanes))),
         ("tasks", _n(sum(x.waiting + x.leased for x in view.tasks))),
-        ("workers", _n(sum(view.now - x.seen < SILENT_SECONDS for x in view.workers))),
+        ("workers", _n(sum(map(view.alive, view.workers)))),
         ("dead", _n(sum(x.dead for x in view.groups))),
         ("blocked", _n(view.blocked_count)),
     ]
@@ -62,7 +62,9 @@ def totals(view: Overview, rates: Rates) -> list[tuple[str, str]]:
 def picture(view: Overview, rates: Rates, place: str, console: Console, trouble: str = "") -> RenderableType:
     """The crawl on the console's whole screen. `trouble`: why this is not the newest state."""
     sections = [s for s in (_lanes(view, rates), _groups(view, rates), _workers(view), _hosts(view)) if s.rows]
-    heads = [_head(view, place), *_totals(view, rates, console.width), *([_trouble(trouble)] if trouble else [])]
+    heads = [_head(view, place), *_totals(view, rates, console.width)]
+    heads += [_trouble(f"memory: {view.memory}")] if view.memory else []
+    heads += [_trouble(f"not the newest: {trouble}")] if trouble else []
     room = console.height - len(heads) - 2 - 2 * len(sections)
     parts: list[RenderableType] = [*heads]
     for section, shown in zip(sections, shares([len(s.rows) for s in sections], room), strict=True):
@@ -121,7 +123,7 @@ def _totals(view: Overview, rates: Rates, width: int) -> list[Text]:
 
 
 def _trouble(said: str) -> Text:
-    return Text(f"not the newest: {visible(said)}", style="bold red", no_wrap=True, overflow="ellipsis")
+    return Text(visible(said), style="bold red", no_wrap=True, overflow="ellipsis")
 
 
 def _lanes(view: Overview, rates: Rates) -> Section:
@@ -169,13 +171,13 @@ def _workers(view: Overview) -> Section:
     rows, weights = [], []
     for x in sorted(view.workers, key=lambda each: each.name):
         silent = view.now - x.seen
-        if silent > GONE_SECONDS and not x.held:
+        if (silent > GONE_SECONDS or "closed" in x.info) and not x.held:
             continue
         state = "draining" if x.draining else "silent" if silent >= SILENT_SECONDS else ""
         ago = "now" if silent < 2 else f"{duration(silent)} ago"
-        rows.append((x.name, x.info.get("group", ""), _n(x.held), ago, state))
+        rows.append((x.name, serves(x), _n(x.held), ago, state))
         weights.append((x.held, x.seen))
-    return Section(("worker", "group", ">holds", ">last seen", ""), rows, weights)
+    return Section(("worker", "serves", ">holds", ">last seen", ""), rows, weights)
 
 
 def _hosts(view: Overview) -> Section:

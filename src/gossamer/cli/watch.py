@@ -47,6 +47,7 @@ def watch(
             try:
                 now = look_at(watched.frontier, watched.groups or [watched.title]).since(watched.then)
                 blocked = len(status.blocked_hosts(watched.frontier))
+                memory = status.memory_trouble(watched.frontier.connection.server_infos())
             except FrontierError as error:
                 # The workers wait for it too, and nothing is lost; the figures stay as they were.
                 show.note(str(error))
@@ -54,11 +55,11 @@ def watch(
             if now.pages or now.open:
                 first = first or time.monotonic()
                 tick(now)
-                show(now.pages, figures(now, blocked), None if total is not None else now.pages + now.open)
+                show(now.pages, figures(now, blocked, memory), None if total is not None else now.pages + now.open)
     return time.monotonic() - (first or began)
 
 
-def figures(now: Account, blocked: int) -> dict[str, Any]:
+def figures(now: Account, blocked: int, memory: str = "") -> dict[str, Any]:
     """What is said below the bar, by its name."""
     told: dict[str, Any] = {
         "queued": now.queued + now.waiting,
@@ -68,6 +69,8 @@ def figures(now: Account, blocked: int) -> dict[str, Any]:
         _named(now.items, "item"): now.items,
         _named(now.dead, "dead letter"): now.dead,
     }
+    if memory:
+        told["memory"] = memory
     return {**told, "paused": now.paused} if now.paused else told
 
 

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import options, output
-from gossamer.cli.progress import duration
+from gossamer.cli.status import ago, serves, state
 from gossamer.errors import UnknownWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
+from gossamer.status import SILENT_SECONDS
 
 app = options.noun("The workers of a crawl.")
 Names = Annotated[
@@ -23,26 +24,35 @@ Names = Annotated[
 def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """List the workers, longest silent first.
 
-    A worker that was killed stays in the list; what it held goes to others when its leases run out.
+    A worker that ends takes itself off the list. One that was killed stays there for an hour, silent; what it held goes to
+    others when its leases run out.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         now, workers = frontier.counts().now, frontier.workers()
     if json:
-        rows = [{**x._asdict(), "info": dict(x.info), "silent": round(max(0.0, now - x.seen), 3)} for x in workers]
+        rows = [
+            {
+                **x._asdict(),
+                "name": x.name,
+                "groups": x.groups,
+                "info": {name: value for name, value in x.info.items() if name != "groups"},
+                "silent": round(max(0.0, now - x.seen), 3),
+            }
+            for x in workers
+        ]
         output.write_json(rows)
         return
-    # A worker's own stats are many lines: they are in the JSON.
-    extra = sorted({name for worker in workers for name in worker.info} - {"name", "stats"})
+    # Whatever else a worker tells of itself is in the JSON.
     output.write_table(
-        ("worker", "incarnation", "holds", "last seen", *extra, ""),
+        ("worker", "incarnation", "serves", "holds", "last seen", ""),
         [
             (
-                x.info.get("name", ""),
+                x.name,
                 x.incarnation,
+                serves(x),
                 f"{x.held:,}",
-                "now" if now - x.seen < 1 else f"{duration(now - x.seen)} ago",
-                *(x.info.get(name, "") for name in extra),
-                "draining" if x.draining else "",
+                ago(now - x.seen),
+                state(x, now - x.seen < SILENT_SECONDS),
             )
             for x in workers
         ],
@@ -83,14 +93,10 @@ def forget(
         gone = [worker for worker in known if worker.held == 0 and now - worker.seen >= silent]
         if gone:
             options.confirm(f"Forget {len(gone):,} of {len(known):,} workers?", yes)
-        left = known
         # A call strikes a bounded number.
-        while gone and len(left) > len(known) - len(gone):
-            before = len(left)
-            frontier.forget_workers(silent)
-            left = frontier.workers()
-            if len(left) >= before:
-                break
+        while gone and frontier.forget_workers(silent):
+            pass
+        left = frontier.workers()
     if json:
         output.write_json({"forgotten": len(known) - len(left), "left": len(left)})
     else:
@@ -103,14 +109,14 @@ def _drain(names: Sequence[str], draining: bool, url: str | None, crawl: str | N
         # All are looked up before the first is asked: a misspelt name changes nothing.
         for worker in [_found(known, name) for name in names]:
             frontier.drain_worker(worker.incarnation, draining)
-            name = worker.info.get("name", "") or worker.incarnation
+            name = worker.name
             held = f"; it holds {worker.held:,} leases" if draining and worker.held else ""
             output.write_line(f"worker {name} {'takes nothing more' + held if draining else 'takes work again'}")
 
 
 def _found(known: Sequence[WorkerInfo], name: str) -> WorkerInfo:
     exact = [worker for worker in known if name == worker.incarnation]
-    found = exact or [worker for worker in known if name and name == worker.info.get("name")]
+    found = exact or [worker for worker in known if name and name == worker.name]
     found = found or [worker for worker in known if name and worker.incarnation.startswith(name)]
     if not found:
         raise UnknownWorker(f"there is no worker {name!r} in this crawl; `gossamer worker list` names them.")

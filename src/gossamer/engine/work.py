@@ -494,6 +494,11 @@ class Worker:
         if not ended:
             self._shelf.give_up()
             await self._engine.abandon()
+        elif not courier.away:
+            with suppress(GossamerError):
+                await before(
+                    self._hurry, self.ask("leave", courier.token.incarnation), max(1.0, began + limit - loop.time())
+                )
 
     def _give_back(self) -> None:
         if count := self._engine.give_back():

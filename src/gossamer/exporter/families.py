@@ -13,10 +13,8 @@ from gossamer import __version__
 from gossamer.exporter import metrics, usermetric
 from gossamer.model import GroupCounts, WorkerInfo, counters
 from gossamer.model.counters import ERRORS, RESPONSES
-from gossamer.status import Overview
+from gossamer.status import SILENT_SECONDS, Overview
 
-SILENT_SECONDS = 30.0
-"""A worker says something every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
 GONE_SECONDS = 3600.0
 """A worker that was silent for so long is not told any more."""
 WORKERS_MAX = 1000
@@ -175,7 +173,7 @@ def _workers(page: Page, view: Overview) -> None:
         page.put("gossamer_worker_draining", last.draining, *name)
     alive: Counter[str] = Counter({group.group: 0 for group in view.groups})
     for worker in view.workers:
-        if view.now - worker.seen < SILENT_SECONDS:
+        if view.alive(worker):
             alive.update(group for group in worker.groups if group in alive)
     for group, count in alive.items():
         page.put("gossamer_group_workers", count, group)

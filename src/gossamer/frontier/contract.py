@@ -220,14 +220,21 @@ class Frontier(Protocol):
     def hosts(self, names: Sequence[str]) -> list[HostInfo]:
         """What is known of hosts."""
 
-    def workers(self) -> list[WorkerInfo]:
-        """Who has called, longest silent first."""
+    def workers(self, most: int = 0) -> list[WorkerInfo]:
+        """Who has called, longest silent first; with `most` only so many, those who called last. A worker that says `leave` is
+        not listed any more, and one that was silent for an hour and holds nothing soon is not."""
+
+    def workers_count(self) -> int:
+        """How many workers are listed; of several partitions, the most that one of them lists."""
+
+    def leave(self, incarnation: str) -> None:
+        """A worker has ended: it is struck from the list, unless it holds something."""
 
     def drain_worker(self, incarnation: str, draining: bool = True) -> None:
         """Ask a worker to take nothing more: its exchanges answer with `paused` = draining."""
 
-    def forget_workers(self, silent: float) -> None:
-        """Strike workers that hold nothing and were silent so many seconds."""
+    def forget_workers(self, silent: float) -> int:
+        """Strike workers that hold nothing and were silent so many seconds; a bounded number. Answers how many; 0: none is left."""
 
     def seen_counts(self) -> list[SeenInfo]:
         """The memories of the crawl."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ormsgpack
@@ -11,6 +11,8 @@ from gossamer.frontier import keys, line
 from gossamer.frontier.ask import Verb, ask, read
 from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
 
+WORKERS_PAGE = 500
+"""The most workers that are asked for in a call."""
 LANE_NUMBERS = 11
 GROUP_NUMBERS = 7
 PAGES_FULL = "pages_full"
@@ -187,21 +189,43 @@ class ReadVerbs:
                 )
         return sorted(found, key=lambda info: asked[info.host])
 
-    def workers(self, action: str = "list", incarnation: str = "", before: float = 0.0) -> Verb[list[WorkerInfo]]:
-        header = {"action": action, "incarnation": incarnation, "before": round(before * 1000)}
+    def workers(self, most: int = 0) -> Verb[list[WorkerInfo]]:
+        """All of them, a page at a time; or the `most` that called last, of each partition."""
+        found: dict[str, dict[str, list[Any]]] = {base: {} for base in self.bases}
+        places = dict.fromkeys(self.bases, (0, 0))
+        action, page = ("newest", min(most, WORKERS_PAGE)) if most else ("list", WORKERS_PAGE)
+        while places:
+            replies = yield [
+                ask("workers", base, _workers(action, begin=begin, skip=skip, most=page))
+                for base, (begin, skip) in places.items()
+            ]
+            after: dict[str, tuple[int, int]] = {}
+            for (base, (begin, skip)), reply in zip(places.items(), replies, strict=True):
+                rows = read(reply)[1]
+                found[base].update((row[0], row) for row in rows)
+                if len(rows) < page:
+                    continue
+                if most:
+                    if skip + page < most:
+                        after[base] = 0, skip + page
+                    continue
+                # Those who call meanwhile move to the end, and come once more; of several at one moment all are passed.
+                last = rows[-1][2]
+                after[base] = last, sum(row[2] == last for row in rows) + (skip if last == begin else 0)
+            places = after
+        known = sorted(_joined(found.values()), key=lambda worker: worker.seen)
+        return known[-most:] if most else known
+
+    def workers_count(self) -> Verb[int]:
+        """How many there are; of several partitions, the most that one of them knows."""
+        replies = yield [ask("workers", base, _workers("newest", most=0)) for base in self.bases]
+        return max(int(read(reply)[2]) for reply in replies)
+
+    def worker(self, action: str, incarnation: str = "", before: float = 0.0) -> Verb[int]:
+        """Drain, undrain or strike; answers how many were struck where most were."""
+        header = _workers(action, incarnation, before, most=WORKERS_PAGE)
         replies = yield [ask("workers", base, header) for base in self.bases]
-        known: dict[str, WorkerInfo] = {}
-        for reply in replies:
-            _, rows = read(reply)
-            for name, info, seen, held, draining in rows:
-                table = ormsgpack.unpackb(bytes.fromhex(info)) if info else {}
-                old = known.get(name)
-                if old:
-                    table, seen, held = {**old.info, **table}, max(seen, old.seen * 1000), held + old.held
-                known[name] = WorkerInfo(
-                    name, table, seen / 1000, held, draining == 1 or (old is not None and old.draining)
-                )
-        return sorted(known.values(), key=lambda worker: worker.seen)
+        return max(int(read(reply)[2]) for reply in replies)
 
     def seen_counts(self) -> Verb[list[SeenInfo]]:
         replies = yield [ask("seen_count", base, {}) for base in self.bases]
@@ -211,3 +235,26 @@ class ReadVerbs:
                 old = found.get(name, SeenInfo(name, kind, 0, (), 0))
                 found[name] = SeenInfo(name, kind, old.known + count, (*old.keys, key), old.bytes + used)
         return sorted(found.values())
+
+
+def _workers(
+    action: str, incarnation: str = "", before: float = 0.0, *, begin: int = 0, skip: int = 0, most: int = 0
+) -> dict[str, Any]:
+    return {
+        "action": action, "incarnation": incarnation, "before": round(before * 1000), "from": begin, "skip": skip, "most": most,
+    }  # fmt: skip
+
+
+def _joined(partitions: Iterable[Mapping[str, Sequence[Any]]]) -> Iterable[WorkerInfo]:
+    """A worker calls several partitions; what they know of it is one."""
+    known: dict[str, WorkerInfo] = {}
+    for rows in partitions:
+        for name, info, seen, held, draining in rows.values():
+            table = ormsgpack.unpackb(bytes.fromhex(info)) if info else {}
+            old = known.get(name)
+            if old:
+                table, seen, held = {**old.info, **table}, max(seen, old.seen * 1000), held + old.held
+            known[name] = WorkerInfo(
+                name, table, seen / 1000, held, draining == 1 or (old is not None and old.draining)
+            )
+    return known.values()

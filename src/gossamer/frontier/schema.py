@@ -27,7 +27,21 @@ PATTERN = LIBRARY + "*"
 RECORD = "revision.txt"
 INSTALL_TRIES = 10
 
-SHARED = ("prelude", "stream", "lane", "host", "queue", "seen", "lists", "lease", "adding", "task", "round", "shelf")
+SHARED = (
+    "prelude",
+    "stream",
+    "lane",
+    "host",
+    "queue",
+    "seen",
+    "lists",
+    "lease",
+    "adding",
+    "task",
+    "round",
+    "worker",
+    "shelf",
+)
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
     "new_round", "purge", "drop", "drop_group", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",

@@ -275,14 +275,20 @@ class ValkeyFrontier(Asker):
     def hosts(self, names: Sequence[str]) -> list[HostInfo]:
         return self.run(self.verbs.read.hosts(names))
 
-    def workers(self) -> list[WorkerInfo]:
-        return self.run(self.verbs.read.workers())
+    def workers(self, most: int = 0) -> list[WorkerInfo]:
+        return self.run(self.verbs.read.workers(most))
+
+    def workers_count(self) -> int:
+        return self.run(self.verbs.read.workers_count())
+
+    def leave(self, incarnation: str) -> None:
+        self.run(self.verbs.read.worker("leave", incarnation))
 
     def drain_worker(self, incarnation: str, draining: bool = True) -> None:
-        self.run(self.verbs.read.workers("drain" if draining else "undrain", incarnation))
+        self.run(self.verbs.read.worker("drain" if draining else "undrain", incarnation))
 
-    def forget_workers(self, silent: float) -> None:
-        self.run(self.verbs.read.workers("forget", before=silent))
+    def forget_workers(self, silent: float) -> int:
+        return self.run(self.verbs.read.worker("forget", before=silent))
 
     def seen_counts(self) -> list[SeenInfo]:
         return self.run(self.verbs.read.seen_counts())

@@ -248,14 +248,20 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def hosts(self, names: Sequence[str]) -> list[HostInfo]:
         return await self.run(self.verbs.read.hosts(names))
 
-    async def workers(self) -> list[WorkerInfo]:
-        return await self.run(self.verbs.read.workers())
+    async def workers(self, most: int = 0) -> list[WorkerInfo]:
+        return await self.run(self.verbs.read.workers(most))
+
+    async def workers_count(self) -> int:
+        return await self.run(self.verbs.read.workers_count())
+
+    async def leave(self, incarnation: str) -> None:
+        await self.run(self.verbs.read.worker("leave", incarnation))
 
     async def drain_worker(self, incarnation: str, draining: bool = True) -> None:
-        await self.run(self.verbs.read.workers("drain" if draining else "undrain", incarnation))
+        await self.run(self.verbs.read.worker("drain" if draining else "undrain", incarnation))
 
-    async def forget_workers(self, silent: float) -> None:
-        await self.run(self.verbs.read.workers("forget", before=silent))
+    async def forget_workers(self, silent: float) -> int:
+        return await self.run(self.verbs.read.worker("forget", before=silent))
 
     async def seen_counts(self) -> list[SeenInfo]:
         return await self.run(self.verbs.read.seen_counts())

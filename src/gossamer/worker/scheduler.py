@@ -325,11 +325,13 @@ class Scheduler(BaseScheduler):
         await finished
 
     async def _on_closed(self) -> None:
-        """What extensions counted after the scheduler was closed; then the connection goes."""
+        """What extensions counted after the scheduler was closed; then this worker is no more, and the connection goes."""
         counters = self.tally.take()
-        if counters and not self.courier.away:
+        if not self.courier.away:
             try:
-                await self.ask("exchange", self.courier.token.next(), counters=counters)
+                if counters:
+                    await self.ask("exchange", self.courier.token.next(), counters=counters)
+                await self.ask("leave", self.courier.token.incarnation)
             except GossamerError as error:
                 logger.warning("The last counters could not be told: %s", error)
         self.link.close()

@@ -101,9 +101,7 @@ local function exchange(keys, args)
 
   if S.given_back > 0 then count(S, 'w|' .. incarnation, -S.given_back) end
   local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease, busy = h.busy}
-  local worker = call('HGET', S.b .. K.workers, incarnation)
-  if h.info or not worker then call('HSET', S.b .. K.workers, incarnation, h.info or '') end
-  call('ZADD', S.b .. K.worker_seen, S.now, incarnation)
+  Worker.called(S, incarnation, h.info)
 
   S.pages_left = {}
   local selection = read_selection(S, h)

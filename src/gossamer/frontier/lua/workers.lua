@@ -1,35 +1,52 @@
--- workers: the registry of workers: list them, ask one to drain, or forget those long gone.
+-- workers: the registry of workers: list a page of them, ask one to drain, strike one that ended or those long gone.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {action (list|drain|undrain|forget), incarnation, before ms}
--- Returns msgpack {now, [[incarnation, info, seen ms, held, draining]...]}
--- Cost    O(workers)
+-- ARGV    1: msgpack {action (list|newest|drain|undrain|leave|forget), incarnation, before ms (of silence, for forget), from (ms;
+--            list: those who called last then or later), skip (so many of the first), most (rows, or workers looked at)}
+-- Returns msgpack {now, [[incarnation, info, seen ms, held, draining]...], workers known or struck}; rows for list and newest alone
+-- Cost    O(most + log workers)
+
+local WORKERS_MOST = 500
+
+local function rows_of(S, seen)
+  local names, fields, out = {}, {}, {}
+  for i = 1, #seen, 2 do
+    names[#names + 1] = seen[i]
+    fields[#fields + 1] = 'w|' .. seen[i]
+  end
+  if #names == 0 then return out end
+  local infos, held = call('HMGET', S.b .. K.workers, unpack(names)), call('HMGET', S.b .. K.counts, unpack(fields))
+  local draining = call('SMISMEMBER', S.b .. K.draining, unpack(names))
+  for i, name in ipairs(names) do
+    out[i] = {name, infos[i] or '', tonumber(seen[2 * i]), tonumber(held[i]) or 0, draining[i]}
+  end
+  return out
+end
 
 local function workers(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
-  local h, out = unpack_msg(args[1]), {}
+  local h, rows, number = unpack_msg(args[1]), {}, 0
+  local seen, most = S.b .. K.worker_seen, min(h.most, WORKERS_MOST)
   if h.action == 'drain' then
     call('SADD', S.b .. K.draining, h.incarnation)
   elseif h.action == 'undrain' then
     call('SREM', S.b .. K.draining, h.incarnation)
+  elseif h.action == 'leave' then
+    number = Worker.leave(S, h.incarnation)
   elseif h.action == 'forget' then
-    for _, name in ipairs(call('ZRANGEBYSCORE', S.b .. K.worker_seen, '-inf', S.now - h.before, 'LIMIT', 0, 100)) do
-      if count_now(S, 'w|' .. name) == 0 then
-        call('ZREM', S.b .. K.worker_seen, name)
-        call('HDEL', S.b .. K.workers, name)
-        call('SREM', S.b .. K.draining, name)
-      end
+    number = Worker.prune(S, h.before, most)
+  else
+    if most == 0 then
+      rows = {}
+    elseif h.action == 'newest' then
+      rows = rows_of(S, call('ZREVRANGE', seen, h.skip, h.skip + most - 1, 'WITHSCORES'))
+    else
+      rows = rows_of(S, call('ZRANGEBYSCORE', seen, h.from, '+inf', 'WITHSCORES', 'LIMIT', h.skip, most))
     end
+    number = call('ZCARD', seen)
   end
-  local seen = call('ZRANGE', S.b .. K.worker_seen, 0, -1, 'WITHSCORES')
-  for i = 1, #seen, 2 do
-    out[#out + 1] = {
-      seen[i], call('HGET', S.b .. K.workers, seen[i]) or '', tonumber(seen[i + 1]), count_now(S, 'w|' .. seen[i]),
-      call('SISMEMBER', S.b .. K.draining, seen[i]),
-    }
-  end
-  return pack({S.now, out})
+  return pack({S.now, rows, number})
 end
 
 register('workers', workers, {'allow-oom'})

@@ -11,6 +11,8 @@ from gossamer.model import (
     GroupPolicy,
     HostPolicy,
     LanePolicy,
+    Selection,
+    Token,
 )
 from gossamer.testing.contract.crawl import ADDED, SETTLED, Crawl, Worker, names
 
@@ -190,6 +192,63 @@ class TestWorkers:
         crawl.frontier.forget_workers(40)
         known = {info.incarnation for info in crawl.frontier.workers()}
         assert known == {holder.token.incarnation, present.token.incarnation}
+
+    def test_a_worker_that_ended_is_not_listed(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1")
+        ended, holder = crawl.worker(), crawl.worker()
+        ended.exchange(want=crawl.frontier.partitions, info={"name": "ended"}, selection=Selection(stage="none"))
+        crawl.frontier.drain_worker(ended.token.incarnation)
+        held = holder.one()
+        for worker in (ended, holder, ended):
+            crawl.frontier.leave(worker.token.incarnation)
+        assert [info.incarnation for info in crawl.frontier.workers()] == [holder.token.incarnation]
+        holder.settle(held)
+        crawl.frontier.leave(holder.token.incarnation)
+        assert (crawl.frontier.workers(), crawl.frontier.workers_count()) == ([], 0)
+        # Should it call again after all, it is one like any other.
+        ended.exchange()
+        assert [(info.info, info.draining) for info in crawl.frontier.workers()] == [({}, False)]
+
+    def test_workers_that_went_without_a_word_are_struck_by_those_who_come(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1")
+        holder = crawl.worker()
+        holder.one()
+        gone = [crawl.worker() for _ in range(40)]
+        for worker in gone:
+            worker.exchange(want=crawl.frontier.partitions, selection=Selection(stage="none"))
+        crawl.advance(3599)
+        crawl.worker().exchange(info={"name": "early"})
+        assert crawl.frontier.workers_count() == 42
+        crawl.advance(3)
+        counts = []
+        for number in range(5):
+            crawl.worker().exchange(want=crawl.frontier.partitions, info={"name": f"{number}"})
+            counts.append(crawl.frontier.workers_count())
+        # A bounded number at a time. The lease of the one that held something was taken back on the way.
+        assert counts[0] >= 42 + 1 - 16
+        assert counts[-1] <= 7
+        assert not {worker.token.incarnation for worker in gone} & {w.incarnation for w in crawl.frontier.workers()}
+
+    def test_workers_are_listed_a_page_at_a_time(self, crawl: Crawl) -> None:
+        crawl.define()
+        tokens = [Token.fresh() for _ in range(1203)]
+        for number, token in enumerate(tokens):
+            if number % 100 == 0:
+                crawl.advance(1)
+            crawl.frontier.exchange(token, info={"n": f"{number}"})
+        listed = crawl.frontier.workers()
+        assert {worker.incarnation for worker in listed} == {token.incarnation for token in tokens}
+        assert len(listed) == crawl.frontier.workers_count() == 1203
+        newest = crawl.frontier.workers(600)
+        assert [worker.seen for worker in newest] == [worker.seen for worker in listed[-600:]]
+        struck = 0
+        crawl.advance(60)
+        while more := crawl.frontier.forget_workers(30):
+            assert more <= 500
+            struck += more
+        assert (struck, crawl.frontier.workers()) == (1203, [])
 
 
 class TestServerTime:
