@@ -171,8 +171,8 @@ def cluster_checks(connection: Connection, settings: Settings) -> Iterator[Check
     if all(info.kind == "valkey" and version_numbers(info.version) >= (9, 0) for info in infos):
         yield Check("resharding", GOOD, "slots may move under a running crawl (CLUSTER MIGRATESLOTS moves them whole)")
     else:
-        yield Check("resharding", DOUBTFUL, "this server moves slots key by key: a crawl in them must not run meanwhile",
-                    "pause the crawl before resharding, or use Valkey 9 or newer")  # fmt: skip
+        yield Check("resharding", DOUBTFUL, "this server moves slots key by key: calls to a partition wait while its slot moves",
+                    "pause the crawl before resharding and move its slots one after the other, or use Valkey 9 or newer")  # fmt: skip
 
 
 def _owner(connection: Connection, key: str) -> str:

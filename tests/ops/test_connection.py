@@ -466,6 +466,11 @@ def cluster(servers: Servers) -> list[int]:
     return ports
 
 
+async def bumped(url: Settings, key: str) -> None:
+    async with await connect_async(url) as connection:
+        await connection.call("bump", [key], [1])
+
+
 def test_cluster_of_three(servers: Servers, cluster: list[int]) -> None:
     keys = [f"k{number}" for number in range(30)]
     owners = {slot_of(key) // 5462 for key in keys}
@@ -486,7 +491,7 @@ def test_cluster_of_three(servers: Servers, cluster: list[int]) -> None:
                 assert connection.execute("GET", key) == connection.execute("GET", key, key=key)
             async with await connect_async(url) as other:
                 assert await other.execute_many([("bump", [key], [1]) for key in keys]) == list(range(1, 31))
-                # A slot changes hands: ASK while it moves, MOVED afterwards; both are followed.
+                # A slot changes hands: plain commands follow ASK while it moves, functions wait; MOVED is followed afterwards.
                 key = "moving"
                 slot = slot_of(key)
                 source = cluster[slot // 5462]
@@ -494,8 +499,11 @@ def test_cluster_of_three(servers: Servers, cluster: list[int]) -> None:
                 ids = {port: ask(port, "CLUSTER", "MYID").split(b"\r\n")[1].decode() for port in cluster}
                 ask(target, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", ids[source])
                 ask(source, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", ids[target])
-                assert connection.call("bump", [key], [1]) == 1
-                assert await other.call("bump", [key], [1]) == 2
+                assert connection.execute("SET", key, "2", key=key) == b"OK"
+                for attempt in (lambda: connection.call("bump", [key], [1]), lambda: asyncio.run(bumped(url, key))):
+                    with pytest.raises(FrontierUnavailable, match="being moved") as moving:
+                        await asyncio.to_thread(attempt)
+                    assert not moving.value.maybe_executed
                 for port in (target, source, *cluster):
                     ask(port, "CLUSTER", "SETSLOT", str(slot), "NODE", ids[target])
                 assert connection.call("bump", [key], [1]) == 3

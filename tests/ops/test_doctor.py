@@ -95,7 +95,7 @@ def test_an_older_cluster_must_not_be_resharded_under_a_crawl(crawl_name: str, t
     with Cluster(3, kind="redis") as older:
         checks = doctor(older.url, crawl_name, tmp_path, exits.FAILED)
     assert checks["resharding"]["state"] == "doubtful"
-    assert checks["resharding"]["remedy"] == "pause the crawl before resharding, or use Valkey 9 or newer"
+    assert checks["resharding"]["remedy"].endswith("use Valkey 9 or newer")
 
 
 @pytest.mark.parametrize("kind", ["valkey", "redis"])

@@ -44,7 +44,7 @@ _NOT_NOW = {
     "LOADING": "it is loading its data; wait",
     "CLUSTERDOWN": "part of the cluster is down; check its nodes",
     "MASTERDOWN": "it has lost its primary; check replication",
-    "TRYAGAIN": "slots are moving; try again",
+    "TRYAGAIN": "its slot is being moved to another node; calls wait until it has arrived",
     "NOREPLICAS": "too few replicas follow it; check replication",
     "MISCONF": "it cannot write to its disk; free space or check its log",
     "BUSY": "it is busy with another function; wait",

@@ -22,6 +22,8 @@ from gossamer.frontier.reply import NO_IDLE, Lost, Refusal
 SLOTS = 16384
 REDIRECTIONS = 8
 
+MOVING = Refusal("TRYAGAIN", "the slot is being moved to another node")
+
 Command = tuple[Any, ...]
 
 
@@ -183,6 +185,11 @@ class ClusterRouter:
             unsent: dict[int, Node] = {}
             for (node, indices), replies in zip(groups.items(), entries, strict=True):
                 for index, entry in zip(indices, self._unpacked(indices, pending, replies), strict=True):
+                    if isinstance(entry, Refusal) and entry.code == "ASK" and errands[index].command[0] == "FCALL":
+                        # Its slot moves key by key, and a function needs all of them: it waits until they have moved. The key
+                        # that a partition is called by does not exist, so no function runs in a slot from the moment it
+                        # begins to move.
+                        entry = MOVING
                     results[index] = entry
                     target = self._redirection(entry, node)
                     if target is not None:
