@@ -136,7 +136,7 @@ def part() -> Iterator[tuple[str, Strike]]:
 
 @contextmanager
 def apart() -> Iterator[tuple[str, Strike]]:
-    """A power cut of one of several partitions: the others know what it has forgotten, which the guarantees except."""
+    """A power cut of one of several partitions: the others know what it has forgotten."""
     yield from parts("everysec", lambda server, crawl: forget(server, crawl, kill=True))
 
 
@@ -267,5 +267,3 @@ TROUBLES: dict[str, Trouble] = {
     "clock": clocks,
     "dropped": dropped,
 }
-EXCEPTED = ("apart",)
-"""Whose losses are shown and fail nothing."""
