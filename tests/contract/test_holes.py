@@ -3,71 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import ormsgpack
 import pytest
 
 from gossamer.frontier import keys
-from gossamer.frontier.ask import Ask
-from gossamer.frontier.exchange import WorkVerbs
 from gossamer.frontier.memory import ValkeyMemory
 from gossamer.frontier.reading import ReadVerbs
-from gossamer.model import AddOutcome, HostPolicy, LanePolicy, Lease, Order, SeenPolicy, Settlement, Token, fingerprint
+from gossamer.model import AddOutcome, HostPolicy, LanePolicy, Order, SeenPolicy, Settlement, Token, fingerprint
 from gossamer.settings import load
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, SETTLED, names
 from gossamer.testing.servers import Server
 
 Opened = Callable[..., Crawl]
-
-
-class TestPageHoles:
-    """Guarantee 2."""
-
-    def test_a_child_sent_ahead_among_many_is_not_repeated_by_a_page_settled_alone(self, crawl: Crawl) -> None:
-        """What goes ahead depends on what else is in the call: the next holder may send the same child with its page."""
-        crawl.define()
-        crawl.frontier.set_host("", HostPolicy(concurrency=0))
-        crawl.add("page", "large page")
-        first, second = crawl.worker(), crawl.worker()
-        page, large = first.lease(2)
-        child = crawl.request("child", dont_filter=True)
-        many = crawl.requests(f"c{n}" for n in range(1500))
-        crawl.expire()
-        again = next(lease for lease in second.lease(2) if lease.payload == b"page")
-        late = first.exchange(settle=[Settlement(page, add=[child]), Settlement(large, add=many)])
-        assert late.children[0] == [ADDED], "it went ahead, before anybody knew that the lease was lost"
-        answer = second.exchange(settle=[Settlement(again, add=[child])])
-        assert (answer.settled, answer.children) == ([SETTLED], [[DUPLICATE]])
-
-    def test_a_page_is_settled_after_all_that_goes_ahead_of_it(self) -> None:
-        """A worker may die after any of its calls: what is not yet sent then must not be lost."""
-        work = WorkVerbs("c", 3, payload_max=100, lease_seconds=60, send_seconds=5, strikes=3)
-        token = Token.fresh()
-        lease = Lease(0, 1, token.incarnation, "n", "g.a", "h", 0, 1, b"", 1, False, 0.0, 0.0)
-        children = [Crawl.request(_anywhere(), f"c{n}", f"h{n}.example") for n in range(2000)]
-        talk = work.exchange(token, settle=[Settlement(lease, add=children)])
-        asked: list[str] = []
-        asks = next(talk)
-        while asks[0].verb == "add":
-            asked += [ask.verb for ask in asks]
-            asks = talk.send([_added(ask) for ask in asks])
-        assert [ask.verb for ask in asks] == ["exchange"]
-        assert len(asked) >= 2
-        talk.close()
-
-
-def _anywhere() -> Crawl:
-    """A crawl that only makes requests."""
-    nothing: Any = None
-    return Crawl(nothing, nothing, nothing)
-
-
-def _added(ask: Ask) -> bytes:
-    """The answer to an `add` that took everything."""
-    groups = ormsgpack.unpackb(ask.args[0])["add"]
-    return ormsgpack.packb([["a" * len(group[4]) for group in groups], -1, "1", "e"])
 
 
 class TestPoisonHoles:

@@ -46,7 +46,7 @@ def test_a_refused_task_key_is_named() -> None:
 
 def test_a_group_cannot_be_defined_with_one() -> None:
     work = WorkVerbs("c", 1, payload_max=100, lease_seconds=60, send_seconds=5, strikes=3)
-    control = ControlVerbs("c", 1, work.checked, lease_seconds=60, strikes=3)
+    control = ControlVerbs("c", 1, work.checked, work.outbox, lease_seconds=60, strikes=3)
     with pytest.raises(PolicyError, match=r"'a{}b'"):
         next(control.define("g", {}, GroupPolicy(tasks=("good", "a{}b"))))
 

@@ -9,6 +9,7 @@ import ormsgpack
 
 from gossamer.errors import (
     FrontierError,
+    FrontierUnavailable,
     InvalidRequest,
     PermissionDenied,
     PolicyError,
@@ -64,6 +65,10 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     "GSMNOLANE": (UnknownLane, "There is no lane {0!r} in this crawl. Define it first."),
     "GSMNODOCUMENT": (UnknownDocument, "The crawl has no {0}, and never had one."),
     "GSMVERSION": (VersionConflict, "{0}. Somebody was faster: read what is there now, then put yours again."),
+    "GSMOUTBOX": (
+        FrontierUnavailable,
+        "The server went back to an older state while the call was made ({0}). Make the call again.",
+    ),
     "GSMTOKEN": (TokenReused, "{0}. Each call needs the next number."),
     "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),
     "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),

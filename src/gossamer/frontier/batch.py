@@ -106,36 +106,49 @@ class Batch:
     __slots__ = ("_groups", "count", "size")
 
     def __init__(self) -> None:
-        self._groups: dict[Place, tuple[list[str], list[bytes], list[Slot]]] = {}
+        self._groups: dict[Place, tuple[list[str], list[bytes], list[Slot], list[int]]] = {}
         self.count = 0
         self.size = 0
 
-    def put(self, place: Place, entry: str, record: bytes, slot: Slot) -> None:
+    def put(self, place: Place, entry: str, record: bytes, slot: Slot, page: int = 0) -> None:
+        """`page` is the settlement whose child it is; 0: none's."""
         group = self._groups.get(place)
         if group is None:
-            self._groups[place] = group = ([], [], [])
+            self._groups[place] = group = ([], [], [], [])
         group[0].append(entry)
         group[1].append(record)
         group[2].append(slot)
+        if page:
+            pages = group[3]
+            if pages and pages[-2] == page:
+                pages[-1] += 1
+            else:
+                pages += page, 1
         self.count += 1
         self.size += len(record)
 
     @property
     def header(self) -> list[list[Any]]:
         return [
-            [*place, entries, [len(record) for record in records]]
-            for place, (entries, records, _) in self._groups.items()
+            [*place, entries, [len(record) for record in records], *([pages] if pages else ())]
+            for place, (entries, records, _, pages) in self._groups.items()
         ]
 
     @property
     def records(self) -> bytes:
         """All records in the header's order, one after the other."""
-        return b"".join([record for _, records, _ in self._groups.values() for record in records])
+        return b"".join([record for _, records, _, _ in self._groups.values() for record in records])
+
+    def refuse(self) -> None:
+        """Their pages were given away."""
+        for _, _, slots, _ in self._groups.values():
+            for target, index in slots:
+                target[index] = AddOutcome.LOST
 
     def accepted(self, outcomes: Sequence[bytes | str]) -> tuple[list[list[Any]], bytes]:
         """Header and records of what was added, or known before; without what nothing would know again."""
         header, kept = [], []
-        for (place, (entries, records, _)), letters in zip(self._groups.items(), outcomes, strict=True):
+        for (place, (entries, records, _, _)), letters in zip(self._groups.items(), outcomes, strict=True):
             text = letters if isinstance(letters, str) else letters.decode()
             some = [n for n, letter in enumerate(text) if letter in "ad" and entries[n]]
             if some:
@@ -145,7 +158,7 @@ class Batch:
 
     def settle(self, outcomes: Sequence[bytes | str]) -> None:
         """Write each outcome to the slot its request came from."""
-        for (_, _, slots), letters in zip(self._groups.values(), outcomes, strict=True):
+        for (_, _, slots, _), letters in zip(self._groups.values(), outcomes, strict=True):
             text = letters if isinstance(letters, str) else letters.decode()
             for (target, index), letter in zip(slots, text, strict=True):
                 if letter != "a":
@@ -160,12 +173,12 @@ class Batches:
         self._full: dict[int, list[Batch]] = {}
         self._open: dict[int, Batch] = {}
 
-    def put(self, partition: int, place: Place, entry: str, record: bytes, slot: Slot) -> None:
+    def put(self, partition: int, place: Place, entry: str, record: bytes, slot: Slot, page: int = 0) -> None:
         batch = self._open.get(partition)
         if batch is None:
             self._open[partition] = batch = Batch()
             self._full.setdefault(partition, []).append(batch)
-        batch.put(place, entry, record, slot)
+        batch.put(place, entry, record, slot, page)
         if batch.count >= self._count_max or batch.size >= self._size_max:
             del self._open[partition]
 

@@ -14,6 +14,7 @@ from gossamer.errors import PolicyError, UnknownGroup
 from gossamer.frontier import keys
 from gossamer.frontier.ask import Ask, Verb, ask, read, text
 from gossamer.frontier.batch import RECORD, Checked, entry_of
+from gossamer.frontier.outbox import Outbox
 from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, SeenPolicy, StartState, Task, Token
 from gossamer.model.policy import group_name, lane_name
 
@@ -58,8 +59,10 @@ def group_table(policy: GroupPolicy) -> dict[str, Any]:
 class ControlVerbs:
     """Builds and reads control calls for one crawl."""
 
-    def __init__(self, crawl: str, partitions: int, checked: Checked, lease_seconds: float, strikes: int) -> None:
-        self.crawl, self.partitions, self.checked = crawl, partitions, checked
+    def __init__(
+        self, crawl: str, partitions: int, checked: Checked, outbox: Outbox, *, lease_seconds: float, strikes: int
+    ) -> None:
+        self.crawl, self.partitions, self.checked, self.outbox = crawl, partitions, checked, outbox
         self.lease_ms, self.strikes = round(lease_seconds * 1000), strikes
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
@@ -155,6 +158,8 @@ class ControlVerbs:
             step = {"salt": salt, "budget": DROP_BUDGET, "first": False}
             replies = yield [ask("drop", self.bases[p], {**step, "lane": lane}) for p, lane in lanes]
             return list(asked), sum(read(reply)[1] for reply in replies)
+        if (yield from self.outbox.complete_all(group, dropped=True)):
+            return list(asked), 0
         replies = yield [ask("drop_group", self.bases[p], {**header, "action": "clear"}) for p in asked]
         results = [read(reply) for reply in replies]
         still = [p for p, (_, done, _, _) in zip(asked, results, strict=True) if done != 1]

@@ -10,17 +10,17 @@ from typing import Any
 import ormsgpack
 
 from gossamer.errors import InvalidRequest
-from gossamer.frontier import keys, lists
+from gossamer.frontier import keys, lists, words
 from gossamer.frontier.ask import Ask, Verb, ask, read, text
 from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
 from gossamer.frontier.hands import Hands
+from gossamer.frontier.outbox import CALL_BYTES, CALL_ITEM_BYTES, CALL_ITEMS, CALL_REQUESTS, Box, Outbox, Parcel
 from gossamer.frontier.recent import Recent
 from gossamer.model import (
     AddOutcome,
     Answer,
     Counter,
     Ending,
-    Feedback,
     Fetched,
     Hints,
     Lease,
@@ -32,8 +32,6 @@ from gossamer.model import (
     Token,
 )
 
-CALL_REQUESTS = 1000
-CALL_BYTES = 4_000_000
 FIRST_ITEM = 4
 """Where the items begin among a function's arguments."""
 PUSHED = 11
@@ -45,7 +43,7 @@ SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 class Part:
     """What one partition is told in one exchange."""
 
-    __slots__ = ("add", "children", "fetched", "items", "lists", "sent", "settle", "settled_at", "sizes", "spill",
+    __slots__ = ("add", "children", "fetched", "items", "lists", "parcels", "sent", "settle", "settled_at", "size", "spilt",
                  "withheld")  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,9 +53,10 @@ class Part:
         self.sent: list[list[Any]] = []
         self.items: list[bytes] = []
         self.lists: dict[str, None] = {}
-        self.sizes: list[int] = []
-        self.spill = 0
-        self.withheld: list[Callable[[], Sequence[Request]]] = []
+        self.size = 0
+        self.spilt = False
+        self.parcels: list[bytes] = []
+        self.withheld: list[tuple[int, Callable[[], Sequence[Request]]]] = []
         self.children = Batch()
         self.add = Batch()
 
@@ -76,6 +75,7 @@ class WorkVerbs:
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
         self.hands = Hands()
         self.recent = Recent()
+        self.outbox = Outbox(self.bases, self.lease_ms, self.recent)
 
     def exchange(
         self,
@@ -91,33 +91,37 @@ class WorkVerbs:
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
     ) -> Verb[Answer]:
-        told = _counters(counters)
-        parts = self._parts(settle)
+        told = words.counters(counters)
+        parts: dict[int, Part] = {}
+        boxes: dict[int, Box] = {}
         invalid: Invalid = {}
-        ahead = Batches(CALL_REQUESTS, CALL_BYTES)
         children: list[list[AddOutcome]] = []
         group = settle[0].lease.lane.rpartition(".")[0] if settle else ""
         for index, settlement in enumerate(settle):
             outcomes = [ADDED] * len(settlement.add)
             children.append(outcomes)
-            part = parts.setdefault(settlement.lease.partition, Part())
-            self._settle(part, ahead, index, settlement, outcomes, invalid, group)
+            home = settlement.lease.partition
+            if home not in boxes:
+                boxes[home], parts[home] = Box(token, home), Part()
+            self._settle(parts[home], boxes[home], index, settlement, outcomes, invalid, group)
+        owing = [(box, box.parcels(group)) for box in boxes.values() if box.pages]
         added = [ADDED] * len(add)
         producers = Batches(CALL_REQUESTS, CALL_BYTES)
         together = None if _many(add) else parts
         for index, request in enumerate(add):
-            self._put(together, producers, index, request, added, invalid)
+            # What has a call of its own is remembered by its key: for longer than the answer is kept.
+            key = "" if together is not None else f"{token.incarnation}:{token.sequence}"
+            self._put(together, producers, index, request, added, invalid, key)
         for arrival in fetched:
             parts.setdefault(arrival.lease.partition, Part()).fetched.append(
-                [str(arrival.lease.id), arrival.lease.nonce, _feedback(arrival.feedback)]
+                [str(arrival.lease.id), arrival.lease.nonce, words.feedback(arrival.feedback)]
             )
         for lease in sent:
             parts.setdefault(lease.partition, Part()).sent.append([str(lease.id), lease.nonce])
-        # Children of other partitions, and more than one call holds, go first; the page settles last.
-        yield from self._ahead(token, ahead, "c", bound=False, group=group)
-        if self.slots:
-            yield from lists.ahead([page for page in settle if page.push], self._held(token))
-        room = yield from self._ahead(token, producers, "a", bound=True)
+        if owing:
+            yield from self._checked_lists(owing)
+        ahead = yield from self.outbox.ahead(owing)
+        room = yield from self._produce(token, producers)
         settled = [SettleOutcome.SETTLED] * len(settle)
         if self.partitions > 1:
             self.hands.put_down(token.incarnation, [settlement.lease for settlement in settle])
@@ -140,6 +144,15 @@ class WorkVerbs:
                 header["lists"] = list(part.lists)
             if part.withheld and relies and partition in relies:
                 header["on"] = list(relies[partition])
+            for box, owed in owing:
+                if box.home == partition:
+                    part.parcels = [] if partition in ahead else [parcel.packed for parcel in owed]
+                    header["out"] = {
+                        "id": box.entry, "ahead": ahead.get(partition, 0), "pages": list(box.pages),
+                        "children": list(box.children.values()), "count": len(part.parcels),
+                    }  # fmt: skip
+            if delivered := self.outbox.delivered(partition):
+                header["delivered"] = delivered
             for entry in part.settle:
                 if len(entry) > 2:
                     entry[8] += FIRST_ITEM
@@ -148,9 +161,14 @@ class WorkVerbs:
         leases: list[Lease] = []
         states: dict[int, State] = {}
         hints: Hints | None = None
+        left: list[tuple[int, str]] = []
         for (partition, part, _), reply in zip(asked, replies, strict=True):
-            hints = self._read(token, partition, part, reply, leases, settled, states, hints)
+            hints = self._read(token, partition, part, reply, leases, settled, states, hints, boxes, left)
         assert hints is not None
+        if owing and (yield from self.outbox.deliver(owing)):
+            hints = hints._replace(ready_in=0.0)
+        for owed_at, name in left:
+            yield from self.outbox.complete(owed_at, name)
         if self.partitions > 1:
             for partition, state in states.items():
                 yield from self._again(partition, state.epoch)
@@ -177,12 +195,20 @@ class WorkVerbs:
         return replies
 
     def _asked(self, partition: int, part: Part, header: dict[str, Any]) -> Ask:
-        return ask("exchange", self.bases[partition], header, part.children.records, part.add.records, *part.items)
+        return ask(
+            "exchange",
+            self.bases[partition],
+            header,
+            part.children.records,
+            part.add.records,
+            *part.items,
+            *part.parcels,
+        )
 
     def _tell_all(self, partition: int, part: Part) -> None:
         """Leave nothing out: what this partition was known to know it may know no more. Children of other partitions were
         sent there by those who found them, and are sent again by them."""
-        for withheld in part.withheld:
+        for page, withheld in part.withheld:
             requests = withheld()
             outcomes = [ADDED] * len(requests)
             for ordinal, request in enumerate(requests):
@@ -192,16 +218,13 @@ class WorkVerbs:
                     place, record = self.checked.prepare(request)
                 except InvalidRequest:
                     continue
-                part.children.put(place, entry_of(request.fingerprint), record, (outcomes, ordinal))
+                part.children.put(place, entry_of(request.fingerprint), record, (outcomes, ordinal), page)
 
-    def _held(self, token: Token) -> Callable[[Sequence[Lease]], Verb[list[bool]]]:
-        """Which leases this worker has, from now on for the time of a lease."""
-
-        def held(leases: Sequence[Lease]) -> Verb[list[bool]]:
-            renewed = yield from self.renew(token.incarnation, leases)
-            return [lease is not None for lease in renewed]
-
-        return held
+    def _checked_lists(self, owing: Sequence[tuple[Box, list[Parcel]]]) -> Verb[None]:
+        """What cannot be pushed is to be known before a page is settled that brings it."""
+        named = {str(parcel.target): None for _, parcels in owing for parcel in parcels if parcel.verb == "push"}
+        if named:
+            yield [ask("push", keys.list_keys(key), {"pages": []}) for key in named]
 
     def _alone(self, token: Token, leases: list[Lease]) -> Verb[list[Lease]]:
         """What the worker gets to hold: with a request that is to be tried alone, nothing else from any partition."""
@@ -214,17 +237,21 @@ class WorkVerbs:
 
     def _read(
         self, token: Token, partition: int, part: Part, reply: Any, leases: list[Lease],
-        settled: list[SettleOutcome], states: dict[int, State], hints: Hints | None,
+        settled: list[SettleOutcome], states: dict[int, State], hints: Hints | None, boxes: Mapping[int, Box], left: list[tuple[int, str]],
     ) -> Hints:  # fmt: skip
         (
             letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce, tasting,
-            epoch, change,
+            epoch, change, owes, due,
         ) = read(reply[0])  # fmt: skip
         states[partition] = State(epoch, change)
+        left += [(partition, text(entry)) for entry in due]
         if self.partitions > 1:
             self.hands.taste(token.incarnation, partition, tasting == 1)
         for index, letter in zip(part.settled_at, letters, strict=True):
             settled[index] = SETTLED[letter]
+        if box := boxes.get(partition):
+            box.owed = owes == 1
+            box.lost = [page for page in box.pages if letters[page - 1] == SettleOutcome.LOST.value]
         part.children.settle(child_outcomes)
         part.add.settle(add_outcomes)
         if self.partitions > 1 and part.add.count:
@@ -249,7 +276,7 @@ class WorkVerbs:
     def _settle(
         self,
         part: Part,
-        ahead: Batches,
+        box: Box,
         index: int,
         settlement: Settlement,
         outcomes: list[AddOutcome],
@@ -258,6 +285,12 @@ class WorkVerbs:
     ) -> None:
         lease = settlement.lease
         number = len(part.settle) + 1
+        if problem := words.too_large(settlement):
+            outcomes[:] = [AddOutcome.INVALID] * len(outcomes)
+            invalid.update({(index, ordinal): problem for ordinal in range(len(outcomes))})
+            settlement = Settlement(
+                lease, Ending.FAILED, feedback=settlement.feedback, reason="too_large", detail=problem
+            )
         for ordinal, request in enumerate(settlement.add):
             try:
                 place, record = self.checked.prepare(request)
@@ -265,27 +298,20 @@ class WorkVerbs:
                 outcomes[ordinal] = AddOutcome.INVALID
                 invalid[index, ordinal] = str(problem)
                 continue
+            entry = "" if request.dont_filter else entry_of(request.fingerprint)
             target = keys.partition_of(request.host, self.partitions)
-            here = target == lease.partition
-            if here and part.spill > 0:
-                part.spill -= 1
-                here = False
-            if not request.dont_filter:
-                entry = entry_of(request.fingerprint)
-            elif not here:
-                entry = f"k{lease.identity}:{ordinal}"
-            elif lease.attempt > 1:
-                # An earlier attempt may have sent it ahead.
-                entry = f"u{number};{lease.identity}:{ordinal}"
+            slot = (outcomes, ordinal)
+            if target == lease.partition and not part.spilt:
+                part.children.put(place, entry, record, slot, number)
+                # What comes after these is owed, so that their order stays.
+                part.spilt = part.children.count >= CALL_REQUESTS or part.children.size >= CALL_BYTES
             else:
-                entry = f"u{number}"
-            if here:
-                part.children.put(place, entry, record, (outcomes, ordinal))
-            else:
-                ahead.put(target, place, entry, record, (outcomes, ordinal))
+                # Kept by a key where no fingerprint says that it is known.
+                entry = entry or f"k{box.entry}:{number}:{ordinal}"
+                box.child(number, lease, target, place, entry, record, slot)
         part.settled_at.append(index)
         if settlement.withheld is not None:
-            part.withheld.append(settlement.withheld)
+            part.withheld.append((number, settlement.withheld))
         own = lease.lane.rpartition(".")[0]
         push = settlement.push
         if (
@@ -301,21 +327,38 @@ class WorkVerbs:
         row: list[Any] = [
             str(lease.id), lease.nonce, settlement.ending.value, self.checked.delay(settlement.delay),
             None if settlement.priority is None else self.checked.priority(settlement.priority),
-            _clean(settlement.reason) or settlement.ending.value, _clean(settlement.detail), _feedback(settlement.feedback),
+            words.clean(settlement.reason) or settlement.ending.value, words.clean(settlement.detail), words.feedback(settlement.feedback),
             len(part.items), len(settlement.items), own,
         ]  # fmt: skip
         part.settle.append(row)
-        part.items.extend(settlement.items)
+        if self._fits(part, settlement.items):
+            part.items.extend(settlement.items)
+        else:
+            row[9] = 0
+            box.items(number, lease, settlement.items)
         if push:
             found = lists.by_key(push)
             row.append(len(push))
-            if not self.slots:
+            if self.slots or not self._fits(part, [data for _, data in push]):
+                box.push(number, lease, found)
+            else:
                 row.append([word for key, data in found.items() for word in (key, len(data))])
                 part.items.extend(datum for data in found.values() for datum in data)
                 part.lists.update(dict.fromkeys(found))
         if settlement.kept:
             row += (0, False)[len(row) - PUSHED :]
             row.append(settlement.kept)
+
+    @staticmethod
+    def _fits(part: Part, data: Sequence[bytes]) -> bool:
+        """Whether these may go with the settlements of the part; if so they are counted."""
+        if not data:
+            return True
+        size = sum(map(len, data))
+        if len(part.items) + len(data) > CALL_ITEMS or part.size + size > CALL_ITEM_BYTES:
+            return False
+        part.size += size
+        return True
 
     def _put(
         self, parts: dict[int, Part] | None, overflow: Batches, index: int, request: Request, outcomes: list[AddOutcome],
@@ -339,42 +382,17 @@ class WorkVerbs:
         else:
             overflow.put(target, place, entry, record, (outcomes, index))
 
-    def _parts(self, settle: Sequence[Settlement]) -> dict[int, Part]:
-        """A part for each partition that pages are settled in; where their children are more than one call holds, with
-        how many of the first go ahead."""
-        parts: dict[int, Part] = {}
-        many = _many([request for settlement in settle for request in settlement.add])
-        for settlement in settle:
-            partition = settlement.lease.partition
-            part = parts.setdefault(partition, Part())
-            for request in settlement.add if many else ():
-                try:
-                    self.checked.prepare(request)
-                except InvalidRequest:
-                    continue
-                if keys.partition_of(request.host, self.partitions) == partition:
-                    part.sizes.append(len(request.payload))
-        for part in parts.values():
-            stay = size = 0
-            for length in reversed(part.sizes):
-                size += length
-                if stay >= CALL_REQUESTS or size > CALL_BYTES:
-                    break
-                stay += 1
-            part.spill = len(part.sizes) - stay
-        return parts
-
-    def _ahead(self, token: Token, batches: Batches, kind: str, *, bound: bool, group: str = "") -> Verb[int | None]:
+    def _produce(self, token: Token, batches: Batches, *, bound: bool = True) -> Verb[int | None]:
         """Send whole batches, one call each; each has a caller's name of its own, so that a repeat answers the same."""
         room: int | None = None
         for partition, number, batch in batches:
-            caller = f"{token.incarnation}:{token.sequence}:{kind}{number}"
-            header = {"i": caller, "s": 1, "add": batch.header, "bound": bound, "group": group}
+            caller = f"{token.incarnation}:{token.sequence}:p{number}"
+            header = {"i": caller, "s": 1, "add": batch.header, "bound": bound}
             [reply] = yield [ask("add", self.bases[partition], header, batch.records)]
             outcomes, left, _, epoch = read(reply)
             batch.settle(outcomes)
             if self.partitions > 1:
-                self.recent.note(partition, batch, outcomes, time.monotonic(), group)
+                self.recent.note(partition, batch, outcomes, time.monotonic())
                 yield from self._again(partition, epoch)
             if left >= 0:
                 room = left if room is None else min(room, left)
@@ -395,7 +413,7 @@ class WorkVerbs:
         batches = Batches(CALL_REQUESTS, CALL_BYTES)
         for index, request in enumerate(requests):
             self._put(None, batches, index, request, outcomes, invalid, key)
-        room = yield from self._ahead(token, batches, "p", bound=bound)
+        room = yield from self._produce(token, batches, bound=bound)
         return outcomes, invalid, room
 
     def renew(self, incarnation: str, leases: Sequence[Lease]) -> Verb[list[Lease | None]]:
@@ -488,28 +506,6 @@ def _many(requests: Sequence[Request]) -> bool:
     return sum(len(request.payload) for request in requests if type(request.payload) is bytes) > CALL_BYTES
 
 
-def _feedback(feedback: Feedback | None) -> list[Any] | bool:
-    if feedback is None:
-        return False
-    return [feedback.verdict.value, _milliseconds(feedback.latency), _milliseconds(feedback.retry_after)]
-
-
-def _milliseconds(seconds: float | None) -> int:
-    """-1 for what is unknown or makes no sense; a host may send anything as Retry-After."""
-    if seconds is None or not 0 <= seconds < 1e9:
-        return -1
-    return round(seconds * 1000)
-
-
-def _counters(counters: Sequence[Counter]) -> list[list[Any]]:
-    for counter in counters:
-        if not -1e300 < counter.value < 1e300:
-            raise InvalidRequest(
-                f"counter {counter.name!r} of {counter.group!r} is {counter.value!r}, not a finite number."
-            )
-    return [[c.group, c.name, c.value, c.op.value] for c in counters]
-
-
 def _by_partition(leases: Sequence[Lease]) -> dict[int, list[int]]:
     by_partition: dict[int, list[int]] = {}
     for index, lease in enumerate(leases):
@@ -519,8 +515,3 @@ def _by_partition(leases: Sequence[Lease]) -> dict[int, list[int]]:
 
 def _ids(leases: Sequence[Lease], indexes: Sequence[int]) -> list[list[str]]:
     return [[str(leases[i].id), leases[i].nonce] for i in indexes]
-
-
-def _clean(detail: str) -> str:
-    """Text that can be carried: a traceback may hold lone surrogates."""
-    return detail.encode("utf-8", "replace").decode()

@@ -74,7 +74,8 @@ class Export:
                     self._steadily(partition)
                 self._numbers()
                 self._tasks()
-                # Starts that ended meanwhile have put their requests into the journal.
+                # What settled pages still owe goes into the journal, as have the requests of starts that ended meanwhile.
+                self.frontier.run(self.frontier.verbs.work.outbox.complete_all())
                 self._policies(self.frontier.counts())
                 for partition in partitions:
                     self._journal(partition)

@@ -49,6 +49,8 @@ SUFFIXES: dict[str, str] = {
     "draining": ":wd",  # set: incarnations asked to drain
     "answers": ":an:",  # string per caller: last answer
     "keyed": ":k:",  # sorted set per group: keys of unfiltered adds by time
+    "outbox": ":ob:",  # hash per entry: parcels that settled pages owe elsewhere
+    "outbox_due": ":od",  # sorted set: entry of the outbox by when another worker looks after it
     "seen": ":s",  # per memory: a hash and its buckets
     "seen_names": ":sn",  # hash: group|policy -> number of the memory
     "seen_policy": ":sp",  # hash: number -> policy

@@ -1,26 +1,22 @@
-"""What pages push to ordinary lists, ahead of their settlement where a list may lie in another slot. No I/O.
+"""What pages push to ordinary lists. No I/O.
 
-On one server a page's data are appended in the call that settles it. On a cluster they go ahead, once the leases are renewed, so that a
-worker that lost one pushes nothing; and by the page's identity, so that whoever takes the page up again, or asks again because an
-answer was lost, appends nothing twice.
+On one server a page's data are appended in the call that settles it. On a cluster, where a list may lie in another slot, that call
+keeps them in the outbox, and they are pushed from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gossamer.errors import InvalidRequest
-from gossamer.frontier import keys
-from gossamer.frontier.ask import Verb, ask
-from gossamer.model import Lease, Settlement
 
 CALL_DATA = 1000
 CALL_BYTES = 4_000_000
 DATA_MAX = 2**20 - 1
 """As many data of one page for one list as the book can count."""
 
-Page = tuple[str, int, list[bytes]]
-"""The identity of a page, the place of its first datum here among those for the list, and the data."""
+Page = tuple[int, int, list[bytes]]
+"""The number of a page's settlement, the place of its first datum here among those for the list, and the data."""
 
 
 def by_key(push: Sequence[tuple[str, bytes]]) -> dict[str, list[bytes]]:
@@ -39,44 +35,21 @@ def by_key(push: Sequence[tuple[str, bytes]]) -> dict[str, list[bytes]]:
     return found
 
 
-def ahead(pages: Sequence[Settlement], held: Callable[[Sequence[Lease]], Verb[list[bool]]]) -> Verb[None]:
-    """Push what these pages bring, as far as they are held. Parts of one list follow each other, lists go side by side."""
-    if not pages:
-        return
-    ours = yield from held([page.lease for page in pages])
-    waiting: dict[str, list[Page]] = {}
-    for page, mine in zip(pages, ours, strict=True):
-        for key, data in by_key(page.push).items() if mine else ():
-            waiting.setdefault(key, []).append((page.lease.identity, 0, data))
-    calls = {key: _calls(rows) for key, rows in waiting.items()}
-    while calls:
-        yield [
-            ask(
-                "push",
-                keys.list_keys(key),
-                {"pages": [(identity, first, len(data)) for identity, first, data in parts[0]]},
-                *(datum for _, _, data in parts[0] for datum in data),
-            )
-            for key, parts in calls.items()
-        ]
-        calls = {key: parts[1:] for key, parts in calls.items() if len(parts) > 1}
-
-
-def _calls(pages: Sequence[Page]) -> list[list[Page]]:
+def calls(pages: Sequence[Page]) -> list[list[Page]]:
     """Divided so that no call carries too much."""
-    calls: list[list[Page]] = [[]]
+    done: list[list[Page]] = [[]]
     count = size = 0
-    for identity, _, data in pages:
+    for page, _, data in pages:
         first = 0
         for place, datum in enumerate(data):
             if count >= CALL_DATA or (count and size + len(datum) > CALL_BYTES):
                 if place > first:
-                    calls[-1].append((identity, first, data[first:place]))
-                calls.append([])
+                    done[-1].append((page, first, data[first:place]))
+                done.append([])
                 count, size, first = 0, 0, place
             count, size = count + 1, size + len(datum)
-        calls[-1].append((identity, first, data[first:]))
-    return calls
+        done[-1].append((page, first, data[first:]))
+    return done
 
 
 def _sound(key: str) -> bool:

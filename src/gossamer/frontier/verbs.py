@@ -37,6 +37,7 @@ class Verbs:
             crawl,
             partitions,
             self.work.checked,
+            self.work.outbox,
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
             strikes=settings["GOSSAMER_POISON_STRIKES"],
         )

@@ -72,13 +72,6 @@ class Lease(NamedTuple):
     deadline: float
     send_by: float
 
-    @property
-    def identity(self) -> str:
-        """What children of this page are keyed by: the same for whoever holds the request after a lost lease, another one
-        after a retry."""
-        # With the fingerprint: after a failover that lost writes, a number may come again for another request.
-        return f"{self.partition}.{self.id}.{self.fingerprint:x}"
-
 
 class Verdict(enum.Enum):
     """What a response says about its host. Only OK may shorten an adaptive delay."""

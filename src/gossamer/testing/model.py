@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 
 from gossamer.frontier import keys
 from gossamer.model import (
@@ -92,22 +93,14 @@ class Model:
         """Apply an exchange; `want` is a multiple of the number of partitions."""
         every = len(self.parts)
         here: dict[tuple[int, int], AddOutcome] = {}
-        ahead: dict[int, list[tuple[tuple[int, int], Entry]]] = defaultdict(list)
+        owed: dict[int, dict[int, list[tuple[tuple[int, int], Entry]]]] = defaultdict(lambda: defaultdict(list))
         children: dict[int, list[tuple[tuple[int, int], Entry]]] = defaultdict(list)
         of_part = [[i for i, one in enumerate(settle) if one.lease.partition == p] for p in range(every)]
         for index, one in enumerate(settle):
             for ordinal, request in enumerate(one.add):
-                target = keys.partition_of(request.host, every)
-                key = f"{one.lease.identity}:{ordinal}"
-                if target != one.lease.partition:
-                    ahead[target].append(((index, ordinal), Entry(request, key=key)))
-                else:
-                    owner = of_part[target].index(index)
-                    entry = Entry(request, owner, key if one.lease.attempt > 1 else "")
-                    children[target].append(((index, ordinal), entry))
-        for target, entries in ahead.items():
-            found, _ = self.parts[target].add([entry for _, entry in entries], bound=False)
-            here.update(zip([place for place, _ in entries], found, strict=True))
+                target, home = keys.partition_of(request.host, every), one.lease.partition
+                told = ((index, ordinal), Entry(request, of_part[home].index(index)))
+                (children[home] if target == home else owed[home][target]).append(told)
         settled = [SettleOutcome.SETTLED] * len(settle)
         added = [AddOutcome.ADDED] * len(add)
         rooms, opened, waits = [], 0, []
@@ -137,6 +130,12 @@ class Model:
                 waits.append(soonest - part.now)
             groups = {group_of(lane) for lane in lanes}
             opened += sum(part.open(group) for group in groups)
+            owing = {
+                group_of(settle[i].lease.lane) for (i, _), _ in chain(*owed[number].values()) if _settled(settled[i])
+            }
+            opened += len(owing & groups)
+        for number, boxes in owed.items():
+            self.deliver(boxes, settle, [settled[i] for i in of_part[number]], here)
         assert answer.settled == settled
         assert answer.added == added
         assert answer.children == [[here[i, k] for k in range(len(one.add))] for i, one in enumerate(settle)]
@@ -145,6 +144,28 @@ class Model:
         if waits:
             assert answer.hints.ready_in is not None, f"nothing is said to come, {waits} will"
             assert 0 <= answer.hints.ready_in <= max(0.0, min(waits)), f"{answer.hints.ready_in} is longer than {waits}"
+
+    def deliver(
+        self,
+        boxes: dict[int, list[tuple[tuple[int, int], Entry]]],
+        settle: Sequence[Settlement],
+        settled: Sequence[SettleOutcome],
+        here: dict[tuple[int, int], AddOutcome],
+    ) -> None:
+        """What pages of one partition owe to others arrives, if one of them was settled; that of lost ones is refused."""
+        lost = {index for index, outcome in enumerate(settled) if not _settled(outcome)}
+        everything = list(chain(*boxes.values()))
+        none = all(entry.owner in lost for _, entry in everything)
+        for target, entries in boxes.items():
+            part = self.parts[target]
+            if none:
+                found = [AddOutcome.LOST] * len(entries)
+                for (index, _), _ in entries:
+                    part.tally[group_of(settle[index].lease.lane), "refused_children"] += 1
+            else:
+                found, _ = part.add([entry for _, entry in entries], bound=False, lost=lost)
+                part.settle_turns()
+            here.update(zip([place for place, _ in entries], found, strict=True))
 
     @staticmethod
     def chosen(part: Partition, selection: Selection | None) -> list[str]:
@@ -256,3 +277,7 @@ class Model:
 
     def total(self, name: str, what: str) -> int:
         return sum(part.tally[name, what] for part in self.parts)
+
+
+def _settled(outcome: SettleOutcome) -> bool:
+    return outcome is SettleOutcome.SETTLED

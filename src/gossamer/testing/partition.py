@@ -251,8 +251,9 @@ class Partition:
         for (lane, _, priority, _), indexes in places.items():
             if lane not in self.lanes:
                 for index in indexes:
-                    outcomes[index] = AddOutcome.UNKNOWN_LANE
-                    if not bound:
+                    late = entries[index].owner in lost
+                    outcomes[index] = AddOutcome.LOST if late else AddOutcome.UNKNOWN_LANE
+                    if not bound and not late:
                         self.bury(group_of(lane), "unknown_lane", Job(entries[index].request, priority))
                 continue
             room = self.room(lane)
@@ -272,10 +273,10 @@ class Partition:
 
     def admit(self, entry: Entry, lost: set[int]) -> AddOutcome:
         request = entry.request
+        if entry.owner in lost:
+            self.tally[group_of(request.lane), "refused_children"] += 1
+            return AddOutcome.LOST
         if request.dont_filter:
-            if entry.owner in lost:
-                self.tally[group_of(request.lane), "refused_children"] += 1
-                return AddOutcome.LOST
             key = (group_of(request.lane), entry.key)
             if key in self.keyed:
                 return AddOutcome.DUPLICATE

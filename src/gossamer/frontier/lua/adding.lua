@@ -1,9 +1,9 @@
 -- Adding requests: marking seen and queueing are one step.
 --
--- Requests come grouped: {lane, host, priority, delay ms, entries, lengths}, and all their records in one text, one after
--- the other, so that those of duplicates are never cut out. An entry is
--- the fingerprint's decimal text, or unfiltered: '' (always), 'u<i>' (child of settlement i), 'k<key>' (at most once per
--- key), 'u<i>;<key>' (both). Answers one text per group, a letter per entry (see AddOutcome).
+-- Requests come grouped: {lane, host, priority, delay ms, entries, lengths, pages or nil}, and all their records in one text, one
+-- after the other, so that those of duplicates are never cut out. An entry is the fingerprint's decimal text, or unfiltered: ''
+-- (always) or 'k<key>' (at most once per key). `pages` says whose children they are: number of the settlement, how many, and so
+-- on. Answers one text per group, a letter per entry (see AddOutcome).
 
 local Adding = {}
 
@@ -54,12 +54,17 @@ local function trim_keyed(S)
   S.keyed = nil
 end
 
--- Settlement and key of an unfiltered entry, each nil if it has none.
-local function unfiltered(entry, kind)
-  if kind == 107 then return nil, sub(entry, 2) end
-  if kind == nil then return nil, nil end
-  local owner, key = string.match(entry, '^u(%d+);?(.*)$')
-  return tonumber(owner), key ~= '' and key or nil
+-- Which entries are children of lost pages; nil: none.
+local function refused_of(pages, lost)
+  if not pages or not next(lost) then return nil end
+  local refused, at = {}, 0
+  for i = 1, #pages, 2 do
+    for _ = 1, pages[i + 1] do
+      at = at + 1
+      refused[at] = lost[pages[i]]
+    end
+  end
+  return refused
 end
 
 -- Children that name an unknown lane are kept as dead letters, so that a typo loses nothing: of the group that they name, or
@@ -82,13 +87,14 @@ function Adding.add(S, groups, blob, bound, lost, page_group)
     local n = #entries
     local lane = Lane.by_name(S, g[1])
     if not lane or lane.closed then
-      outcomes[gi] = string.rep(lane and 'c' or 'u', n)
-      local from = at
+      local letters, refused = {}, refused_of(g[7], lost)
       for i = 1, n do
-        if not lane and not bound then keep_unknown(S, g, sub(blob, from, from + lengths[i] - 1), page_group) end
-        from = from + lengths[i]
+        local late = refused and refused[i]
+        letters[i] = late and 'l' or lane and 'c' or 'u'
+        if not lane and not bound and not late then keep_unknown(S, g, sub(blob, at, at + lengths[i] - 1), page_group) end
+        at = at + lengths[i]
       end
-      at = from
+      outcomes[gi] = table.concat(letters)
     elseif full then
       outcomes[gi] = string.rep('f', n)
       least = 0
@@ -99,20 +105,20 @@ function Adding.add(S, groups, blob, bound, lost, page_group)
       local letters, records, duplicates = {}, {}, 0
       local book = Seen.of(S, lane)
       local seen_add = book and book.kind.add
+      local refused = refused_of(g[7], lost)
       for i = 1, n do
         local entry = entries[i]
         local kind = byte(entry)
         local letter = 'a'
         if #records >= limit then
           letter = 'f'
-        elseif kind == nil or kind == 117 or kind == 107 then
-          local owner, key = unfiltered(entry, kind)
-          if owner and lost[owner] then
-            letter = 'l'
-            count(S, 'g|' .. lane.group .. '|refused_children', 1)
-          elseif key and keyed_before(S, lane.group, key) then
-            letter = 'd'
-          end
+        elseif refused and refused[i] then
+          letter = 'l'
+          count(S, 'g|' .. lane.group .. '|refused_children', 1)
+        elseif kind == nil then
+          letter = 'a'
+        elseif kind == 107 then
+          if keyed_before(S, lane.group, sub(entry, 2)) then letter = 'd' end
         elseif book and not seen_add(book, entry) then
           letter = 'd'
           duplicates = duplicates + 1

@@ -5,11 +5,13 @@
 -- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, settle[],
 --            fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
---            children were left out, or nil}; 2: the records of the child
---            groups; 3: the records of the add groups; 4 and on: of each page its items, then its data for lists
+--            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
+--            here that are no longer owed) or nil}; 2: the records of the child groups; 3: the records of the add groups;
+--            4 and on: of each page its items, then its data for lists; last the parcels of `out`
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce, tasting (1: kept
---            empty for a request that is to be tried alone), epoch, change counter}, first record of each lease...};
+--            empty for a request that is to be tried alone), epoch, change counter, owes (1: `out` is owed), ids of entries of
+--            the outbox to be delivered for others[]}, first record of each lease...};
 --            where `on` does not hold, {msgpack {false, epoch, change counter}}, and nothing was changed
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
@@ -55,7 +57,7 @@ local function open_of(S, selection)
 end
 
 -- The answer to a repeated call: outcomes as kept, leases as far as they are still held.
-local function repeat_answer(S, kept, incarnation)
+local function repeat_answer(S, kept, incarnation, out)
   local heads, reply = {}, {''}
   if #kept[5] > 0 then
     local raws = read_many(S.b .. K.leases, kept[5])
@@ -69,7 +71,7 @@ local function repeat_answer(S, kept, incarnation)
     end
   end
   reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6], 0,
-    S.m.epoch, S.m.chg})
+    S.m.epoch, S.m.chg, out and call('HEXISTS', Outbox.key(S, out.id), 'n') or 0, {}})
   return reply
 end
 
@@ -80,14 +82,15 @@ local function exchange(keys, args)
   local incarnation, sequence = h.i, h.s
   local kept, misuse = kept_answer(S, incarnation, sequence)
   if misuse then return misuse end
-  if kept then return repeat_answer(S, kept, incarnation) end
+  if kept then return repeat_answer(S, kept, incarnation, h.out) end
   if h.on and not still_holds(S, h.on) then return {pack({false, S.m.epoch, S.m.chg})} end
-  local refused = h.lists and Lists.problem(h.lists)
+  local refused = h.lists and Lists.problem(h.lists) or h.out and Outbox.problem(S, h.out, h.settle)
   if refused then return refused end
 
   S.looked, S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = 0, {}, {}, incarnation, 0
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
   local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group)
+  local owes = h.out and Outbox.put(S, h.out, h.settle, args, lost, h.group, h.lease) and 1 or 0
   Lease.fetched(S, incarnation, h.fetched)
   Lease.sent(S, h.sent)
   Lease.reclaim(S, h.strikes)
@@ -135,10 +138,12 @@ local function exchange(keys, args)
     paused = Lane.shut(S, selection.stage)
   end
   local open = open_of(S, selection)
+  local due = Outbox.due(S, h.lease)
+  for _, name in ipairs(h.delivered or {}) do call('PEXPIRE', S.b .. K.answers .. name, ONCE_TTL) end
   finish(S)
   keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})
   table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting,
-    S.m.epoch, S.m.chg}))
+    S.m.epoch, S.m.chg, owes, due}))
   return records
 end
 

@@ -196,12 +196,15 @@ function Lease.ended(S, lane, id, v, s, args)
   if ending == 'done' or ending == 'failed' then count(S, lane.f.pages, 1) end
   if s[13] then Lists.push(s[13], args, s[9] + s[10]) end
   if s[14] then count(S, 'g|' .. group .. '|items', s[14]) end
-  if s[10] > 0 then
-    Items.append(S, group, args, s[9], s[10])
-    count(S, 'g|' .. group .. '|items', s[10])
-    local policy = Lane.group(S, group)
-    if policy and Items.full(S, group, policy) then Lane.hold(S, group, 'items_full') end
-  end
+  if s[10] > 0 then Lease.items(S, group, args, s[9], s[10]) end
+end
+
+-- Appends args[from..] to the items of a group.
+function Lease.items(S, group, args, from, n)
+  Items.append(S, group, args, from, n)
+  count(S, 'g|' .. group .. '|items', n)
+  local policy = Lane.group(S, group)
+  if policy and Items.full(S, group, policy) then Lane.hold(S, group, 'items_full') end
 end
 
 -- The response arrived: frees slots once. fetched[i] = {id, nonce, feedback or false}.

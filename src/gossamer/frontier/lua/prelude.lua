@@ -39,13 +39,14 @@ local DRAIN_WAIT = 60000  -- ms between two leases while pages raise memory beyo
 local ANSWER_TTL = 3600000 -- of a caller that calls again, and then replaces its answer
 local ONCE_TTL = 300000     -- of a call with a name of its own
 local KEYED_TTL = 604800000
+local DELIVERED_TTL = 2592000000 -- of a delivery, until its worker says that it is no longer owed
 
 -- Decoded policies, kept between calls. A stamp that changes with every policy change guards them, so
 -- they can never be older than the store; losing them costs a few reads.
 local configs, configs_count = {}, 0
 
 local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front',
-  'run', 'epoch'}
+  'run', 'epoch', 'ob'}
 
 local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
@@ -135,7 +136,7 @@ local function begin(base)
     t = tonumber(v[1]) or 0, id = tonumber(v[3]) or 0, chg = tonumber(v[4]) or 0, cfg = v[5],
     paused = v[6] or '', snap = tonumber(v[7]) or 0, mem = tonumber(v[8]) or 0, memat = tonumber(v[9]) or 0,
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
-    front = tonumber(v[14]) or 0, run = v[15], epoch = v[16],
+    front = tonumber(v[14]) or 0, run = v[15], epoch = v[16], ob = tonumber(v[17]) or 0,
   }
   if m.t > now then now = m.t end
   -- Another process than the one that wrote last: it may have lost what that one had said. `finish` writes it down.
@@ -172,7 +173,7 @@ local function finish(S)
   local m = S.m
   if S.changed then m.chg = m.chg + 1 end
   call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, 'mem', m.mem, 'memat', m.memat, 'x', m.x,
-    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone, 'front', m.front)
+    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone, 'front', m.front, 'ob', m.ob)
   if m.run ~= RUN then call('HSET', S.b .. K.meta, 'run', RUN, 'epoch', m.epoch) end
 end
 

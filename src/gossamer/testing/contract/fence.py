@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gossamer.model import AddOutcome, Ending, Settlement
-from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, Worker, names
+from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, Crawl, Worker
 
 
 def given_away(crawl: Crawl) -> tuple[Worker, Worker, Settlement, Settlement]:
@@ -34,18 +36,50 @@ class TestFencing:
         second.exchange(settle=[new])
         assert crawl.items() == [b"item"]
 
-    def test_late_unfiltered_children_are_refused_and_counted(self, crawl: Crawl) -> None:
+    def test_late_children_are_refused_and_counted(self, crawl: Crawl) -> None:
         first, second, old, new = given_away(crawl)
-        assert first.exchange(settle=[old]).children == [[ADDED, AddOutcome.LOST]]
-        assert crawl.group().refused_children == 1
-        assert second.exchange(settle=[new]).children == [[DUPLICATE, ADDED]]
+        assert first.exchange(settle=[old]).children == [[AddOutcome.LOST] * 2]
+        assert crawl.group().refused_children == 2
+        assert crawl.frontier.seen("g.a", [old.add[0].fingerprint]) == [False]
+        assert second.exchange(settle=[new]).children == [[ADDED, ADDED]]
         assert sorted(crawl.finish()) == ["filtered", "unfiltered"]
 
     def test_late_after_the_new_holder_adds_nothing(self, crawl: Crawl) -> None:
         first, second, old, new = given_away(crawl)
         assert second.exchange(settle=[new]).children == [[ADDED, ADDED]]
-        assert first.exchange(settle=[old]).children == [[DUPLICATE, AddOutcome.LOST]]
+        assert first.exchange(settle=[old]).children == [[AddOutcome.LOST] * 2]
         assert (crawl.group().open, crawl.items()) == (2, [b"item"])
+
+    @pytest.mark.parametrize("count", [9, 2500])
+    @pytest.mark.parametrize("dont_filter", [False, True], ids=["filtered", "unfiltered"])
+    def test_late_children_of_any_partition_and_any_number_change_nothing(
+        self, crawl: Crawl, count: int, dont_filter: bool
+    ) -> None:
+        first, second, old, new = given_away(crawl)
+        hosts = crawl.spread(9)
+        children = [crawl.request(f"c{n}", hosts[n % 9], dont_filter=dont_filter) for n in range(count)]
+        before = crawl.frontier.counts().lanes
+        answer = first.exchange(settle=[old._replace(add=children)])
+        assert (answer.settled, answer.children) == ([LOST], [[AddOutcome.LOST] * count])
+        assert crawl.frontier.counts().lanes == before
+        assert not any(crawl.frontier.seen("g.a", [child.fingerprint for child in children]))
+        assert (crawl.group().open, crawl.group().refused_children) == (1, count)
+        assert second.exchange(settle=[new._replace(add=children)]).children == [[ADDED] * count]
+        assert crawl.group().open == count
+
+    def test_a_late_page_keeps_no_child_of_another_away(self, crawl: Crawl) -> None:
+        """Settled in one call, one of them lost: each child belongs to its own page."""
+        first, _, old, _ = given_away(crawl)
+        crawl.add("fine")
+        [fine] = first.lease(1)
+        hosts = crawl.spread(6)
+        late = [crawl.request(f"late {n}", host, dont_filter=n % 2 == 0) for n, host in enumerate(hosts)]
+        good = [crawl.request(f"good {n}", host, dont_filter=n % 2 == 0) for n, host in enumerate(hosts)]
+        unknown = [crawl.request("nowhere", host, "g.unknown") for host in hosts]
+        answer = first.exchange(settle=[old._replace(add=[*late, *unknown]), Settlement(fine, add=good)])
+        assert (answer.settled, answer.children) == ([LOST, SETTLED], [[AddOutcome.LOST] * 12, [ADDED] * 6])
+        assert crawl.frontier.dead_letters("g") == []
+        assert crawl.group().open == 7
 
     def test_a_late_failure_buries_nothing(self, crawl: Crawl) -> None:
         first, _, old, _ = given_away(crawl)
@@ -87,7 +121,7 @@ class TestFencing:
         answer = first.exchange(settle=[old, Settlement(fine, items=[b"fine"]), old])
         assert answer.settled == [LOST, SETTLED, LOST]
         assert crawl.items() == [b"fine"]
-        assert names(second.lease(5)) == ["filtered"]
+        assert second.lease(5) == []
 
     def test_late_news_of_a_download_changes_nothing(self, crawl: Crawl) -> None:
         first, second, old, new = given_away(crawl)
