@@ -56,6 +56,7 @@ def examine(settings: Settings) -> Iterator[Check]:
             persistence_checks,
             intset_check,
             clock_check,
+            time_check,
             function_checks,
             right_checks,
             crawl_checks,
@@ -239,6 +240,28 @@ def clock_check(connection: Connection, _: Settings) -> Iterator[Check]:
                     "only its time counts for the crawl; set it (NTP) before the crawl begins, not while it runs")  # fmt: skip
     else:
         yield Check("clock", GOOD, f"{abs(off) * 1000:.0f} ms apart")
+
+
+def time_check(connection: Connection, settings: Settings) -> Iterator[Check]:
+    """Whether the crawl's time, which never goes back, is that of its servers."""
+    crawl = keys.crawl_name(settings["GOSSAMER_CRAWL"])
+    try:
+        _, partitions = found_crawl(connection, crawl)
+    except UnknownCrawl:
+        return
+    ahead = max(seconds_ahead(connection, keys.partition_meta(crawl, p)) for p in range(partitions))
+    if ahead > CLOCK_SECONDS:
+        yield Check("time", BAD, f"the crawl's time is {ahead:,.1f} s ahead of its server's clock, which was ahead and was set back",
+                    "time never goes back in a crawl: keep the clock right (NTP, slewed, never set back by hand) and see docs/how-to/check-a-server.md")  # fmt: skip
+    else:
+        yield Check("time", GOOD, "the crawl's time is its servers'")
+
+
+def seconds_ahead(connection: Connection, meta: str) -> float:
+    """By how much the last time of a partition is after its server's clock. Tests move a partition's time by `off`."""
+    last, off = connection.execute("HMGET", meta, "t", "off", key=meta)
+    seconds, micros = connection.execute("TIME", key=meta)
+    return (int(last or 0) - int(off or 0)) / 1000 - int(seconds) - int(micros) / 1e6
 
 
 def function_checks(connection: Connection, _: Settings) -> Iterator[Check]:

@@ -176,6 +176,23 @@ def test_a_wrong_clock_is_found(off: int, state: State) -> None:
     assert check.state is state
 
 
+def test_a_crawl_whose_time_is_ahead_is_found(valkey_server: Server, crawl_name: str) -> None:
+    """Its server's clock was an hour ahead while a worker called, and was set right since."""
+    crawl_a_little(valkey_server.url, crawl_name)
+    settings = load({"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}, {})
+    [found] = [check for check in examine(settings) if check.name == "time"]
+    assert found.state is State.GOOD
+    key = f"gossamer:{{{crawl_name}/0}}:m"
+    valkey_server.call("HINCRBY", key, "t", 3_600_000)
+    [found] = [check for check in examine(settings) if check.name == "time"]
+    assert found.state is State.BAD
+    assert re.search(r"is 3,(600|59\d)\.\d s ahead", found.found)
+    # What tests do to time is no clock of a server.
+    valkey_server.call("HSET", key, "off", 3_600_000)
+    [found] = [check for check in examine(settings) if check.name == "time"]
+    assert found.state is State.GOOD
+
+
 def test_a_newer_crawl_is_found(valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
     crawl_a_little(valkey_server.url, crawl_name)
     valkey_server.call("HSET", f"gossamer:{{{crawl_name}/0}}:m", "schema", "99")

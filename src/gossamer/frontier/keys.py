@@ -91,6 +91,11 @@ def meta(crawl: str) -> str:
     return base(crawl, 0) + SUFFIXES["meta"]
 
 
+def partition_meta(crawl: str, partition: int) -> str:
+    """What a partition knows of itself."""
+    return base(crawl, partition) + SUFFIXES["meta"]
+
+
 def default_host(crawl: str) -> str:
     """Where the crawl's default host policy is kept, under the field ""."""
     return base(crawl, 0) + SUFFIXES["host_policy"]
