@@ -205,3 +205,15 @@ async def test_a_first_line_that_is_no_text_is_kept_as_it_came(fetcher: Fetcher)
         got = await fetcher.fetch(Ask(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", options=RAW))
     assert got.raw is not None
     assert got.raw.startswith(b"HTTP/1.1 200 Voil\xe0\r\n")
+
+
+def test_an_archive_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with WarcWriter(tmp_path / "pages") as writer:
+            writer.write(page("http://h/"))
+    finally:
+        os.umask(before)
+    assert writer.path is not None
+    assert writer.path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "pages").stat().st_mode & 0o777 == 0o700

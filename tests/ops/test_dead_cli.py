@@ -196,3 +196,19 @@ def test_many_on_a_cluster(
         assert failed == 1500
         assert command("dead", "replay", "--all").out == "1,500 dead letters are queued again\n"
         assert frontier.counts().lanes[0].queued == 1500
+
+
+def test_secrets_of_a_request_are_shown_only_when_asked_for(command: Command, frontier: ValkeyFrontier) -> None:
+    payload = codec.encode_request(
+        {"url": "http://me:hidden1@h9.example/", "headers": {"Authorization": "hidden2"}, "cookies": {"a": "hidden3"}}
+    )
+    frontier.add([Request(9, "h9.example", "news.post", payload)])
+    token = Token.fresh()
+    [lease] = frontier.exchange(token, want=2).leases
+    said = "no answer from http://me:hidden4@h9.example/"
+    frontier.exchange(token.next(), settle=[Settlement(lease, Ending.FAILED, reason="callback", detail=said)])
+    number = id_of(frontier, 9)
+    for words in (("list",), ("list", "--json"), ("show", number), ("show", number, "--json")):
+        assert "hidden" not in command("dead", *words).out
+    told = command("dead", "show", number, "--secrets").out
+    assert all(f"hidden{one}" in told for one in (1, 2, 3, 4))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +104,14 @@ def test_a_database_that_is_away_is_told_apart_from_one_that_is_wrong() -> None:
 
 def test_the_password_is_never_shown(store: Store) -> None:
     assert "secret" not in store.url
+
+
+def test_a_sqlite_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Store.open(f"sqlite:///{tmp_path}/items.db") as store:
+            store.prepare([Table("t", (Column("a", "text"),), ("a",))])
+            modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {0o600}

@@ -6,10 +6,11 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import groupby, islice
-from json import dumps
+from json import dumps, loads
 from typing import Annotated, Any
 
 import typer
@@ -19,11 +20,13 @@ from gossamer.cli import exits, options, output, progress
 from gossamer.errors import DecodingError, EncodingError, UnknownDeadLetter
 from gossamer.frontier import codec
 from gossamer.frontier.line import fingerprint_text
+from gossamer.frontier.redaction import concealed, redacted
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DeadLetter
 
 app = options.noun("Dead letters: requests that failed for good.")
 CALL_LETTERS = 500
+CONTENT = ("request", "value", "text", "base64")
 _ID = re.compile(r"(\d{1,6})\.(\d{1,18})")
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids as `gossamer dead list` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All of them, or all that the other options name.")]
@@ -51,12 +54,20 @@ def list_(
         # One by one: pages of letters come without what they hold, which may be much.
         urls = [_url(frontier, letter) for letter in letters]
     if json:
-        output.write_json([{**_plain(letter), "url": page} for letter, page in zip(letters, urls, strict=True)])
+        output.write_json([{**_plain(_tidy(letter)), "url": page} for letter, page in zip(letters, urls, strict=True)])
     else:
         output.write_table(
             ("id", "at", "lane", "url", "attempts", "reason", "detail"),
             [
-                (_id(x), _when(x.at), x.lane or x.group, page or x.host, x.attempt, x.reason, _last_line(x.detail))
+                (
+                    _id(x),
+                    _when(x.at),
+                    x.lane or x.group,
+                    page or x.host,
+                    x.attempt,
+                    x.reason,
+                    _last_line(concealed(x.detail)),
+                )
                 for x, page in zip(letters, urls, strict=True)
             ],
         )
@@ -67,19 +78,27 @@ def list_(
 @app.command()
 def show(
     letter: Annotated[str, typer.Argument(metavar="ID", help="An id as `gossamer dead list` shows it.")],
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Also cookies, passwords and headers that look like secrets.")
+    ] = False,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Show one dead letter: why it failed, the traceback, the request."""
+    """Show one dead letter: why it failed, the traceback, the request.
+
+    Secrets of the request are shown as ***, unless --secrets is given.
+    """
     partition, number = _parsed(letter)
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         found = frontier.dead_letter(partition, number)
     told = {**_plain(found), **_content(found.payload)}
+    if not secrets:
+        told = {name: _redacted(name, value) for name, value in told.items()}
     if json:
         output.write_json(told)
         return
-    content = {name: told.pop(name) for name in ("request", "value", "text", "base64") if name in told}
+    content = {name: told.pop(name) for name in CONTENT if name in told}
     detail = str(told.pop("detail"))
     for name, value in {**told, "at": _when(found.at)}.items():
         output.write_line(f"{name + ':':<13}{value}")
@@ -204,7 +223,22 @@ def _url(frontier: ValkeyFrontier, letter: DeadLetter) -> str:
         request = codec.decode_request(frontier.dead_letter(letter.partition, letter.id).payload)
     except (DecodingError, EncodingError, UnknownDeadLetter):
         return ""
-    return str(request.get("url", ""))
+    return concealed(str(request.get("url", "")))
+
+
+def _tidy(letter: DeadLetter) -> DeadLetter:
+    return letter._replace(detail=concealed(letter.detail))
+
+
+def _redacted(name: str, value: Any) -> Any:
+    if name == "text":
+        # What a producer pushed: JSON, a URL, or anything.
+        with suppress(ValueError):
+            shown, found = redacted(loads(value))
+            return dumps(shown) if found else value
+    if name in ("detail", "text"):
+        return concealed(str(value))
+    return redacted(value)[0] if name in ("request", "value") else value
 
 
 def _id(letter: DeadLetter) -> str:

@@ -23,13 +23,18 @@ app = options.noun()
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is standard output.")],
     items: Annotated[bool, typer.Option("--items", help="Also the items that no consumer has kept yet.")] = False,
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Also cookies, passwords and headers that look like secrets.")
+    ] = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
     """Write all that a crawl holds to a file of JSON lines.
 
     Its workers go on meanwhile. Whatever is queued, delayed, leased or failed is in the file at least once; what
-    moved while it was read may be there twice. The file appears under its name when it is complete.
+    moved while it was read may be there twice. The file appears under its name when it is complete, readable by you
+    alone. Without --secrets, a request that has some is written without them, and says so; it cannot be restored then
+    without a word from you. Site files and items are written as they are.
     """
     settings = options.load_settings(url, crawl)
     with ValkeyFrontier.find(settings) as frontier, _opened(file) as stream:
@@ -37,9 +42,19 @@ def export(
         total = sum(lane.queued + lane.delayed + lane.leased for lane in counts.lanes) + sum(m.known for m in memories)
         with progress.live("exporting", total + sum(g.dead for g in counts.groups), sys.stderr, "records") as show:
             say = throttled(show)
-            snapshot = Export(frontier, stream, items=items, heard=lambda x: say(x.records, {"requests": x.requests}))
+            snapshot = Export(
+                frontier,
+                stream,
+                items=items,
+                secrets=secrets,
+                heard=lambda x: say(x.records, {"requests": x.requests}),
+            )
             snapshot.run()
     output.write_notice(f"{snapshot.requests:,} requests, {snapshot.records:,} records, {snapshot.lines:,} lines")
+    if snapshot.redacted:
+        output.write_notice(
+            f"{snapshot.redacted:,} are without their secrets (cookies, passwords, headers); --secrets writes them too"
+        )
 
 
 @contextlib.contextmanager
@@ -49,7 +64,10 @@ def _opened(file: str) -> Iterator[TextIO]:
         return
     part = Path(f"{file}.part")
     try:
-        with part.open("w", encoding="utf-8") as stream:
+        part.unlink(missing_ok=True)
+        # Nobody else may read what a crawl holds, from the first byte on.
+        made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(made, "w", encoding="utf-8") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

@@ -42,6 +42,13 @@ def import_(
         bool,
         typer.Option("--forget-bloom", help="Leave bloom filters out: what they knew is fetched again."),
     ] = False,
+    without_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--without-secrets",
+            help="Restore also what was exported without its secrets: requests then lack headers and cookies.",
+        ),
+    ] = False,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
@@ -59,7 +66,11 @@ def import_(
         with ValkeyFrontier.open(settings) as frontier, progress.live("importing", size, sys.stderr, "bytes") as show:
             say = throttled(show)
             restore = Restore(
-                frontier, source, forget_bloom=forget_bloom, heard=lambda x: say(source.size, dict(x.done))
+                frontier,
+                source,
+                forget_bloom=forget_bloom,
+                without_secrets=without_secrets,
+                heard=lambda x: say(source.size, dict(x.done)),
             )
             restore.run()
             partitions = frontier.partitions
@@ -67,6 +78,8 @@ def import_(
         output.write_notice(f"the last line, {source.number + 1}, is cut off and was left out")
     elif not restore.complete:
         output.write_notice("the file ends before its end line: it is only a part of a snapshot")
+    if restore.redacted:
+        output.write_notice(f"{restore.redacted:,} were restored without their headers, cookies or passwords")
     if partitions != source.header["partitions"] and partitions > 1:
         output.write_notice(
             f"each of the {partitions} partitions remembers all fingerprints, since these do not tell their host"

@@ -81,14 +81,14 @@ class WarcWriter:
                 self._finish()
 
     def _begin(self, at: float) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp = datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M%S")
         host = "".join(sign if sign.isalnum() else "-" for sign in socket.gethostname())[:40]
         while self._file < 0:
             self._serial += 1
             path = self._directory / f"{self._name}-{stamp}-{self._serial:05}-{os.getpid()}-{host}.warc.gz"
             try:
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             except FileExistsError:
                 continue
         self._path, self._size = path, 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import tempfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from secrets import token_hex
 from typing import Any, Protocol
 from zlib import compress
 
@@ -20,6 +20,7 @@ import ormsgpack
 from gossamer.errors import SnapshotError, UnknownDocument, UnknownGroup
 from gossamer.frontier import keys, line, schema
 from gossamer.frontier.reading import Counts
+from gossamer.frontier.redaction import concealed
 from gossamer.frontier.snapshot import Page, Scanned, ScannedDead
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupCounts
@@ -39,15 +40,23 @@ class Text(Protocol):
 
 
 class Export:
-    """One snapshot. `records` counts the requests, dead letters and fingerprints read so far, of about `expected`."""
+    """One snapshot, with `secrets` or without them. `records` counts the requests, dead letters and fingerprints read so far, of about `expected`."""
 
     def __init__(
-        self, frontier: ValkeyFrontier, out: Text, *, items: bool = False, heard: Callable[[Export], None] | None = None
+        self,
+        frontier: ValkeyFrontier,
+        out: Text,
+        *,
+        items: bool = False,
+        secrets: bool = True,
+        heard: Callable[[Export], None] | None = None,
     ) -> None:
-        self.frontier, self.name = frontier, secrets.token_hex(8)
+        self.frontier, self.name = frontier, token_hex(8)
         self.records = self.requests = self.lines = 0
         self.expected = 0
-        self._out, self._items = out, items
+        self.redacted = 0
+        """How many lines are without their secrets."""
+        self._out, self._items, self._secrets = out, items, secrets
         self._heard = heard or (lambda _: None)
         self._told: dict[str, Line] = {}
 
@@ -116,6 +125,7 @@ class Export:
                 "schema": schema.SCHEMA,
                 "at": counts.now,
                 "paused": counts.paused,
+                "secrets": self._secrets,
                 "host": line.host_policy(host),
             }
         )
@@ -267,18 +277,28 @@ class Export:
         record |= {} if row.filtered else {"dont_filter": True}
         record |= {"attempts": row.attempts} if row.attempts else {}
         record |= {"strikes": row.strikes} if row.strikes else {}
-        self._write(record | line.payload_json(row.payload))
+        self._write(record | self._payload(row.payload))
         self.records += 1
         self.requests += 1
+
+    def _payload(self, data: bytes) -> Line:
+        fields = line.payload_json(data)
+        if self._secrets:
+            return fields
+        fields = line.redacted_payload(fields)
+        self.redacted += "redacted" in fields
+        return fields
 
     def _dead(self, row: ScannedDead) -> None:
         names = ("group", "lane", "host", "priority", "attempts", "strikes", "reason", "detail", "at")
         record: Line = {"type": "dead", **{name: getattr(row, name) for name in names}}
+        if not self._secrets:
+            record["detail"] = concealed(row.detail)
         if row.record[:1] in (b"\0", b"\x02") and len(row.record) >= 9:
             fingerprint = int.from_bytes(row.record[1:9], "big")
             record["fingerprint"] = line.fingerprint_text(fingerprint)
             record |= {"dont_filter": True} if row.record[0] == 2 else {}
-            record |= line.payload_json(row.record[9:])
+            record |= self._payload(row.record[9:])
         else:
             record["garbage"] = b64encode(row.record).decode()
         self._write(record)
@@ -322,7 +342,7 @@ class Export:
         }  # fmt: skip
         for source in sources:
             for kind, data, score in self._waiting(source):
-                self._write({"type": "task", "source": source, "kind": kind, "score": score, **line.payload_json(data)})
+                self._write({"type": "task", "source": source, "kind": kind, "score": score, **self._payload(data)})
 
     def _waiting(self, source: str) -> Iterator[tuple[str, bytes, float]]:
         """Tasks at their producer's key, then those leased: a task goes from the one to the other and never back."""

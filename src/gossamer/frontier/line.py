@@ -7,6 +7,7 @@ seconds since 1970, fingerprints 16 hexadecimal digits. A payload of our codec s
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from typing import Any
 
 from gossamer.errors import DecodingError, EncodingError, SnapshotError
 from gossamer.frontier import codec
+from gossamer.frontier.redaction import redacted, without
 from gossamer.model import Document, GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 
 FORMAT = 1
@@ -32,7 +34,53 @@ def payload_json(payload: bytes) -> dict[str, Any]:
     return {"payload": b64encode(payload).decode()}
 
 
-def payload_from(line: Mapping[str, Any]) -> bytes:
+def redacted_payload(fields: dict[str, Any]) -> dict[str, Any]:
+    """What `payload_json` gave, without secrets. `redacted` names what was taken out; without it, nothing was."""
+    paths: list[str] = []
+    shown = dict(fields)
+    for name in ("request", "value"):
+        if name in shown:
+            shown[name], found = redacted(shown[name])
+            paths += found
+    if "payload" in shown and (inside := _inside(b64decode(shown["payload"]))) is not None:
+        name, value = inside
+        value, found = redacted(value)
+        if found:
+            del shown["payload"]
+            shown[name] = value
+            paths += found
+    return {**shown, "redacted": paths} if paths else shown
+
+
+def _inside(payload: bytes) -> tuple[str, Any] | None:
+    """What bytes mean that no reader would give back exactly: a request, or what a producer pushed, JSON of its own or a URL."""
+    for name, decode in (("request", codec.decode_request), ("value", codec.decode)):
+        try:
+            return name, codec.to_json(decode(payload))
+        except (DecodingError, EncodingError):
+            continue
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return None
+    try:
+        return "task", json.loads(text)
+    except ValueError:
+        return "task", text
+
+
+def payload_from(line: Mapping[str, Any], without_secrets: bool = False) -> bytes:
+    """What a line holds. SnapshotError if its secrets were taken out, unless it is wanted without them."""
+    if line.get("redacted"):
+        if not without_secrets:
+            raise SnapshotError(
+                f"this was exported without its secrets ({', '.join(map(str, line['redacted']))}); export with --secrets, "
+                "or import with --without-secrets, which restores what is left of it"
+            )
+        line = {name: without(value) if name in ("request", "value", "task") else value for name, value in line.items()}
+    if "task" in line:
+        task = line["task"]
+        return (task if isinstance(task, str) else json.dumps(task)).encode()
     if "request" in line:
         fields = codec.from_json(line["request"])
         if not isinstance(fields, dict):

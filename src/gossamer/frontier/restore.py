@@ -82,9 +82,13 @@ class Restore:
         source: Source,
         *,
         forget_bloom: bool = False,
+        without_secrets: bool = False,
         heard: Callable[[Restore], None] | None = None,
     ) -> None:
         self.frontier, self.source, self._forget_bloom = frontier, source, forget_bloom
+        self._without_secrets = without_secrets
+        self.redacted = 0
+        """How many requests, dead letters and tasks were restored without their secrets."""
         self.snapshot = str(source.header["snapshot"])
         self.done: Counter[str] = Counter()
         self.complete = False
@@ -199,11 +203,16 @@ class Restore:
         if row.get("paused"):
             self.frontier.pause(host=host, reason=row["paused"])
 
+    def _payload(self, row: Line) -> bytes:
+        data = line.payload_from(row, self._without_secrets)
+        self.redacted += bool(row.get("redacted"))
+        return data
+
     def _restore_request(self, row: Line) -> None:
         if row["lane"] not in self._lanes:
             raise SnapshotError(f"lane {row['lane']!r} was not defined by a line before")
         checked = self.frontier.verbs.control.checked
-        host, payload = checked.host(row["host"]), line.payload_from(row)
+        host, payload = checked.host(row["host"]), self._payload(row)
         signed = line.signed_from(row["fingerprint"])
         filtered = not row.get("dont_filter", False)
         entry = [
@@ -219,7 +228,7 @@ class Restore:
             record = b64decode(row["garbage"], validate=True)
         else:
             kind = 2 if row.get("dont_filter") else 0
-            record = RECORD.pack(kind, int(row["fingerprint"], 16)) + line.payload_from(row)
+            record = RECORD.pack(kind, int(row["fingerprint"], 16)) + self._payload(row)
         partitions = self.frontier.partitions
         home = keys.partition_of(row["host"], partitions) if row["host"] else keys.home_of(row["group"], partitions)
         self._put(home, ["dead", *(row[name] for name in names), round(row["at"] * 1000)], record)
@@ -281,7 +290,7 @@ class Restore:
     def _restore_task(self, row: Line) -> None:
         tasks, data = self._tasks.setdefault(row["source"], ([], []))
         tasks.append([self.source.number, row["kind"], float(row.get("score", 0))])
-        data.append(line.payload_from(row))
+        data.append(self._payload(row))
         self._entries += 1
 
     def _restore_end(self, row: Line) -> None:

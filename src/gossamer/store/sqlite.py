@@ -7,8 +7,10 @@ text. Every transaction that writes says so when it begins; one that began by re
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -92,6 +94,9 @@ class Sqlite(Database):
             raise StoreError(
                 f"{self.url}: the directory {directory} does not exist. Create it, or choose another file."
             )
+        with suppress(OSError):
+            # Nobody else may read records, whatever the umask says; the files beside it get the same mode. SQLite says what is wrong.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         # The store hands its connection from the thread that opens it to the one that writes.
         engine = create_engine(
             self.url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}
