@@ -37,6 +37,7 @@ from gossamer.testing.stored import Picture
 FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 UNIT = 1000.0
 LEASE = 3 * UNIT
+SEND = UNIT
 HOSTS = ("x", "y", "z")
 DEFAULT_HOST = HostPolicy(concurrency=2, block_base=UNIT, block_max=4 * UNIT)
 DROPPED = "fleeting"
@@ -88,6 +89,7 @@ class Ground:
             "GOSSAMER_CRAWL": crawl or f"machine-{uuid.uuid4().hex[:8]}",
             "GOSSAMER_PARTITIONS": self.partitions,
             "GOSSAMER_LEASE_SECONDS": LEASE,
+            "GOSSAMER_SEND_SECONDS": SEND,
             "GOSSAMER_POISON_STRIKES": self.strikes,
         }
         return ValkeyFrontier.open(load(given, environ={}), host=DEFAULT_HOST, library=self.library)

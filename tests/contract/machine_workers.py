@@ -18,6 +18,7 @@ from tests.contract.machine_ground import (
     LEASE,
     NAMES,
     SELECTIONS,
+    SEND,
     TASKS,
     UNIT,
     Ground,
@@ -61,7 +62,7 @@ class Workers(RuleBasedStateMachine):
         self.frontier = self.ground.open()
         self.eye = self.ground.open(self.frontier.crawl)
         self.every = self.frontier.partitions
-        self.model = Model(self.every, DEFAULT_HOST, LEASE, self.ground.strikes)
+        self.model = Model(self.every, DEFAULT_HOST, LEASE, self.ground.strikes, SEND)
         self.workers = [Worker() for _ in range(3)]
         self.waiting_tasks: list[bytes] = []
         self.held_tasks: dict[int, HeldTask] = {}

@@ -267,14 +267,14 @@ class TestSaying:
         call = world.clock.take()
         assert [settlement.feedback for settlement in call["settle"]] == [feedback]
         assert [arrival.lease for arrival in call["fetched"]] == [second]
-        assert call["sent"] == [third]
+        assert [one.lease for one in call["sent"]] == [third]
 
     def test_what_came_first_without_its_page_is_said_first(self) -> None:
         world = World()
         [lease] = world.stock(1)
         world.clock.pass_(1.2)
         call = world.clock.take()
-        assert call["sent"] == [lease]
+        assert [one.lease for one in call["sent"]] == [lease]
         world.answer(call)
         world.courier.fetched(Fetched(lease))
         world.clock.pass_(SPACING)
@@ -381,7 +381,52 @@ class TestHolding:
         world.courier.give_back(first)
         assert not world.clock.calls, "it was not ours any more"
         world.clock.pass_(6.0)
-        assert world.clock.take()["sent"] == [second]
+        assert [one.lease for one in world.clock.take()["sent"]] == [second]
+
+    def test_the_send_window_counts_from_the_first_call_when_its_answer_was_lost(self) -> None:
+        world = World()
+        world.clock.pass_(SPACING)
+        granted = world.lease(1)
+        at = world.server
+        world.clock.take().done(None, FrontierUnavailable("gone"))
+        world.clock.pass_(20)
+        repeated = world.clock.take()
+        hints = Hints(None, 9, "", "1", at, None)
+        repeated.done(Answer([granted], [], [], [], {}, hints), None)
+        assert world.courier.take() is None, "others may have been sent there meanwhile"
+        assert world.clock.calls[0].verb == "release"
+        assert world.clock.calls[0].args[1] == [granted]
+
+    def test_clocks_of_servers_need_not_agree(self) -> None:
+        world = World()
+        world.clock.pass_(SPACING)
+        behind = world.lease(1)._replace(deadline=60.0, send_by=5.0)
+        world.answer(world.clock.take(), behind)
+        assert world.courier.take() == behind
+
+    def test_when_it_was_sent_is_told_soon_where_a_host_waits_for_it(self) -> None:
+        world = World()
+        world.clock.pass_(SPACING)
+        slow, quick = world.lease(1)._replace(paced=True), world.lease(2)
+        world.desk.free = 2
+        world.answer(world.clock.take(), quick, slow)
+        assert world.courier.take() == slow, "its host waits for it"
+        world.desk.free = 0
+        world.clock.pass_(LINGER)
+        call = world.clock.take()
+        assert [(one.lease, round(one.age, 3)) for one in call["sent"]] == [(slow, LINGER)]
+
+    def test_when_it_was_sent_is_told_also_with_its_page(self) -> None:
+        world = World()
+        world.clock.pass_(SPACING)
+        slow = world.lease(1)._replace(paced=True)
+        world.answer(world.clock.take(), slow)
+        assert world.courier.take() == slow
+        world.clock.pass_(0.02)
+        world.courier.settle(Settlement(slow), None)
+        world.clock.pass_(LINGER)
+        call = world.clock.calls[-1]
+        assert [one.lease for one in call["sent"]] == [slow]
 
     def test_slow_pages_are_renewed_and_what_was_given_away_is_told(self) -> None:
         world = World()

@@ -30,6 +30,7 @@ from gossamer.model import (
     Lease,
     Request,
     Selection,
+    Sent,
     Settlement,
     SettleOutcome,
     State,
@@ -109,6 +110,7 @@ class _Call:
     add: list[tuple[Request, Any]]
     told: dict[str, Any]
     want: int
+    first_at: float = 0.0
     sent_at: float = 0.0
 
 
@@ -127,7 +129,8 @@ class Courier:
         self._settle: list[tuple[Settlement, Any]] = []
         self._add: deque[tuple[Request, Any]] = deque()
         self._fetched: list[Fetched] = []
-        self._sent: list[Lease] = []
+        self._sent: list[tuple[Lease, float]] = []
+        self._paced_since: float | None = None
         self._states: dict[int, State] = {}
         self._info: Mapping[str, str] | None = dict(plan.info)
         self._call: _Call | None = None
@@ -156,7 +159,10 @@ class Courier:
         while self.inbox:
             lease, send_by = self.inbox.popleft()
             if now <= send_by:
-                self._sent.append(lease)
+                self._sent.append((lease, now))
+                if lease.paced and self._paced_since is None:
+                    self._paced_since = now
+                    self._plan_call()
                 self.active_at = now
                 if len(self.inbox) <= self.plan.ahead // 2:
                     self._plan_call()
@@ -168,7 +174,7 @@ class Courier:
     def give_back(self, lease: Lease) -> None:
         """A lease that was taken and of which nothing came after all: it goes ahead of other work, here or elsewhere."""
         if lease in self.held:
-            self._sent = [one for one in self._sent if identity(one) != identity(lease)]
+            self._sent = [one for one in self._sent if identity(one[0]) != identity(lease)]
             self._release([lease])
 
     def fetched(self, arrival: Fetched) -> None:
@@ -266,6 +272,9 @@ class Courier:
             dues.append(soonest if len(self._settle) >= MANY else self._since + LINGER)
         if self._add:
             dues.append(max(self._since, self._add_after))
+        if self._paced_since is not None:
+            # Its host gets nothing else before it is told that this one is on its way.
+            dues.append(self._paced_since + LINGER)
         if self.tally:
             dues.append(self._last + COUNTERS_LINGER)
         hungry = len(self.inbox) <= self.plan.ahead // 2 and self._wanted() > 0
@@ -306,9 +315,11 @@ class Courier:
         if self.link.now() >= self._add_after:
             while self._add and len(add) < 1000:
                 add.append(self._add.popleft())
+        now = self.link.now()
+        sent = [Sent(lease, now - at) for lease, at in self._sent]
         told: dict[str, Any] = {
             "fetched": self._fetched,
-            "sent": self._sent,
+            "sent": sent,
             "counters": self.tally.take(),
             "selection": self.plan.selection,
         }
@@ -319,9 +330,9 @@ class Courier:
             settle = [(self._whole(settlement), page) for settlement, page in settle]
             told["relies"] = dict(self._states)
         if settle:
-            told["fetched"], told["sent"] = _joined(settle, self._fetched, self._sent)
-        self._call = _Call(self.token, settle, add, told, want)
-        self._settle, self._fetched, self._sent = [], [], []
+            told["fetched"], told["sent"] = _joined(settle, self._fetched, sent)
+        self._call = _Call(self.token, settle, add, told, want, first_at=now)
+        self._settle, self._fetched, self._sent, self._paced_since = [], [], [], None
         self._say()
 
     def _whole(self, settlement: Settlement) -> Settlement:
@@ -382,15 +393,21 @@ class Courier:
 
     def _take_in(self, call: _Call, answer: Answer, now: float) -> None:
         hints = answer.hints
-        # The frontier's clock as read between these two moments: the earlier one makes our idea of a lease end too
-        # soon, the later one lets its send window last for as long as the answer was under way.
-        safe, fair = call.sent_at - hints.now, now - hints.now
+        # They were granted at some time after this call was first made, by a clock that is not ours; so our idea of them ends too soon
+        # rather than too late, also when the answer was lost and this is the answer to a repetition.
+        lasts, since = self.plan.lease_seconds, call.first_at
         for lease in answer.leases:
-            self.held.take(lease, now, lease.deadline + safe)
+            self.held.take(lease, now, since + lasts)
         if self._closing is not None:
             self._release(answer.leases)
             return
-        self.inbox.extend((lease, lease.send_by + fair) for lease in answer.leases)
+        for lease in answer.leases:
+            entry = lease, since + lasts - (lease.deadline - lease.send_by)
+            # What a host with a delay waits for goes first.
+            if lease.paced:
+                self.inbox.appendleft(entry)
+            else:
+                self.inbox.append(entry)
         self._asked_all = 0 < call.want <= len(answer.leases)
         if answer.leases:
             self._idle = IDLE_FIRST
@@ -526,10 +543,10 @@ class Courier:
 
 
 def _joined(
-    settle: list[tuple[Settlement, Any]], fetched: list[Fetched], sent: list[Lease]
-) -> tuple[list[Fetched], list[Lease]]:
+    settle: list[tuple[Settlement, Any]], fetched: list[Fetched], sent: list[Sent]
+) -> tuple[list[Fetched], list[Sent]]:
     """What is still to be said of leases beside their settlements, which say the rest with them: to settle a page is to say
-    that it was sent and answered."""
+    that it was sent and answered. When it was sent is said where the host has a delay."""
     places = {identity(settlement.lease): place for place, (settlement, _) in enumerate(settle)}
     arrivals = []
     for arrival in fetched:
@@ -540,7 +557,7 @@ def _joined(
             settlement, page = settle[place]
             settle[place] = (settlement._replace(feedback=arrival.feedback), page)
     known = places.keys() | {identity(arrival.lease) for arrival in arrivals}
-    return arrivals, [lease for lease in sent if identity(lease) not in known]
+    return arrivals, [one for one in sent if one.lease.paced or identity(one.lease) not in known]
 
 
 def _seconds(ready_in: float | None) -> float:

@@ -26,6 +26,7 @@ from gossamer.model import (
     Lease,
     Request,
     Selection,
+    Sent,
     Settlement,
     SettleOutcome,
     State,
@@ -83,7 +84,7 @@ class WorkVerbs:
         *,
         settle: Sequence[Settlement] = (),
         fetched: Sequence[Fetched] = (),
-        sent: Sequence[Lease] = (),
+        sent: Sequence[Lease | Sent] = (),
         add: Sequence[Request] = (),
         counters: Sequence[Counter] = (),
         want: int = 0,
@@ -116,8 +117,12 @@ class WorkVerbs:
             parts.setdefault(arrival.lease.partition, Part()).fetched.append(
                 [str(arrival.lease.id), arrival.lease.nonce, words.feedback(arrival.feedback)]
             )
-        for lease in sent:
-            parts.setdefault(lease.partition, Part()).sent.append([str(lease.id), lease.nonce])
+        for one in sent:
+            lease, age = one if isinstance(one, Sent) else (one, 0.0)
+            row: list[Any] = [str(lease.id), lease.nonce]
+            if lease.paced:
+                row.append(max(0, words.milliseconds(age)))
+            parts.setdefault(lease.partition, Part()).sent.append(row)
         if owing:
             yield from self._checked_lists(owing)
         ahead = yield from self.outbox.ahead(owing)
@@ -133,7 +138,7 @@ class WorkVerbs:
             part = parts.get(partition) or Part()
             header = {
                 "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "strikes": self.strikes,
-                "want": wants.get(partition, 0), "groups": choice.groups, "lanes": choice.lanes, "stage": choice.stage,
+                "send": round(self.send_seconds * 1000), "want": wants.get(partition, 0), "groups": choice.groups, "lanes": choice.lanes, "stage": choice.stage,
                 "settle": part.settle, "group": group, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
                 "add": part.add.header, "counters": told if partition == 0 else (),
                 "peek": self.partitions > 1 and want > 0,
@@ -261,11 +266,11 @@ class WorkVerbs:
         incarnation = token.incarnation
         fields = iter(heads)
         columns = zip(fields, fields, fields, fields, fields, fields, reply[1:], strict=True)
-        for number, lane, host, priority, attempt, alone, record in columns:
+        for number, lane, host, priority, attempt, flags, record in columns:
             leases.append(
                 Lease(
                     partition, number, incarnation, nonce, lane, host, priority, int.from_bytes(record[1:9], "big"),
-                    record[9:], attempt, alone == 1, deadline, send_by,
+                    record[9:], attempt, flags % 2 == 1, deadline, send_by, flags >= 2,
                 )
             )  # fmt: skip
         mine = Hints(

@@ -21,10 +21,12 @@ SUFFIXES: dict[str, str] = {
     "group_policy": ":gp",  # hash: group -> policy
     "group_lanes": ":gl:",  # set per group: lane ids
     "group_held": ":gh",  # hash: group -> reason it is held for now
-    "passes": ":ps",  # hash: lane id -> pass
-    "virtual": ":vt",  # hash: stage:tier -> virtual time
-    "active": ":a:",  # sorted set per stage and tier: lane id by pass
-    "tiers": ":at:",  # sorted set per stage: tiers with active lanes
+    "shut": ":sd:",  # hash per stage: group -> why a lane of it may not serve
+    "shares": ":sh:",  # hash per group: passes of its lanes and of itself, virtual times of its tiers
+    "virtual": ":vt",  # hash: stage -> virtual time of its groups
+    "turns": ":ag:",  # sorted set per stage: groups with active lanes by pass
+    "active": ":a:",  # sorted set per stage, group and tier: lane id by pass
+    "tiers": ":at:",  # sorted set per stage and group: tiers with active lanes
     "priorities": ":p:",  # sorted set per lane: priorities with work
     "ring": ":r:",  # list per lane and priority: hosts taking turns
     "queue": ":q:",  # list per lane, priority and host: records
@@ -33,6 +35,9 @@ SUFFIXES: dict[str, str] = {
     "hosts": ":h",  # hash: host -> record
     "host_policy": ":hp",  # hash: "" -> default host policy
     "wake": ":w",  # sorted set: parked host by when to look again
+    "parked": ":pk:",  # sorted set per host: groups that wait for it, by pass
+    "own": ":ho",  # hash: group|host -> requests in flight of a group that is stricter than the host, p: it waits for them
+    "hungry": ":hu:",  # sorted set per group or stage: incarnations that got less than they asked for, by time
     "waiting": ":o:",  # sorted set per lane and host: priorities with work of a parked host
     "leases": ":l",  # hash: id -> lease
     "deadlines": ":ld",  # sorted set: id by deadline

@@ -131,6 +131,7 @@ def group_policy(table: Mapping[str, Any]) -> dict[str, Any]:
         max_items=table["max_items"],
         max_dead=table["max_dead"],
         max_item_bytes=table.get("max_item_bytes", 0),
+        weight=table.get("weight", 1.0),
     )
     return {**asdict(policy), "tasks": list(policy.tasks)}
 

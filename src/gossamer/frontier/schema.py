@@ -28,21 +28,9 @@ RECORD = "revision.txt"
 INSTALL_TRIES = 10
 
 SHARED = (
-    "prelude",
-    "stream",
-    "lane",
-    "host",
-    "queue",
-    "seen",
-    "lists",
-    "lease",
-    "adding",
-    "outbox",
-    "task",
-    "round",
-    "worker",
-    "shelf",
-)
+    "prelude", "stream", "lane", "pool", "host", "queue", "seen", "lists", "lease", "take", "suspect", "adding", "outbox", "task",
+    "round", "worker", "shelf",
+)  # fmt: skip
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
     "new_round", "purge", "drop", "drop_group", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",

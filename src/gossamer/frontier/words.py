@@ -29,10 +29,10 @@ def too_large(settlement: Settlement) -> str:
 def feedback(feedback: Feedback | None) -> list[Any] | bool:
     if feedback is None:
         return False
-    return [feedback.verdict.value, _milliseconds(feedback.latency), _milliseconds(feedback.retry_after)]
+    return [feedback.verdict.value, milliseconds(feedback.latency), milliseconds(feedback.retry_after)]
 
 
-def _milliseconds(seconds: float | None) -> int:
+def milliseconds(seconds: float | None) -> int:
     """-1 for what is unknown or makes no sense; a host may send anything as Retry-After."""
     if seconds is None or not 0 <= seconds < 1e9:
         return -1

@@ -138,11 +138,11 @@ class HostPolicy:
 class GroupPolicy:
     """A spider or a site.
 
-    `max_queued` binds producers over all its lanes; `max_pages` ends leasing with reason `pages_full` once that many
-    pages of a round are done or leased (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
-    group (0: as the host's). `start` says that a start is owed: the group is not drained before it has run. `tasks`
-    are the keys that feed it. Items beyond `max_items` or `max_item_bytes` and dead letters beyond `max_dead` pause it (0: no
-    limit). All limits hold on each partition.
+    Groups that have ready work share by `weight`, whatever the tiers of their lanes. `max_queued` binds producers over all its lanes;
+    `max_pages` ends leasing with reason `pages_full` once that many pages of a round are done or leased (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
+    group (0: as the host's): its `concurrency` bounds its own requests in flight on a host, beside the host's own bound for all. `start`
+    says that a start is owed: the group is not drained before it has run. `tasks` are the keys that feed it. Items beyond `max_items` or
+    `max_item_bytes` and dead letters beyond `max_dead` pause it (0: no limit). All limits hold on each partition.
     """
 
     max_queued: int = 0
@@ -154,8 +154,10 @@ class GroupPolicy:
     max_items: int = 1_000_000
     max_dead: int = 100_000
     max_item_bytes: int = 2**30
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
+        number("group: weight", self.weight, low=0.001, high=1e6)
         number("group: delay", self.delay, low=0.0, high=86400.0 * 365)
         for name in ("max_queued", "max_pages", "concurrency", "max_items", "max_item_bytes", "max_dead"):
             whole(f"group: {name}", getattr(self, name))

@@ -55,7 +55,8 @@ class Lease(NamedTuple):
     `(partition, id, incarnation, nonce)` is the fence: a worker that does not hold exactly this cannot settle.
     `attempt` counts leases of this request, this one included. `alone` marks a request that killed its workers
     before: it is leased to a worker that holds nothing else. `send_by` is the server time after which an unsent lease
-    must be released instead of sent, so that hosts never see two requests closer than their delay.
+    must be released instead of sent, so that hosts never see two requests closer than their delay. `paced`: its host has a delay, and
+    gets no other request before this one is reported as sent (see `Sent`), released, or past its send window.
     """
 
     partition: int
@@ -71,6 +72,14 @@ class Lease(NamedTuple):
     alone: bool
     deadline: float
     send_by: float
+    paced: bool = False
+
+
+class Sent(NamedTuple):
+    """A request of a lease went out `age` seconds ago, by the clock of its worker. The delay of its host counts from then."""
+
+    lease: Lease
+    age: float = 0.0
 
 
 class Verdict(enum.Enum):

@@ -83,12 +83,12 @@ def _placed(picture: Picture) -> Iterator[str]:
             yield f"ring {lane}:{priority} has hosts but its lane does not know the priority"
     for (number, host), parked in picture.parked.items():
         stands.update((number, one, host) for one in parked)
-        if number not in picture.hosts[host].parked:
-            yield f"host {host} waits in lane {number} and does not know it"
+        group = picture.lanes[number]["group"] if number in picture.lanes else ""
+        if group not in picture.lines.get(host, {}) and not picture.own.get(f"{group}|{host}", "").endswith("p"):
+            yield f"lane {number} waits for host {host}, its group does not"
     for host, row in picture.hosts.items():
-        for number in row.parked:
-            if (number, host) not in picture.parked:
-                yield f"host {host} is noted as waiting in lane {number} and is not"
+        if row.parked != len(picture.lines.get(host, {})):
+            yield f"host {host} counts {row.parked} groups that wait, and {list(picture.lines.get(host, {}))} do"
     work = {(ids.get(p.lane, p.lane), p.priority, p.host) for p in (*picture.queues, *picture.fronts)}
     for place in work:
         if stands[place] != 1:
@@ -106,7 +106,7 @@ def _placed(picture: Picture) -> Iterator[str]:
 
 def _lanes(picture: Picture) -> Iterator[str]:
     for number, lane in picture.lanes.items():
-        here = f"{lane['stage']}:{lane['tier']}"
+        here = f"{lane['stage']}|{lane['group']}|{lane['tier']}"
         for place, members in picture.active.items():
             if number in members and place != here:
                 yield f"lane {lane['name']} is active in {place}, not in {here}"
@@ -115,12 +115,15 @@ def _lanes(picture: Picture) -> Iterator[str]:
         open_now = group is not None and not (
             lane["paused"] or group["paused"] or picture.held.get(lane["group"]) or lane.get("closed")
         )
-        if open_now and room and picture.priorities.get(number) and number not in picture.active.get(here, {}):
+        ready = open_now and room and picture.priorities.get(number)
+        if ready and number not in picture.active.get(here, {}):
             yield f"lane {lane['name']} has ready work and is not active"
+        if ready and lane["group"] not in picture.turns.get(lane["stage"], {}):
+            yield f"lane {lane['name']} has ready work and its group takes no turns"
         if number not in picture.group_lanes.get(lane["group"], set()):
             yield f"group {lane['group']} does not know its lane {lane['name']}"
     places = set(picture.active)
-    told = {f"{stage}:{tier}" for stage, tiers in picture.tiers.items() for tier in tiers}
+    told = {f"{place}|{tier}" for place, tiers in picture.tiers.items() for tier in tiers}
     if places != told:
         yield f"lanes are active in {sorted(places)}, the tiers say {sorted(told)}"
 
@@ -135,16 +138,21 @@ def _hosts(picture: Picture) -> Iterator[str]:
             yield f"host {host} counts {row.in_flight} in flight and has {flying[host]}"
         if row.paused or not row.parked:
             continue
-        in_ring = all(
-            any(host in hosts for (number, _), hosts in picture.rings.items() if number == lane) for lane in row.parked
-        )
-        if row.in_flight == 0 and host not in picture.wake and not in_ring:
-            yield f"host {host} is parked and nothing wakes it"
-        wait = max(row.next_at, row.blocked_until)
-        limit = (row.policy or picture.default_host)["concurrency"]
-        full = limit > 0 and row.in_flight >= limit
-        if not full and picture.wake.get(host, 0) > wait:
+        if row.in_flight == 0 and host not in picture.wake:
+            yield f"groups wait for host {host} and nothing wakes it"
+        policy = row.policy or picture.default_host
+        sent = max(row.last, row.till)
+        wait = max(row.blocked_until, sent + max(policy["delay"], row.crawl_delay, row.gap) if sent else 0)
+        full = 0 < policy["concurrency"] <= row.in_flight
+        offered = float(picture.meta.get("t", 0)) + 1000
+        if not full and picture.wake.get(host, 0) > max(wait, offered):
             yield f"host {host} may be asked at {wait} and wakes at {picture.wake[host]}"
+    own = Counter(
+        f"{lease.counted}|{lease.host}" for lease in picture.leases.values() if lease.counted and lease.mark != 2
+    )
+    told = {place: int(value.rstrip("p")) for place, value in picture.own.items()}
+    if told != dict(own):
+        yield f"groups count {told} of their own in flight and have {dict(own)}"
 
 
 def _leased(picture: Picture) -> Iterator[str]:

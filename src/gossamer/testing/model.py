@@ -38,8 +38,10 @@ class Model:
     `strikes` must be out of reach then.
     """
 
-    def __init__(self, partitions: int, default: HostPolicy, lease_seconds: float, strikes: int) -> None:
-        self.parts = [Partition(default, lease_seconds, strikes) for _ in range(partitions)]
+    def __init__(
+        self, partitions: int, default: HostPolicy, lease_seconds: float, strikes: int, send_seconds: float = 5.0
+    ) -> None:
+        self.parts = [Partition(default, lease_seconds, strikes, send_seconds) for _ in range(partitions)]
         self.lease_seconds = lease_seconds
 
     def at(self, host: str) -> Partition:
@@ -51,6 +53,7 @@ class Model:
     def advance(self, seconds: float) -> None:
         for part in self.parts:
             part.now += seconds
+            part.unfed.clear()
             part.settle_turns()
 
     def define(self, group: str, lanes: dict[str, LanePolicy], policy: GroupPolicy | None = None) -> None:
@@ -198,7 +201,7 @@ class Model:
         assert (lease is not None) == part.free(host), f"host {host}: {part.free(host)}, permit {lease}"
         if lease is not None:
             if part.delay(host) > 0:
-                part.hosts[host].next_at = part.now + part.delay(host)
+                part.hosts[host].last, part.hosts[host].gap = part.now, 0.0
             part.held[lease.id] = Held(None, host, worker, lease.nonce, part.now + self.lease_seconds)
         part.settle_turns()
 
@@ -212,11 +215,7 @@ class Model:
 
     def set_host(self, name: str, policy: HostPolicy | None) -> None:
         part = self.at(name)
-        host = part.hosts[name]
-        host.policy = policy
-        if host.next_at > part.now:
-            delay = max(part.delay(name, group) for group in part.groups)
-            host.next_at = min(host.next_at, part.now + delay)
+        part.hosts[name].policy = policy
         part.settle_turns()
 
     def block(self, name: str, seconds: float) -> None:

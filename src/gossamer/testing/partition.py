@@ -43,6 +43,7 @@ class Job:
     id: int = 0
     attempts: int = 0
     strikes: int = 0
+    losses: int = 0
 
     @property
     def spot(self) -> Spot:
@@ -51,7 +52,8 @@ class Job:
 
 @dataclass(eq=False, slots=True)
 class Held:
-    """One lease; without a job it is a permit. `mark`: 1 sent, 2 response arrived."""
+    """One lease; without a job it is a permit. `mark`: 1 sent, 2 response arrived. `counted`: the group that was stricter than
+    the host when it was leased."""
 
     job: Job | None
     host: str
@@ -60,12 +62,19 @@ class Held:
     deadline: float
     alone: bool = False
     mark: int = 0
+    counted: str = ""
 
 
 @dataclass(eq=False, slots=True)
 class Host:
+    """`last`: when its last request was sent; `gap`: the delay that the group of that one asks for; `awaits`: the lease that is
+    not reported as sent, which it must be until `till`."""
+
     policy: HostPolicy | None = None
-    next_at: float = 0.0
+    last: float | None = None
+    gap: float = 0.0
+    awaits: str = ""
+    till: float = 0.0
     blocked: float = 0.0
     throttles: int = 0
     crawl_delay: float = 0.0
@@ -98,6 +107,7 @@ class Partition:
     default: HostPolicy
     lease_seconds: float
     strikes_max: int
+    send_seconds: float = 5.0
     now: float = 0.0
     lanes: dict[str, LanePolicy] = field(default_factory=dict)
     groups: dict[str, GroupPolicy] = field(default_factory=dict)
@@ -119,6 +129,7 @@ class Partition:
     tally: Tally[tuple[str, str]] = field(default_factory=Tally)
     counters: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     owed: dict[tuple[str, int], dict[str, set[str]]] = field(default_factory=lambda: defaultdict(dict))
+    unfed: dict[str, int] = field(default_factory=dict)
 
     # What is where.
 
@@ -183,8 +194,43 @@ class Partition:
         own = self.groups[group].delay if group else 0.0
         return max(policy.delay, self.hosts[host].crawl_delay, own)
 
-    def wait(self, host: str) -> float:
-        return max(self.hosts[host].next_at, self.hosts[host].blocked)
+    def wait(self, name: str) -> float:
+        host = self.hosts[name]
+        if host.awaits and host.till <= self.now:
+            host.last, host.awaits = host.till, ""
+        sent = host.till if host.awaits else host.last
+        return host.blocked if sent is None else max(host.blocked, sent + max(self.delay(name), host.gap))
+
+    def occupied(self, name: str, group: str, nonce: str) -> None:
+        """A request was leased: if there is a delay, it is waited for."""
+        if self.delay(name, group) > 0:
+            host = self.hosts[name]
+            host.awaits, host.till, host.gap = nonce, self.now + self.send_seconds, self.groups[group].delay
+
+    def on_its_way(self, name: str, nonce: str, at: float) -> None:
+        """A lease was sent at this time."""
+        host = self.hosts[name]
+        self.wait(name)
+        if host.awaits == nonce:
+            host.awaits = ""
+        host.last = at if host.last is None else max(host.last, at)
+
+    def let_go(self, held: Held, *, unsent: bool = False) -> None:
+        """A lease ends: if its host waited for it, it does so no more."""
+        host = self.hosts[held.host]
+        self.wait(held.host)
+        if host.awaits == held.nonce and held.mark != 2:
+            if unsent:
+                host.awaits = ""
+            else:
+                self.on_its_way(held.host, held.nonce, self.now)
+
+    def stricter(self, host: str, group: str) -> bool:
+        limit, own = (self.hosts[host].policy or self.default).concurrency, self.groups[group].concurrency
+        return own > 0 and (limit == 0 or own < limit)
+
+    def own_in_flight(self, host: str, group: str) -> int:
+        return sum(held.host == host and held.mark != 2 and held.counted == group for held in self.held.values())
 
     def free(self, host: str, group: str = "") -> bool:
         """Whether one more request may go to the host now."""
@@ -194,14 +240,22 @@ class Partition:
         """Whether time alone keeps the host from being asked, if anything does."""
         if ("host", host) in self.paused:
             return False
-        limits = [(self.hosts[host].policy or self.default).concurrency]
-        if group:
-            limits.append(self.groups[group].concurrency)
-        return all(limit == 0 or self.in_flight(host) < limit for limit in limits)
+        limit = (self.hosts[host].policy or self.default).concurrency
+        if limit and self.in_flight(host) >= limit:
+            return False
+        if not group or not self.stricter(host, group):
+            return True
+        return self.own_in_flight(host, group) < self.groups[group].concurrency
 
     def ready(self, lane: str) -> list[Spot]:
         """The spots of a lane that may be leased from now, whatever the lane itself says."""
         return [spot for spot in self.spots(lane) if self.free(spot[2], group_of(lane))]
+
+    def surely_ready(self, lane: str) -> list[Spot]:
+        """Those whose host is not kept for a while for another group, whose turn it is."""
+        group = group_of(lane)
+        others = {spot[2] for one in self.lanes if group_of(one) != group for spot in self.spots(one)}
+        return [spot for spot in self.ready(lane) if spot[2] not in others]
 
     def soonest(self, lanes: Iterable[str]) -> float | None:
         """When something that is not ready now will be, without anybody doing anything."""
@@ -352,8 +406,9 @@ class Partition:
             self.tally[group, "lost"] += 1
             self.tally[group, "refused_items"] += len(one.items)
             return SettleOutcome.LOST
-        del self.held[one.lease.id]
         self.learn(held.host, one.feedback)
+        self.let_go(held)
+        del self.held[one.lease.id]
         job = held.job
         if job is None:
             return SettleOutcome.SETTLED
@@ -363,6 +418,7 @@ class Partition:
             job.priority = job.priority if one.priority is None else one.priority
             job.id = 0  # what the next attempt adds is its own
             job.strikes = 0 if held.alone else job.strikes
+            job.losses = 0
             self.put(job, one.delay)
         elif one.ending is Ending.FAILED:
             self.bury(group, one.reason or "failed", job)
@@ -375,14 +431,17 @@ class Partition:
     def reclaim(self) -> None:
         """Leases that ran out come back ahead of others, in the order in which they were first leased."""
         for number in sorted(number for number, held in self.held.items() if held.deadline <= self.now):
-            held = self.held.pop(number)
+            held = self.held[number]
+            self.let_go(held)
+            del self.held[number]
             if held.job is None:
                 continue
             job = held.job
             lane = job.request.lane
             self.tally[lane, "expired"] += 1
             job.strikes += held.mark > 0
-            silent = job.attempts >= 4 * self.strikes_max
+            job.losses += held.mark == 0
+            silent = job.losses >= 4 * self.strikes_max
             if held.alone and (held.mark or silent):
                 self.tally[lane, "failed"] += 1
                 self.bury(group_of(lane), "poison", job)
@@ -395,6 +454,7 @@ class Partition:
         held = self.holds(worker, lease)
         if held is None:
             return False
+        self.let_go(held, unsent=True)
         del self.held[lease.id]
         if held.job is not None:
             held.job.attempts -= 1
@@ -411,16 +471,19 @@ class Partition:
         children: Sequence[Entry], add: Sequence[Entry], counters: Sequence[Counter],
     ) -> tuple[list[SettleOutcome], list[AddOutcome], list[AddOutcome], int | None]:  # fmt: skip
         """All of an exchange but its leases."""
+        for lease in sent:
+            held = self.held.get(lease.id)
+            if held and held.nonce == lease.nonce:
+                held.mark = held.mark or 1
+                if lease.paced:
+                    self.on_its_way(held.host, held.nonce, self.now)
         settled = [self.settle(worker, one) for one in settle]
         for arrival in fetched:
             held = self.holds(worker, arrival.lease)
             if held and held.mark != 2:
+                self.let_go(held)
                 held.mark = 2
                 self.learn(held.host, arrival.feedback)
-        for lease in sent:
-            held = self.held.get(lease.id)
-            if held and held.nonce == lease.nonce and held.mark == 0:
-                held.mark = 1
         self.reclaim()
         while self.delayed and self.delayed[0][0] <= self.now:
             job = self.delayed.pop(0)[1]
@@ -457,18 +520,36 @@ class Partition:
             assert self.serves(lease.lane), f"{lease.lane} may not be leased from"
             group = group_of(lease.lane)
             assert self.free(lease.host, group), f"host {lease.host} may not be asked now"
-            job = self.alone(lease, leases, held) if lease.alone else self.next_job(lease, lanes)
+            job = self.alone(lease, leases, held) if lease.alone else self.next_job(worker, lease, lanes)
             assert job.request.payload == lease.payload, f"{lease.payload!r} was leased before {job.request.payload!r}"
             job.attempts += 1
             self.check_lease(lease, job)
-            delay = self.delay(lease.host, group)
-            if delay > 0:
-                self.hosts[lease.host].next_at = self.now + delay
-            self.held[lease.id] = Held(job, lease.host, worker, lease.nonce, self.now + self.lease_seconds, lease.alone)
+            assert lease.paced == (self.delay(lease.host, group) > 0)
+            counted = group if self.stricter(lease.host, group) else ""
+            self.occupied(lease.host, group, lease.nonce)
+            deadline = self.now + self.lease_seconds
+            self.held[lease.id] = Held(job, lease.host, worker, lease.nonce, deadline, lease.alone, counted=counted)
             self.settle_turns()
         if len(leases) < want and worker not in self.draining and not self.kept_empty(worker):
-            kept = [spot for lane in lanes if self.serves(lane) for spot in self.ready(lane)]
+            kept = [spot for lane in lanes if self.serves(lane) for spot in self.surely_ready(lane)]
+            kept = [spot for spot in kept if not self.left_to_others(worker, spot)]
             assert not kept, f"{kept} may be leased and were not"
+        if want > 0:
+            self.unfed.pop(worker, None)
+        if len(leases) < want:
+            self.unfed[worker] = self.in_hands(worker)
+
+    def in_hands(self, worker: str) -> int:
+        return sum(held.worker == worker for held in self.held.values())
+
+    def left_to_others(self, worker: str, spot: Spot) -> bool:
+        """Whether the slots may be kept for a worker that lately asked in vain and holds less."""
+        _, _, host = spot
+        if (self.hosts[host].policy or self.default).concurrency == 0 and not self.groups[
+            group_of(spot[0])
+        ].concurrency:
+            return False
+        return any(self.in_hands(worker) - self.in_hands(other) >= 2 for other in self.unfed if other != worker)
 
     def kept_empty(self, worker: str) -> bool:
         """A worker that tries a request alone gets nothing else, nor may one that shall do so next."""
@@ -482,16 +563,19 @@ class Partition:
         self.suspects.remove(job)
         return job
 
-    def next_job(self, lease: Lease, lanes: Sequence[str]) -> Job:
+    def next_job(self, worker: str, lease: Lease, lanes: Sequence[str]) -> Job:
         tier = self.lanes[lease.lane].tier
-        for lane in lanes:
-            if self.lanes[lane].tier < tier and self.serves(lane):
-                assert not self.ready(lane), f"{lease.lane} was served before {lane} of a lower tier"
+        for lane in self.lanes_of(group_of(lease.lane)):
+            if lane in lanes and self.lanes[lane].tier < tier and self.serves(lane):
+                sure = [one for one in self.surely_ready(lane) if not self.left_to_others(worker, one)]
+                assert not sure, f"{lease.lane} was served before {lane} of a lower tier"
         spot = (lease.lane, lease.priority, lease.host)
-        first = max((one[1] for one in self.ready(lease.lane)), default=None)
-        assert first == lease.priority, f"priority {lease.priority} was leased, {first} is ready"
+        sure = [one for one in self.surely_ready(lease.lane) if not self.left_to_others(worker, one)]
+        first = max((one[1] for one in sure), default=lease.priority)
+        assert first <= lease.priority, f"priority {lease.priority} was leased, {first} is ready"
         owed = self.owed[lease.lane, lease.priority]
-        assert not owed.get(lease.host), f"{lease.host} had its turn before {owed[lease.host]}"
+        claims = owed.get(lease.host, set()) & {one[2] for one in sure}
+        assert not claims, f"{lease.host} had its turn before {claims}"
         waiting = self.waiting(spot)
         assert waiting, f"nothing waits in {spot}"
         job = waiting[0]

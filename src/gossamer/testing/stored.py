@@ -68,6 +68,7 @@ class LeaseRow(NamedTuple):
     record: Record
     deadline: float
     mark: int
+    counted: str = ""
 
 
 class DelayedRow(NamedTuple):
@@ -97,13 +98,15 @@ class DeadRow(NamedTuple):
 
 class HostRow(NamedTuple):
     in_flight: int
-    next_at: float
+    last: float
     blocked_until: float
     throttles: int
     crawl_delay: float
     paused: str
-    parked: list[str]
+    parked: int
     policy: dict[str, Any] | None
+    gap: float = 0
+    till: float = 0
 
 
 class Picture:
@@ -132,6 +135,9 @@ class Picture:
         self.parked = {
             tuple(name.split(":", 1)): [int(one) for one in _zset(value)] for name, value in self._each("waiting")
         }
+        self.turns = {stage: _zset(value) for stage, value in self._each("turns")}
+        self.lines = {host: _zset(value) for host, value in self._each("parked")}
+        self.own = self._text_hash("own")
         self.wake = _zset(self.raw.get(keys.SUFFIXES["wake"], []))
         self.marks = {int(field): value for field, value in self._text_hash("marks").items()}
         self.deadlines = {int(member): score for member, score in _zset(self._of("deadlines")).items()}
@@ -176,14 +182,14 @@ class Picture:
         return Place(self._lane(lane), int(priority), host)
 
     def _lease(self, number: int, raw: bytes) -> LeaseRow:
-        lane, host, priority, attempts, strikes, incarnation, nonce, alone, first = _unpack(raw)
+        lane, host, priority, attempts, strikes, incarnation, nonce, alone, first, *more = _unpack(raw)
         first = _bytes(first)
         record = _record(first)._replace(id=number, attempts=attempts, strikes=strikes) if first else _NOTHING
         nonce = _text(nonce)
         mark = self.marks.get(number, "")
         return LeaseRow(
             self._lane(_text(lane)), _text(host), int(priority), _text(incarnation), nonce, alone == 1, record,
-            self.deadlines.get(number, 0), int(mark[0]) if mark[1:] == nonce else 0,
+            self.deadlines.get(number, 0), int(mark[0]) if mark[1:] == nonce else 0, _text(more[1]) if len(more) > 1 else "",
         )  # fmt: skip
 
     def _delayed(self) -> Iterator[DelayedRow]:
@@ -193,7 +199,7 @@ class Picture:
             yield DelayedRow(float(score), self._lane(_text(lane)), _text(host), int(priority), _record(_bytes(record)))
 
     def _suspect(self, raw: bytes) -> SuspectRow:
-        number, (lane, host, priority, attempts, strikes, *_, first) = _unpack(raw)
+        number, (lane, host, priority, attempts, strikes, _, _, _, first, *_) = _unpack(raw)
         record = _record(_bytes(first))._replace(id=number, attempts=attempts, strikes=strikes)
         return SuspectRow(self._lane(_text(lane)), _text(host), int(priority), record)
 
@@ -231,7 +237,8 @@ _NOTHING = Record(0, b"", 0, 0, 0)
 
 def _record(raw: bytes) -> Record:
     if raw[:1] == b"\x01":
-        _, high, low, attempts, strikes = AGAIN.unpack_from(raw)
+        _, high, low, counts, strikes = AGAIN.unpack_from(raw)
+        attempts = counts & 0xFFFFFF  # above them stand silent losses
         first = raw[AGAIN.size :]
         number = high * 2**32 + low
     else:
@@ -242,10 +249,9 @@ def _record(raw: bytes) -> Record:
 
 def _host(raw: bytes) -> HostRow:
     if raw.isdigit():  # nothing but requests in flight
-        return HostRow(int(raw), 0, 0, 0, 0, "", [], None)
-    in_flight, next_at, blocked, throttles, _, floor, paused, _, parked, *policy = _unpack(raw)
-    lanes = [_text(lane) for lane in parked]
-    return HostRow(in_flight, next_at, blocked, throttles, floor, _text(paused), lanes, policy[0] if policy else None)
+        return HostRow(int(raw), 0, 0, 0, 0, "", 0, None)
+    in_flight, last, blocked, throttles, _, floor, paused, _, parked, policy, gap, _, till = _unpack(raw)
+    return HostRow(in_flight, last, blocked, throttles, floor, _text(paused), parked, policy or None, gap, till)
 
 
 def _dead(raw: bytes) -> DeadRow:

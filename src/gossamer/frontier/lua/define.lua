@@ -15,7 +15,7 @@ local function same_lane(a, b)
   return a.seen.spec == b.seen.spec
 end
 
-local function define_lane(S, group, name, policy)
+local function define_lane(S, group, name, policy, stages)
   local full = group .. '.' .. name
   local id = call('HGET', S.b .. K.lane_names, full)
   local old = id and unpack_msg(call('HGET', S.b .. K.lane_policy, id))
@@ -24,6 +24,7 @@ local function define_lane(S, group, name, policy)
   policy.paused = old and not old.closed and old.paused or ''
   if old then
     old.id = id
+    stages[old.stage] = true
     Lane.deactivate(S, old)
   else
     id = format('%d', call('HINCRBY', S.b .. K.meta, 'lane', 1))
@@ -45,7 +46,7 @@ local function define(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
   local h = unpack_msg(args[1])
-  local changed, lanes = false, {}
+  local changed, lanes, stages = false, {}, {}
   local raw = call('HGET', S.b .. K.group_policy, h.group)
   if not raw and not h.policy then h.policy = h.fresh end
   if h.policy then
@@ -70,7 +71,7 @@ local function define(keys, args)
     end
   end
   for name, policy in pairs(h.lanes) do
-    local id = define_lane(S, h.group, name, policy)
+    local id = define_lane(S, h.group, name, policy, stages)
     if id then
       changed = true
       lanes[#lanes + 1] = id
@@ -86,6 +87,7 @@ local function define(keys, args)
     elseif reason then
       Lane.hold(S, h.group, reason)
     end
+    Lane.note_shut(S, h.group, stages)
   end
   finish(S)
   return pack({S.m.cfg, changed and 1 or 0})

@@ -33,24 +33,18 @@ end
 
 -- Parked places of the lane come back into its rings, to be dropped there.
 local function unpark_all(S, lane, cursor)
+  local last = true
+  for _, id in ipairs(Lane.ids(S, lane.group)) do
+    local other = Lane.by_id(S, id)
+    last = last and not (other and not other.closed)
+  end
   local page = call('HSCAN', S.b .. K.hosts, cursor, 'COUNT', 200)
   for i = 1, #page[2], 2 do
     local name = page[2][i]
-    local host = Host.get(S, name)
-    local keep = {}
-    for _, id in ipairs(host.parked) do
-      if id == lane.id then
-        local key = S.b .. K.waiting .. id .. ':' .. name
-        for _, priority in ipairs(call('ZRANGE', key, 0, -1)) do enter_ring(S, lane, priority, name) end
-        call('UNLINK', key)
-      else
-        keep[#keep + 1] = id
-      end
-    end
-    if #keep ~= #host.parked then
-      host.parked = keep
-      S.dirty[name] = true
-    end
+    local key = S.b .. K.waiting .. lane.id .. ':' .. name
+    for _, priority in ipairs(call('ZRANGE', key, 0, -1)) do enter_ring(S, lane, priority, name) end
+    call('UNLINK', key)
+    if last then Host.leave(S, name, lane.group) end
   end
   return page[1]
 end
@@ -92,6 +86,7 @@ local function drop(keys, args)
     Lane.save(S, lane)
     bump_config(S, h.salt)
     lane = Lane.by_id(S, lane.id)
+    Lane.note_shut(S, lane.group)
   end
   local phase, cursor = string.match(lane.closed, '^(%a+):(.*)$')
   local queued, delayed, done = 0, 0, false
@@ -118,13 +113,14 @@ local function drop(keys, args)
   if done then
     call('HDEL', S.b .. K.lane_names, lane.name)
     call('HDEL', S.b .. K.lane_policy, lane.id)
-    call('HDEL', S.b .. K.passes, lane.id)
+    call('HDEL', S.b .. K.shares .. lane.group, lane.id)
     for _, what in ipairs(LANE_COUNTS) do
       S.counts[lane.id .. '|' .. what] = nil
       call('HDEL', S.b .. K.counts, lane.id .. '|' .. what)
     end
     call('SREM', S.b .. K.group_lanes .. lane.group, lane.id)
     bump_config(S, h.salt)
+    Lane.note_shut(S, lane.group, {[lane.stage] = true})
   else
     lane.closed = phase .. ':' .. cursor
     Lane.save(S, lane)

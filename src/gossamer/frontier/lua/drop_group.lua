@@ -38,7 +38,8 @@ end
 
 -- An owed start goes together with the count that it is open, also in the crawl's sum.
 local function clear_rest(S, group, salt)
-  for _, book in ipairs({K.items, K.consumers, K.counters, K.group_lanes, K.round_log, K.keyed}) do call('UNLINK', S.b .. book .. group) end
+  for _, book in ipairs({K.items, K.consumers, K.counters, K.group_lanes, K.round_log, K.keyed, K.shares}) do call('UNLINK', S.b .. book .. group) end
+  call('UNLINK', S.b .. K.hungry .. 'g|' .. group)
   for _, book in ipairs({K.starts, K.ends, K.rounds, K.round_base, K.group_held, K.group_policy}) do
     call('HDEL', S.b .. book, group)
   end
@@ -64,6 +65,7 @@ local function drop_group(keys, args)
       known.paused = 'dropped'
       call('HSET', S.b .. K.group_policy, h.group, pack(known))
       bump_config(S, h.salt)
+      Lane.note_shut(S, h.group)
     end
   elseif #lanes == 0 then
     removed = clear_dead(S, h.group, h.budget)

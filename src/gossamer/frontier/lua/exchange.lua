@@ -2,8 +2,8 @@
 -- what was fetched, adds requests, applies counters, and leases up to `want` requests: all of it or nothing.
 --
 -- KEYS    1: the partition's base key; every other key shares its hash tag
--- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, want, groups[], lanes[], stage or nil, settle[],
---            fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, send_ms (how long a lease may wait until it is
+--            sent), want, groups[], lanes[], stage or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
 --            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
 --            here that are no longer owed) or nil}; 2: the records of the child groups; 3: the records of the add groups;
@@ -15,9 +15,12 @@
 --            where `on` does not hold, {msgpack {false, epoch, change counter}}, and nothing was changed
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
--- The lanes that a worker serves; resolved once per policy stamp.
+-- What a worker serves; resolved once per policy stamp. `stage` nil: all stages of the groups that are named.
 local function read_selection(S, h)
-  if #h.groups == 0 and #h.lanes == 0 then return {stage = h.stage or '', groups = false} end
+  if #h.groups == 0 and #h.lanes == 0 then
+    local stage = h.stage or ''
+    return {stage = stage, groups = false, pools = {'s|' .. stage}}
+  end
   local signature = table.concat(h.groups, '\0') .. '\1' .. table.concat(h.lanes, '\0') .. '\1' .. (h.stage or '\2')
   local known = S.config.selections
   if not known then
@@ -26,18 +29,35 @@ local function read_selection(S, h)
   end
   local selection = known[signature]
   if selection then return selection end
-  selection = {lanes = {}, groups = {}}
-  local function take(lane)
-    if lane and (not h.stage or lane.stage == h.stage) then selection.lanes[lane.name] = true end
+  selection = {groups = {}, names = {}, stages = {}, pools = {}, stage = h.stage}
+  local stages = {}
+  local function choose(group, lane)
+    if lane and (not h.stage or lane.stage == h.stage) and not stages[lane.stage] then
+      stages[lane.stage] = true
+      selection.stages[#selection.stages + 1] = lane.stage
+    end
+    if selection.groups[group] == nil then selection.names[#selection.names + 1] = group end
   end
   for _, group in ipairs(h.groups) do
+    choose(group)
     selection.groups[group] = true
-    for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. group)) do take(Lane.by_id(S, id)) end
+    for _, id in ipairs(Lane.ids(S, group)) do choose(group, Lane.by_id(S, id)) end
   end
   for _, name in ipairs(h.lanes) do
-    selection.groups[string.match(name, '^(.*)%.[^.]*$') or name] = true
-    take(Lane.by_name(S, name))
+    local group = string.match(name, '^(.*)%.[^.]*$') or name
+    choose(group, Lane.by_name(S, name))
+    if selection.groups[group] ~= true then
+      selection.groups[group] = selection.groups[group] or {}
+      selection.groups[group][name] = true
+    end
   end
+  for _, stage in ipairs(selection.stages) do
+    if #selection.names > 16 then selection.pools[#selection.pools + 1] = 's|' .. stage end
+  end
+  for _, group in ipairs(selection.names) do
+    if #selection.names <= 16 then selection.pools[#selection.pools + 1] = 'g|' .. group end
+  end
+  if #selection.pools == 0 then selection.pools[1] = 's|' .. (h.stage or '') end
   known[signature] = selection
   return selection
 end
@@ -45,7 +65,11 @@ end
 local function open_of(S, selection)
   local open = 0
   if selection.groups then
-    for group in pairs(selection.groups) do open = open + count_now(S, 'g|' .. group .. '|open') end
+    local fields = {}
+    for i, group in ipairs(selection.names) do fields[i] = 'g|' .. group .. '|open' end
+    for i, value in ipairs(read_many(S.b .. K.counts, fields)) do
+      open = open + (tonumber(value) or 0) + (S.counts[fields[i]] or 0)
+    end
   else
     -- `finish` keeps the sum over all groups.
     open = tonumber(call('HGET', S.b .. K.counts, 'open')) or 0
@@ -65,7 +89,7 @@ local function repeat_answer(S, kept, incarnation, out)
       local v = raws[i] and lease_table(raws[i])
       local lane = v and Lane.by_id(S, v[1])
       if lane and v[6] == incarnation and v[7] == kept[6] then
-        for _, value in ipairs({tonumber(id), lane.name, v[2], v[3], v[4], v[8]}) do heads[#heads + 1] = value end
+        for _, value in ipairs({tonumber(id), lane.name, v[2], v[3], v[4], v[8] + (sub(kept[12], i, i) == 'p' and 2 or 0)}) do heads[#heads + 1] = value end
         reply[#reply + 1] = v[9]
       end
     end
@@ -88,11 +112,15 @@ local function exchange(keys, args)
   if refused then return refused end
 
   S.looked, S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = 0, {}, {}, incarnation, 0
+  S.nonce, S.send_ms, S.sequence, S.pages_left, S.reserve, S.kept = h.n, h.send or 5000, sequence, {}, 0, {}
+  local selection = read_selection(S, h)
+  if h.want > 0 then S.selection = selection end
+  -- When it was sent counts more than that it was answered.
+  Lease.sent(S, h.sent)
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
   local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group)
   local owes = h.out and Outbox.put(S, h.out, h.settle, args, lost, h.group, h.lease) and 1 or 0
   Lease.fetched(S, incarnation, h.fetched)
-  Lease.sent(S, h.sent)
   Lease.reclaim(S, h.strikes)
   Queue.due(S)
   local child_outcomes = Adding.add(S, h.children, args[2], false, lost, h.group)
@@ -106,8 +134,6 @@ local function exchange(keys, args)
   local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease, busy = h.busy}
   Worker.called(S, incarnation, h.info)
 
-  S.pages_left = {}
-  local selection = read_selection(S, h)
   local taken, paused, alone, tasting = new_taken(), S.m.paused, nil, 0
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
   local want = h.want
@@ -119,7 +145,9 @@ local function exchange(keys, args)
       alone = taken.n == 1 and 1 or nil
       tasting = alone and 0 or 1
     else
-      taken, paused = Lease.take(S, selection, want)
+      S.reserve = Pool.reserve(S, selection, incarnation)
+      taken = Lease.take(S, selection, want)
+      Pool.served(S, selection, incarnation, taken.n, want)
     end
   end
   local heads, records, ids = Lease.grant(S, info, taken, alone)
@@ -134,14 +162,18 @@ local function exchange(keys, args)
   end
   if #ids > 0 then
     paused = ''
-  elseif paused == '' and h.want > 0 and not selection.lanes then
-    paused = Lane.shut(S, selection.stage)
+  elseif paused == '' and h.want > 0 then
+    paused = Lease.shut(S, selection)
   end
   local open = open_of(S, selection)
   local due = Outbox.due(S, h.lease)
   for _, name in ipairs(h.delivered or {}) do call('PEXPIRE', S.b .. K.answers .. name, ONCE_TTL) end
   finish(S)
-  keep_answer(S, incarnation, {sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now})
+  local paced = {}
+  for i = 1, S.paced and #ids or 0 do paced[i] = heads[6 * i] >= 2 and 'p' or '-' end
+  keep_answer(S, incarnation, {
+    sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now, table.concat(paced),
+  })
   table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting,
     S.m.epoch, S.m.chg, owes, due}))
   return records

@@ -1,9 +1,14 @@
 -- Hosts: delay, concurrency and blocks for the whole crawl.
 --
--- A host that is at rest, and of which nothing was learned, has no record. A host that may not be asked now is parked: it
--- leaves the rings of its lanes when it is met there and returns when a slot is freed or its wake time comes, so that
--- it costs nothing in between. Its priorities in a lane wait in a sorted set, and only the best of them returns to its
--- ring: a host with a thousand priorities costs no more than one with a single one. `parked` names the lanes.
+-- A host that is at rest, and of which nothing was learned, has no record.
+--
+-- The delay counts from send to send. `last` is when the host was sent its last request, `gap` the delay that the group of that
+-- request asks for. While a request is leased and not yet reported as sent, `awaits` is the nonce of its lease and `till` the
+-- end of its send window: nothing else is leased for the host before it is reported, given back, or its window and the delay after
+-- it have passed.
+--
+-- `own` counts, for groups that are stricter than a host, what they have in flight there: `group|host` -> number, and a p behind it
+-- while the group waits for its own requests to end.
 
 local Host = {}
 
@@ -16,25 +21,31 @@ function Host.default(S)
   return policy
 end
 
--- What a host is unless its record says otherwise. `parked` is replaced, never changed in place.
-local NONE = {}
+local OFFER = 1000 -- ms for which a free slot is kept for the group whose turn it is
+local WAKE_MAX = 8 -- groups of one host that are woken at once
+
+-- What a host is unless its record says otherwise. `parked`: how many groups wait for it.
 local AT_REST = {
   __index = {
-    inflight = 0, next = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = NONE,
+    inflight = 0, last = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = 0, policy = false,
+    gap = 0, awaits = '', till = 0,
   },
 }
 
 -- A record is a plain number while only the requests in flight differ from rest, which is the usual case; `plain` spares
 -- such a host all other questions. Whoever changes anything else goes through `touch`.
-local function decode(raw)
+local function decode(raw, now)
   if not raw then return setmetatable({inflight = 0, plain = true}, AT_REST) end
   local inflight = tonumber(raw)
   if inflight then return setmetatable({inflight = inflight, plain = true}, AT_REST) end
   local v = unpack_msg(raw)
-  return setmetatable({
-    inflight = v[1], next = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
-    why = v[8], parked = v[9], policy = v[10],
+  local host = setmetatable({
+    inflight = v[1], last = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
+    why = v[8], parked = v[9], policy = v[10], gap = v[11], awaits = v[12], till = v[13],
   }, AT_REST)
+  -- Never reported: it may have been sent in the last moment of its window.
+  if host.till > 0 and host.till <= now then host.last, host.till, host.awaits = max(host.last, host.till), 0, '' end
+  return host
 end
 
 local function touch(S, name, host)
@@ -49,13 +60,13 @@ function Host.load(S, names)
   end
   if #missing == 0 then return end
   local raws = read_many(S.b .. K.hosts, missing)
-  for i, name in ipairs(missing) do S.hosts[name] = decode(raws[i]) end
+  for i, name in ipairs(missing) do S.hosts[name] = decode(raws[i], S.now) end
 end
 
 function Host.get(S, name)
   local host = S.hosts[name]
   if not host then
-    host = decode(call('HGET', S.b .. K.hosts, name))
+    host = decode(call('HGET', S.b .. K.hosts, name), S.now)
     S.hosts[name] = host
   end
   return host
@@ -65,14 +76,16 @@ flush_hosts = function(S)
   local set, gone = {}, {}
   for name in pairs(S.dirty) do
     local h = S.hosts[name]
-    local plain = h.plain or h.next <= S.now and h.blocked <= S.now and h.paused == '' and not h.policy and h.delay == 0
-      and h.floor == 0 and h.throttles == 0 and #h.parked == 0
+    local rest = h.plain and 0 or max(Host.next(S, h), h.blocked)
+    local plain = h.plain or rest <= S.now and h.paused == '' and not h.policy and h.delay == 0 and h.floor == 0
+      and h.throttles == 0 and h.parked == 0
     if not plain then
-      local rest = max(h.next, h.blocked)
       -- Looked at once more when its time has come, so that a record does not outlive its use.
-      if h.inflight == 0 and #h.parked == 0 and rest > S.now and S.wakes[name] == nil then S.wakes[name] = rest end
+      if h.inflight == 0 and h.parked == 0 and rest > S.now and S.wakes[name] == nil then S.wakes[name] = rest end
       set[#set + 1] = name
-      set[#set + 1] = pack({h.inflight, h.next, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy})
+      set[#set + 1] = pack({
+        h.inflight, h.last, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy, h.gap, h.awaits, h.till,
+      })
     elseif h.inflight == 0 then
       gone[#gone + 1] = name
     else
@@ -95,6 +108,22 @@ flush_hosts = function(S)
   if #later > 0 then call_chunked('ZADD', S.b .. K.wake, later) end
   if #never > 0 then call_chunked('ZREM', S.b .. K.wake, never) end
   S.wakes = {}
+  if S.own then
+    local kept, none = {}, {}
+    for key, own in pairs(S.own) do
+      if not own.changed then
+        -- It was only looked at.
+      elseif own.n > 0 then
+        kept[#kept + 1] = key
+        kept[#kept + 1] = own.parked and own.n .. 'p' or own.n
+      else
+        none[#none + 1] = key
+      end
+    end
+    if #kept > 0 then call_chunked('HSET', S.b .. K.own, kept) end
+    if #none > 0 then call_chunked('HDEL', S.b .. K.own, none) end
+    S.own = nil
+  end
 end
 
 function Host.policy(S, host)
@@ -109,9 +138,36 @@ function Host.delay(S, host, group)
   return delay
 end
 
--- How many requests may go to the host now, and when to look again if none (nil: when a slot is freed or
--- an operator resumes it).
-function Host.capacity(S, host, group)
+-- When the delay has passed after the last request, as far as is known.
+function Host.next(S, host)
+  local sent = max(host.last, host.till)
+  if sent == 0 then return 0 end
+  return sent + max(Host.delay(S, host), host.gap)
+end
+
+-- Whether a group bounds itself below what the host allows: only then its own requests there are counted.
+local function stricter(S, host, group)
+  if not group or group.concurrency == 0 then return false end
+  local limit = Host.policy(S, host).concurrency
+  return limit == 0 or group.concurrency < limit
+end
+
+-- What a group has in flight on a host.
+local function own_of(S, group_name, name)
+  if not S.own then S.own = {} end
+  local key = group_name .. '|' .. name
+  local own = S.own[key]
+  if not own then
+    local raw = call('HGET', S.b .. K.own, key) or '0'
+    own = {n = tonumber(string.match(raw, '^%d+')), parked = sub(raw, -1) == 'p'}
+    S.own[key] = own
+  end
+  return own
+end
+
+-- How many requests of a group (nil: of nobody) may go to the host now, and when to look again if none (nil: when a slot is freed or
+-- an operator resumes it). Third: whether only the group's own requests stand in its way.
+function Host.capacity(S, name, host, group, group_name)
   if host.plain and not (group and (group.delay > 0 or group.concurrency > 0)) then
     local policy = Host.default(S)
     if policy.delay == 0 and not policy.adaptive then
@@ -120,82 +176,164 @@ function Host.capacity(S, host, group)
     end
   end
   if host.paused ~= '' then return 0 end
-  local wait = max(host.blocked, host.next)
+  local wait = max(host.blocked, Host.next(S, host))
   if wait > S.now then return 0, wait end
   local limit = Host.policy(S, host).concurrency
-  if group and group.concurrency > 0 and (limit == 0 or group.concurrency < limit) then limit = group.concurrency end
   local free = limit == 0 and huge or limit - host.inflight
   if free <= 0 then return 0 end
+  if stricter(S, host, group) then
+    free = min(free, group.concurrency - own_of(S, group_name, name).n)
+    if free <= 0 then return 0, nil, true end
+  end
   if Host.delay(S, host, group) > 0 then return 1 end
   return free
 end
 
-local function waits_in(host, lane_id)
-  for _, id in ipairs(host.parked) do
-    if id == lane_id then return true end
-  end
-  return false
+-- The group stands in the line of a host.
+local function queue_up(S, name, host, stage, group_name)
+  local pass = Lane.group_pass(S, stage, group_name)
+  if call('ZADD', S.b .. K.parked .. name, pass, group_name) == 1 then host.parked = host.parked + 1 end
+  touch(S, name, host)
 end
 
-function Host.park(S, name, host, lane_id, priority, wake)
-  call('ZADD', S.b .. K.waiting .. lane_id .. ':' .. name, -priority, priority)
-  if not waits_in(host, lane_id) then
-    local parked = {lane_id}
-    for _, id in ipairs(host.parked) do parked[#parked + 1] = id end
-    host.parked = parked
+-- A place with work whose host may not be asked now leaves its ring: it waits for the host, or for the group's own requests there,
+-- and costs nothing in between. Its priorities in a lane wait in a sorted set, and only the best of them returns to its ring: a
+-- host with a thousand priorities costs no more than one with a single one.
+function Host.park(S, name, host, lane, priority, wake, own)
+  call('ZADD', S.b .. K.waiting .. lane.id .. ':' .. name, -priority, priority)
+  if own then
+    local mine = own_of(S, lane.group, name)
+    mine.parked, mine.changed = true, true
+  else
+    queue_up(S, name, host, lane.stage, lane.group)
   end
-  touch(S, name, host)
   if wake then S.wakes[name] = wake end
 end
 
--- A priority of this lane that waits and is better than the one given; nil if none.
-function Host.better(S, name, host, lane_id, priority)
-  if #host.parked == 0 or not waits_in(host, lane_id) then return nil end
-  local best = call('ZRANGE', S.b .. K.waiting .. lane_id .. ':' .. name, 0, 0)[1]
-  return best and tonumber(best) > tonumber(priority) and best or nil
+-- The group goes away: it waits for no host any more.
+function Host.leave(S, name, group_name)
+  if call('ZREM', S.b .. K.parked .. name, group_name) == 0 then return end
+  local host = Host.get(S, name)
+  host.parked = max(0, host.parked - 1)
+  touch(S, name, host)
 end
 
-function Host.occupy(S, name, host, group, by)
+local enter_ring -- queue.lua
+
+-- Work of this lane and host with a better priority still waits to be woken: it enters its ring, and this priority waits instead.
+function Host.raise(S, name, host, lane, priority)
+  if host.parked == 0 and not stricter(S, host, Lane.group(S, lane.group)) then return false end
+  local key = S.b .. K.waiting .. lane.id .. ':' .. name
+  local best = call('ZRANGE', key, 0, 0)[1]
+  if not best or tonumber(best) <= tonumber(priority) then return false end
+  call('ZREM', key, best)
+  enter_ring(S, lane, best, name)
+  Host.park(S, name, host, lane, priority)
+  return true
+end
+
+-- `sent`: the request goes out at once and nobody will report it.
+function Host.occupy(S, name, host, group, group_name, by, sent)
   host.inflight = host.inflight + by
-  local delay = Host.delay(S, host, group)
-  if delay > 0 then
-    host.next = S.now + delay
+  if stricter(S, host, group) then
+    local own = own_of(S, group_name, name)
+    own.n, own.changed = own.n + by, true
+    S.counted = S.counted or {}
+    S.counted[group_name .. '|' .. name] = true
+  end
+  if Host.delay(S, host, group) > 0 then
+    host.gap = group and group.delay or 0
+    if sent then
+      host.last = S.now
+    else
+      host.awaits, host.till = S.nonce, S.now + S.send_ms
+      S.paced = S.paced or {}
+      S.paced[group_name .. '|' .. name] = true
+    end
     host.plain = false
   end
   S.dirty[name] = true
 end
 
-local enter_ring -- queue.lua
-
--- Puts a parked host back into the ring of its best priority in each lane if it may be asked again; else sets its next
--- look.
-function Host.refresh(S, name, host)
-  if #host.parked == 0 then return end
-  local free, wake = Host.capacity(S, host)
-  if free > 0 then
-    local kept = {}
-    S.dirty[name] = true
-    S.wakes[name] = false
-    for _, lane_id in ipairs(host.parked) do
-      local key, lane = S.b .. K.waiting .. lane_id .. ':' .. name, Lane.by_id(S, lane_id)
-      if not lane then
-        call('UNLINK', key)
-      else
-        local best = call('ZPOPMIN', key)[1]
-        if best then enter_ring(S, lane, best, name) end
-        if best and call('EXISTS', key) == 1 then kept[#kept + 1] = lane_id end
-      end
+-- The group's waiting work on this host returns to the rings, the best priority of each lane. Answers whether more of it waits, and
+-- the stage of one of its lanes (nil: nothing waited).
+local function unpark(S, name, group_name)
+  local more, stage = false, nil
+  for _, id in ipairs(Lane.ids(S, group_name)) do
+    local key, lane = S.b .. K.waiting .. id .. ':' .. name, Lane.by_id(S, id)
+    local best = lane and call('ZPOPMIN', key)[1]
+    if best then
+      enter_ring(S, lane, best, name)
+      stage = lane.stage
+      more = call('EXISTS', key) == 1 or more
     end
-    host.parked = #kept > 0 and kept or NONE
-  elseif wake then
-    S.wakes[name] = wake
+  end
+  return more, stage
+end
+
+-- Lets those who wait for a host try again, as far as it has room, by the order of their passes; else sets its next look. A group that
+-- nobody asks for is let through besides: it must not keep a slot from others.
+function Host.refresh(S, name, host)
+  if host.parked == 0 then return end
+  local free, wake = Host.capacity(S, name, host)
+  if free <= 0 then
+    if wake then S.wakes[name] = wake end
+    return
+  end
+  local key, woken, tried, again = S.b .. K.parked .. name, 0, 0, {}
+  while woken < free and tried < WAKE_MAX do
+    local first = call('ZPOPMIN', key)
+    if not first[1] then break end
+    tried = tried + 1
+    local more, stage = unpark(S, name, first[1])
+    if more then
+      again[#again + 1] = first[2]
+      again[#again + 1] = first[1]
+    end
+    if stage and Lane.group_closed(S, first[1]) == '' and Pool.asked(S, stage, first[1]) then woken = woken + 1 end
+  end
+  if #again > 0 then call('ZADD', key, unpack(again)) end
+  if tried > 0 then S.woken = (S.woken or 0) + 1 end
+  host.parked = call('ZCARD', key)
+  touch(S, name, host)
+  if host.parked == 0 then
+    S.wakes[name] = false
+  else
+    S.wakes[name] = woken >= free and S.now + OFFER or S.now
   end
 end
 
-function Host.free(S, name)
+-- The request of lease `nonce` was sent at this time: the delay of its host counts from then.
+function Host.sent(S, name, nonce, at)
+  local host = Host.get(S, name)
+  if host.awaits == nonce then
+    host.awaits, host.till = '', 0
+  elseif host.plain then
+    return
+  end
+  host.last = max(host.last, at)
+  touch(S, name, host)
+  Host.refresh(S, name, host)
+end
+
+-- A slot is free again. `unsent`: nothing went out for it. `counted`: the group whose own request it was, if it counts them.
+function Host.free(S, name, nonce, unsent, counted)
   local host = Host.get(S, name)
   host.inflight = max(0, host.inflight - 1)
   S.dirty[name] = true
+  if host.awaits ~= '' and host.awaits == nonce then
+    if not unsent then host.last = S.now end
+    host.awaits, host.till = '', 0
+  end
+  if counted then
+    local own = own_of(S, counted, name)
+    own.n, own.changed = max(0, own.n - 1), true
+    if own.parked then
+      own.parked = false
+      local lane = Lane.by_id(S, Lane.ids(S, counted)[1] or '')
+      if lane then queue_up(S, name, host, lane.stage, counted) end
+    end
+  end
   Host.refresh(S, name, host)
 end
 
@@ -206,6 +344,7 @@ function Host.wake_due(S)
   call('ZREM', S.b .. K.wake, unpack(due))
   for _, name in ipairs(due) do
     S.dirty[name] = true
+    S.wakes[name] = nil
     Host.refresh(S, name, S.hosts[name])
   end
 end

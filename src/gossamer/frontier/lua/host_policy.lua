@@ -4,7 +4,7 @@
 -- ARGV    1: msgpack {salt, host, change (whether policy counts), policy or false (back to the default), crawl_delay ms
 --            or false (keep)}
 -- Returns the config version
--- Cost    O(places where the host is parked)
+-- Cost    O(1)
 
 local function host_policy(keys, args)
   local S, problem = begin(keys[1])
@@ -15,14 +15,9 @@ local function host_policy(keys, args)
     bump_config(S, h.salt)
   else
     local host = Host.get(S, h.host)
-    if h.change then host.policy = h.policy or nil end
+    if h.change then host.policy = h.policy or false end
     if h.crawl_delay then host.floor = h.crawl_delay end
-    -- A shorter delay counts from the last request, so the host looks again now.
-    if h.change and host.next > S.now then
-      local delay = Host.delay(S, host)
-      for _, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do delay = max(delay, Lane.group(S, name).delay) end
-      host.next = min(host.next, S.now + delay)
-    end
+    -- The delay counts from the last request, so the host looks again now.
     touch(S, h.host, host)
     Host.refresh(S, h.host, host)
   end

@@ -13,7 +13,7 @@ local function host_show(keys, args)
   for i, name in ipairs(h.hosts) do
     local host = Host.get(S, name)
     out[i] = {
-      name, host.inflight, host.next, host.blocked, host.why, host.paused, Host.delay(S, host), host.throttles, host.floor,
+      name, host.inflight, Host.next(S, host), host.blocked, host.why, host.paused, Host.delay(S, host), host.throttles, host.floor,
       host.policy and 1 or 0, host.policy or Host.default(S),
     }
   end

@@ -1,8 +1,11 @@
 -- Lanes: their policies, and which of them have ready work.
 --
--- A lane is active while one of its rings holds a host. Active lanes of a stage stand in one sorted set per
--- tier, scored by their pass (stride scheduling): the lowest goes first and moves on by 1/weight. A lane
--- that returns starts at the tier's virtual time, so idling earns nothing.
+-- A lane is active while one of its rings holds a host. Active lanes of a stage and group stand in one sorted set per tier, scored
+-- by their pass (stride scheduling): the lowest goes first and moves on by 1/weight. The groups that have active lanes stand in one
+-- sorted set per stage, by a pass of their own: between groups only that counts, whatever the tiers inside them. Who returns
+-- starts at the virtual time, so idling earns nothing.
+--
+-- `shares` is a hash per group: lane id -> pass, `v|stage|tier` -> virtual time of that tier, `g|stage` -> the group's pass.
 
 local Lane = {}
 
@@ -19,7 +22,7 @@ function Lane.by_id(S, id)
       lane.id = id
       lane.f = {
         q = id .. '|q', l = id .. '|l', done = id .. '|done', added = id .. '|added', dup = id .. '|dup',
-        open = 'g|' .. lane.group .. '|open', pages = 'g|' .. lane.group .. '|pages',
+        open = 'g|' .. lane.group .. '|open', pages = 'g|' .. lane.group .. '|pages', gl = 'g|' .. lane.group .. '|l',
       }
     end
     S.config.lanes[id] = lane
@@ -53,43 +56,76 @@ function Lane.group(S, name)
   return group
 end
 
-local function tier_key(S, lane)
-  return S.b .. K.active .. lane.stage .. ':' .. lane.tier
+-- The ids of a group's lanes.
+function Lane.ids(S, group)
+  local members = S.config.members
+  if not members then
+    members = {}
+    S.config.members = members
+  end
+  local ids = members[group]
+  if not ids then
+    ids = call('SMEMBERS', S.b .. K.group_lanes .. group)
+    members[group] = ids
+  end
+  return ids
+end
+
+local function stage_of(lane)
+  return lane.stage .. '|' .. lane.group
+end
+
+-- The pass at which a group waits for its turn in a stage.
+function Lane.group_pass(S, stage, group)
+  local place = stage .. '|' .. group
+  if not S.passes then S.passes = {} end
+  local pass = S.passes[place]
+  if not pass then
+    local own, virtual = call('HGET', S.b .. K.shares .. group, 'g|' .. stage), call('HGET', S.b .. K.virtual, stage)
+    pass = max(tonumber(own) or 0, tonumber(virtual) or 0)
+    S.passes[place] = pass
+  end
+  return pass
+end
+
+-- The group has work in this stage: it takes turns with the others.
+local function line_up(S, stage, group)
+  local key = S.b .. K.turns .. stage
+  if not call('ZSCORE', key, group) then call('ZADD', key, Lane.group_pass(S, stage, group), group) end
 end
 
 function Lane.activate(S, lane)
   if lane.paused ~= '' then return end
-  local key = tier_key(S, lane)
-  if call('ZSCORE', key, lane.id) then return end
-  if call('EXISTS', S.b .. K.priorities .. lane.id) == 0 then return end
-  local pass = tonumber(call('HGET', S.b .. K.passes, lane.id)) or 0
-  local virtual = tonumber(call('HGET', S.b .. K.virtual, lane.stage .. ':' .. lane.tier)) or 0
-  if pass < virtual then
-    pass = virtual
-    call('HSET', S.b .. K.passes, lane.id, pass)
+  local place = stage_of(lane)
+  local key = S.b .. K.active .. place .. '|' .. lane.tier
+  if not call('ZSCORE', key, lane.id) then
+    if call('EXISTS', S.b .. K.priorities .. lane.id) == 0 then return end
+    local v = call('HMGET', S.b .. K.shares .. lane.group, lane.id, 'v|' .. lane.stage .. '|' .. lane.tier)
+    local pass, virtual = tonumber(v[1]) or 0, tonumber(v[2]) or 0
+    if pass < virtual then pass = virtual end
+    call('ZADD', key, pass, lane.id)
+    call('ZADD', S.b .. K.tiers .. place, lane.tier, lane.tier)
   end
-  call('ZADD', key, pass, lane.id)
-  call('ZADD', S.b .. K.tiers .. lane.stage, lane.tier, lane.tier)
+  line_up(S, lane.stage, lane.group)
 end
 
 function Lane.deactivate(S, lane)
-  local key = tier_key(S, lane)
+  local place = stage_of(lane)
+  local key, tiers = S.b .. K.active .. place .. '|' .. lane.tier, S.b .. K.tiers .. place
   if call('ZREM', key, lane.id) == 1 and call('EXISTS', key) == 0 then
-    call('ZREM', S.b .. K.tiers .. lane.stage, lane.tier)
+    call('ZREM', tiers, lane.tier)
+    if call('EXISTS', tiers) == 0 then Lane.rest(S, lane.stage, lane.group) end
   end
 end
 
-function Lane.advance(S, lane, pass, taken)
-  call('HSET', S.b .. K.virtual, lane.stage .. ':' .. lane.tier, pass)
-  local moved = pass + taken / lane.weight
-  call('HSET', S.b .. K.passes, lane.id, moved)
-  call('ZADD', tier_key(S, lane), 'XX', moved, lane.id)
+-- The group takes no turns in this stage until a lane of it is activated again.
+function Lane.rest(S, stage, group)
+  call('ZREM', S.b .. K.turns .. stage, group)
 end
 
--- Why nothing may be leased from this lane now, or ''.
-function Lane.closed(S, lane)
-  if lane.paused ~= '' then return lane.paused end
-  local group = Lane.group(S, lane.group)
+-- Why nothing may be leased from this group now, or ''.
+function Lane.group_closed(S, name)
+  local group = Lane.group(S, name)
   if not group then return 'no_group' end
   if group.paused ~= '' then return group.paused end
   local held = S.held_groups
@@ -97,47 +133,54 @@ function Lane.closed(S, lane)
     held = {}
     S.held_groups = held
   end
-  local reason = held[lane.group]
+  local reason = held[name]
   if reason == nil then
-    reason = call('HGET', S.b .. K.group_held, lane.group) or ''
-    held[lane.group] = reason
+    reason = call('HGET', S.b .. K.group_held, name) or ''
+    held[name] = reason
   end
   return reason
 end
 
--- Why some lane of a stage may not serve, or ''. Lanes that may not serve stand in no sorted set, so they are looked for
--- here: paused ones once per policy stamp, held groups each time (there are few).
+-- Why nothing may be leased from this lane now, or ''.
+function Lane.closed(S, lane)
+  if lane.paused ~= '' then return lane.paused end
+  return Lane.group_closed(S, lane.group)
+end
+
+-- Notes for each stage whether a lane of the group is kept from serving it, and why. Lanes that may not serve stand in no sorted
+-- set, and nobody should have to look for them. To be said after every change of what is paused or held.
+function Lane.note_shut(S, group, stages)
+  local why = {}
+  for stage in pairs(stages or {}) do why[stage] = '' end
+  for _, id in ipairs(Lane.ids(S, group)) do
+    local lane = Lane.by_id(S, id)
+    if lane then
+      local reason = Lane.closed(S, lane)
+      if reason ~= '' or not why[lane.stage] then why[lane.stage] = reason end
+    end
+  end
+  for stage, reason in pairs(why) do
+    local key = S.b .. K.shut .. stage
+    if reason == '' then call('HDEL', key, group) else call('HSET', key, group, reason) end
+  end
+end
+
+-- Why some lane of a stage may not serve, or ''.
 function Lane.shut(S, stage)
-  local known = S.config.shut
-  if not known then
-    known = {}
-    S.config.shut = known
-    for _, id in ipairs(call('HKEYS', S.b .. K.lane_policy)) do
-      local lane = Lane.by_id(S, id)
-      local group = lane and Lane.group(S, lane.group)
-      local reason = lane and (lane.paused ~= '' and lane.paused or group and group.paused) or ''
-      if reason ~= '' then known[lane.stage] = reason end
-    end
-  end
-  if known[stage] then return known[stage] end
-  local held = call('HGETALL', S.b .. K.group_held)
-  for i = 1, #held, 2 do
-    for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. held[i])) do
-      local lane = Lane.by_id(S, id)
-      if lane and lane.stage == stage then return held[i + 1] end
-    end
-  end
-  return ''
+  local one = call('HRANDFIELD', S.b .. K.shut .. stage, 1, 'WITHVALUES')
+  return one[2] or ''
 end
 
 -- Holds a group for a cause that passes by itself (a full stream, a page limit).
 function Lane.hold(S, group, reason)
+  if call('HGET', S.b .. K.group_held, group) == reason then return end
   call('HSET', S.b .. K.group_held, group, reason)
   if S.held_groups then S.held_groups[group] = reason end
+  Lane.note_shut(S, group)
 end
 
 function Lane.wake_group(S, group)
-  for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. group)) do
+  for _, id in ipairs(Lane.ids(S, group)) do
     local lane = Lane.by_id(S, id)
     if lane then Lane.activate(S, lane) end
   end
@@ -152,9 +195,8 @@ end
 -- How many pages of a group may still be leased in its present round: as many as were neither done nor are in a worker's hands.
 function Lane.pages_left(S, group, policy)
   if policy.max_pages == 0 then return huge end
-  local left = policy.max_pages - count_now(S, 'g|' .. group .. '|pages') + Lane.round_base(S, group)[2][1]
-  for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. group)) do left = left - count_now(S, id .. '|l') end
-  return left
+  local done, leased = count_now(S, 'g|' .. group .. '|pages'), count_now(S, 'g|' .. group .. '|l')
+  return policy.max_pages - done - leased + Lane.round_base(S, group)[2][1]
 end
 
 -- What of a group is still full, or nil.
@@ -175,6 +217,7 @@ function Lane.unhold(S, group, reason)
   else
     call('HDEL', S.b .. K.group_held, group)
     if S.held_groups then S.held_groups[group] = '' end
+    Lane.note_shut(S, group)
     Lane.wake_group(S, group)
   end
 end

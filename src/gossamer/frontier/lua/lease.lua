@@ -1,7 +1,8 @@
 -- Leases: granting, ending, reclaiming, and what becomes of requests that kill their workers.
 --
--- `leases` maps id -> lane id, host, priority, attempts, strikes, incarnation, nonce, alone, first record (packed one
--- after the other, which costs less than a table); `deadlines` orders ids by when they run out; `marks` holds, per id, 1
+-- `leases` maps id -> lane id, host, priority, attempts, strikes, incarnation, nonce, alone, first record, and where they differ from
+-- 0 and '' also silent losses, the group that counts it as its own on the host (packed one after the other, which costs less than a
+-- table); `deadlines` orders ids by when they run out; `marks` holds, per id, 1
 -- (sent) or 2 (response arrived) and the nonce it was said for. A permit is a lease with lane id '' that only holds a
 -- slot of its host.
 
@@ -18,9 +19,7 @@ local function mark_of(mark, nonce)
 end
 
 local DEAD_DETAIL_MAX = 16384
-local SUSPECTS_LOOK = 16   -- suspects looked at per call
-local SUSPECTS_WAIT = 1000 -- ms until a worker is asked to look at further ones
-local TASTE_WAIT = 10000 -- ms that a worker waits idly for the host of a request to be tried alone
+local SILENT = 4 -- so many losses before anybody said that it was sent count as one strike
 
 -- Keeps a request that failed for good. v as in `leases`.
 local function bury(S, group, lane_name, v, id, reason, detail)
@@ -43,10 +42,11 @@ local function fewer_leased(S, lane)
   if policy and policy.max_pages > 0 then S.fewer_leased[lane.group] = true end
 end
 
--- The request leaves the hands of a worker; its slot is freed unless the response had arrived.
-local function put_down(S, lane_id, host, incarnation, alone, mark)
-  if mark ~= '2' then Host.free(S, host) end
-  if alone == 1 then
+-- The request of a lease (v as in `leases`) leaves the hands of a worker; its slot is freed unless the response had arrived.
+local function put_down(S, v, mark, unsent)
+  local lane_id, incarnation = v[1], v[6]
+  if mark ~= '2' then Host.free(S, v[2], v[7], unsent, v[11]) end
+  if v[8] == 1 then
     S.m.alone = max(0, S.m.alone - 1)
     call('HDEL', S.b .. K.alone, incarnation)
     if S.m.taster == incarnation then S.m.taster = '' end
@@ -59,6 +59,7 @@ local function put_down(S, lane_id, host, incarnation, alone, mark)
   end
   if lane then
     count(S, lane.f.l, -1)
+    count(S, lane.f.gl, -1)
     if lane.max_leased > 0 then S.wake_lanes[lane.id] = lane end
     fewer_leased(S, lane)
   end
@@ -88,13 +89,13 @@ function Lease.reclaim(S, strikes_max)
     if raws[i] then
       local v = lease_table(raws[i])
       local mark = mark_of(marks[i], v[7])
-      put_down(S, v[1], v[2], v[6], v[8], mark)
+      put_down(S, v, mark)
       local lane = v[1] ~= '' and Lane.by_id(S, v[1])
       if lane then
         count(S, lane.id .. '|expired', 1)
-        if mark then v[5] = v[5] + 1 end
-        -- A request may kill before it is reported as sent: many silent losses are suspect too.
-        local silent = v[4] >= strikes_max * 4
+        -- A request may kill before it is reported as sent: many silent losses are suspect too. Orderly ends count for nothing.
+        if mark then v[5] = v[5] + 1 else v[10] = (v[10] or 0) + 1 end
+        local silent = (v[10] or 0) >= strikes_max * SILENT
         if v[8] == 1 and (mark or silent) then
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
@@ -104,9 +105,9 @@ function Lease.reclaim(S, strikes_max)
           if v[5] >= strikes_max or silent then
             call('RPUSH', S.b .. K.suspects, pack({tonumber(id), v}))
             S.m.x = S.m.x + 1
-            journal(S, {lane.name, v[2], v[3], again(tonumber(id), v[4], v[5], v[9])})
+            journal(S, {lane.name, v[2], v[3], again(tonumber(id), v[4], v[5], v[9], v[10])})
           else
-            Queue.push_front(S, lane, v[3], v[2], again(tonumber(id), v[4], v[5], v[9]))
+            Queue.push_front(S, lane, v[3], v[2], again(tonumber(id), v[4], v[5], v[9], v[10]))
           end
         end
       end
@@ -142,12 +143,12 @@ function Lease.settle(S, incarnation, settle, args, default_group)
   for i = 1, n do
     local s, id, v, held = settle[i], ids[i], leases[i], false
     if v and not ended[id] then
-      local lane_id, host, holder, nonce, alone = v[1], v[2], v[6], v[7], v[8]
+      local host, holder, nonce = v[2], v[6], v[7]
       if holder == incarnation and nonce == s[2] then
         held = true
         out[i], ended[id], gone[#gone + 1] = 's', true, id
         if s[8] then Host.learn(S, host, s[8]) end
-        local lane = put_down(S, lane_id, host, holder, alone, mark_of(marks[i], nonce))
+        local lane = put_down(S, v, mark_of(marks[i], nonce))
         if lane then
           if s[3] then
             Lease.ended(S, lane, id, v, s, args)
@@ -212,17 +213,18 @@ function Lease.fetched(S, incarnation, fetched)
   for _, f in ipairs(fetched) do
     local raw = call('HGET', S.b .. K.leases, f[1])
     if raw then
-      local _, host, _, _, _, holder, nonce = unpack_msg(raw)
+      local _, host, _, _, _, holder, nonce, _, _, _, counted = unpack_msg(raw)
       if holder == incarnation and nonce == f[2] and mark_of(call('HGET', S.b .. K.marks, f[1]), nonce) ~= '2' then
         call('HSET', S.b .. K.marks, f[1], '2' .. nonce)
         if f[3] then Host.learn(S, host, f[3]) end
-        Host.free(S, host)
+        Host.free(S, host, nonce, false, counted)
       end
     end
   end
 end
 
--- The download began: from now on a lost lease counts against the request. sent[i] = {id, nonce}.
+-- The download began: from now on a lost lease counts against the request. sent[i] = {id, nonce, ms since then where its host has a
+-- delay}.
 function Lease.sent(S, sent)
   if #sent == 0 then return end
   local ids, set = {}, {}
@@ -231,9 +233,15 @@ function Lease.sent(S, sent)
   local marks = read_many(S.b .. K.marks, ids)
   for i, s in ipairs(sent) do
     -- The nonce stands in the lease: a late worker must not write over what the present holder said.
-    if raws[i] and string.find(raws[i], s[2], 1, true) and mark_of(marks[i], s[2]) ~= '2' then
-      set[#set + 1] = s[1]
-      set[#set + 1] = '1' .. s[2]
+    if raws[i] and string.find(raws[i], s[2], 1, true) then
+      if mark_of(marks[i], s[2]) ~= '2' then
+        set[#set + 1] = s[1]
+        set[#set + 1] = '1' .. s[2]
+      end
+      if s[3] then
+        local _, host = unpack_msg(raws[i])
+        Host.sent(S, host, s[2], S.now - s[3])
+      end
     end
   end
   if #set > 0 then call_chunked('HSET', S.b .. K.marks, set) end
@@ -245,14 +253,14 @@ local function bury_garbage(S, lane, priority, host, record)
   count(S, lane.f.open, -1)
   count(S, lane.id .. '|failed', 1)
   bury(S, lane.group, lane.name, {lane.id, host, priority, 0, 0, '', '', 0, record}, 0, 'garbage', 'not a record of the frontier')
-  Host.free(S, host)
+  Host.free(S, host, S.nonce, true, S.counted and S.counted[lane.group .. '|' .. host] and lane.group or nil)
   fewer_leased(S, lane)
   S.looked = LOOK_MAX -- what lies behind it may be ready: the worker is asked to call again
   Lane.activate(S, lane)
 end
 
--- Writes leases for what was taken; answers id, lane, host, priority, attempt, alone of each in one flat list, the first
--- records, and the ids as text.
+-- Writes leases for what was taken; answers id, lane, host, priority, attempt, flags (1: alone, 2: its host has a delay) of each in
+-- one flat list, the first records, and the ids as text.
 function Lease.grant(S, call_info, taken, alone)
   local heads, records, ids, book, order, per_lane = {}, {}, {}, {}, {}, {}
   local deadline = S.now + call_info.lease_ms
@@ -266,7 +274,7 @@ function Lease.grant(S, call_info, taken, alone)
       bury_garbage(S, lane, priority, host, record)
       number = S.m.id
     else
-      local id, attempts, strikes, first = parts(record)
+      local id, attempts, strikes, first, losses = parts(record)
       if id == 0 then
         number = number + 1
         id = number
@@ -274,10 +282,19 @@ function Lease.grant(S, call_info, taken, alone)
       local text = format('%d', id)
       n = n + 1
       heads[h + 1], heads[h + 2], heads[h + 3], heads[h + 4], heads[h + 5], heads[h + 6] =
-        id, lane.name, host, priority, attempts + 1, alone
+        id, lane.name, host, priority, attempts + 1, S.paced and S.paced[lane.group .. '|' .. host] and alone + 2 or alone
       h = h + 6
       records[n], ids[n] = first, text
-      book[2 * n - 1], book[2 * n] = text, pack(lane.id, host, priority, attempts + 1, strikes, incarnation, nonce, alone, first)
+      local counted = S.counted and S.counted[lane.group .. '|' .. host]
+      local packed
+      if counted then
+        packed = pack(lane.id, host, priority, attempts + 1, strikes, incarnation, nonce, alone, first, losses, lane.group)
+      elseif losses > 0 then
+        packed = pack(lane.id, host, priority, attempts + 1, strikes, incarnation, nonce, alone, first, losses)
+      else
+        packed = pack(lane.id, host, priority, attempts + 1, strikes, incarnation, nonce, alone, first)
+      end
+      book[2 * n - 1], book[2 * n] = text, packed
       order[2 * n - 1], order[2 * n] = deadline, text
       per_lane[lane] = (per_lane[lane] or 0) + 1
     end
@@ -289,255 +306,16 @@ function Lease.grant(S, call_info, taken, alone)
     for lane, by in pairs(per_lane) do
       count(S, lane.f.q, -by)
       count(S, lane.f.l, by)
+      count(S, lane.f.gl, by)
     end
     count(S, 'w|' .. incarnation, n)
   end
   return heads, records, ids
 end
 
--- A suspect may become ready at this time.
+-- Something may become ready at this time.
 local function look_again(S, at)
   if not S.taste_at or at < S.taste_at then S.taste_at = at end
-end
-
-local function serves(selection, lane)
-  if selection.lanes then return selection.lanes[lane.name] == true end
-  return lane.stage == selection.stage
-end
-
--- The lane's group may still have so many pages. When all that it may have are done or in workers' hands, it is held.
-local function set_pages_left(S, lane, left)
-  S.pages_left[lane.group] = left
-  if left <= 0 then Lane.hold(S, lane.group, 'pages_full') end
-  return left
-end
-
-local function pages_left(S, lane)
-  return S.pages_left[lane.group] or set_pages_left(S, lane, Lane.pages_left(S, lane.group, Lane.group(S, lane.group)))
-end
-
--- A suspect goes alone to a worker that holds nothing else. One worker at a time is emptied for that: the taster.
--- Returns true when this worker must take nothing else now.
-function Lease.taste(S, call_info, selection, taken)
-  if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return true end
-  if S.m.x == 0 then return false end
-  local key = S.b .. K.suspects
-  local looked = 0
-  for _, raw in ipairs(call('LRANGE', key, 0, SUSPECTS_LOOK - 1)) do
-    local suspect = unpack_msg(raw)
-    local v = suspect[2]
-    local lane = Lane.by_id(S, v[1])
-    if not lane then
-      call('LREM', key, 1, raw)
-      S.m.x = max(0, S.m.x - 1)
-    elseif serves(selection, lane) and Lane.closed(S, lane) == '' and pages_left(S, lane) > 0 then
-      local other = S.m.taster ~= '' and S.m.taster ~= call_info.incarnation and S.m.tasterat > S.now
-      if other then
-        look_again(S, S.m.tasterat)
-        return false
-      end
-      local host = Host.get(S, v[2])
-      local group = Lane.group(S, lane.group)
-      local free, wake = Host.capacity(S, host, group)
-      if wake then look_again(S, wake) end
-      -- For a slot or a short delay the worker is kept empty; for a host that is blocked or paused nobody waits.
-      if free > 0 or (host.paused == '' and (wake or 0) - S.now <= TASTE_WAIT) then
-        S.m.taster, S.m.tasterat = call_info.incarnation, S.now + call_info.lease_ms
-        if free == 0 or call_info.busy or count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end
-        Host.occupy(S, v[2], host, group, 1)
-        call('LREM', key, 1, raw)
-        S.m.x = S.m.x - 1
-        S.m.alone = S.m.alone + 1
-        call('HSET', S.b .. K.alone, call_info.incarnation, suspect[1])
-        put_taken(taken, lane, v[3], v[2], again(suspect[1], v[4], v[5], v[9]))
-        set_pages_left(S, lane, pages_left(S, lane) - 1)
-        return true
-      end
-    end
-    if lane then looked = looked + 1 end
-  end
-  if S.m.x > looked then
-    -- None of these could be served by this worker: the next ones come up at the next look.
-    for _ = 1, looked do call('LMOVE', key, key, 'LEFT', 'RIGHT') end
-    look_again(S, S.now + SUSPECTS_WAIT)
-  end
-  return false
-end
-
--- The first `want` lanes of a tier that may serve now, and why another may not, if so.
-local function tier_lanes(S, stage, tier, want)
-  local key, list, index, reason = S.b .. K.active .. stage .. ':' .. tier, {tier = tier}, 0, nil
-  while #list < want do
-    local page = call('ZRANGE', key, index, index + want - 1, 'WITHSCORES')
-    if #page == 0 then return list, reason end
-    for i = 1, #page, 2 do
-      local lane = Lane.by_id(S, page[i])
-      local closed = lane and Lane.closed(S, lane) or 'gone'
-      if closed == '' then
-        list[#list + 1] = {lane, tonumber(page[i + 1])}
-        index = index + 1
-      else
-        reason = closed
-        if lane then Lane.deactivate(S, lane) else call('ZREM', key, page[i]) end
-      end
-    end
-  end
-  list.cut = true
-  return list, reason
-end
-
--- Lanes that may serve now, by tier: {{tier, {{lane, pass}}}}; and why none may, if so.
-local function candidates(S, selection, want)
-  local tiers, reason = {}, ''
-  if selection.lanes then
-    local by_tier, order = {}, {}
-    for name in pairs(selection.lanes) do
-      local lane = Lane.by_name(S, name)
-      if lane then
-        local closed = Lane.closed(S, lane)
-        if closed ~= '' then
-          reason = closed
-        else
-          local pass = call('ZSCORE', S.b .. K.active .. lane.stage .. ':' .. lane.tier, lane.id)
-          if pass then
-            if not by_tier[lane.tier] then
-              by_tier[lane.tier] = {}
-              order[#order + 1] = lane.tier
-            end
-            local list = by_tier[lane.tier]
-            list[#list + 1] = {lane, tonumber(pass)}
-          end
-        end
-      end
-    end
-    table.sort(order)
-    for i, tier in ipairs(order) do tiers[i] = by_tier[tier] end
-    return tiers, reason
-  end
-  for _, tier in ipairs(call('ZRANGE', S.b .. K.tiers .. selection.stage, 0, -1)) do
-    local list, closed = tier_lanes(S, selection.stage, tier, want)
-    reason = closed or reason
-    tiers[#tiers + 1] = list
-  end
-  return tiers, reason
-end
-
--- Room that max_leased leaves in a lane, and max_pages in its group.
-local function lane_room(S, lane)
-  local left = pages_left(S, lane)
-  if lane.max_leased == 0 then return left end
-  return min(left, lane.max_leased - count_now(S, lane.id .. '|l'))
-end
-
--- Moves heap[i] down to its place; the smallest pass is at the top.
-local function sink(heap, i, n)
-  local entry = heap[i]
-  while 2 * i <= n do
-    local child = 2 * i
-    if child < n and heap[child + 1].pass < heap[child].pass then child = child + 1 end
-    if heap[child].pass >= entry.pass then break end
-    heap[i] = heap[child]
-    i = child
-  end
-  heap[i] = entry
-end
-
--- Gives `left` turns to lanes: always to the lowest pass, which then moves on by 1/weight. Sets entry.share. Answers the lanes
--- in the order of their first turns: where a host has a slot for one of them only, it is that one's.
-local function share_out(list, left)
-  local heap, turns = {}, {}
-  for _, entry in ipairs(list) do
-    entry.share, entry.pass = 0, entry[2]
-    if entry.room > 0 then heap[#heap + 1] = entry end
-  end
-  local n = #heap
-  for i = floor(n / 2), 1, -1 do sink(heap, i, n) end
-  while left > 0 and n > 0 do
-    local entry = heap[1]
-    if entry.share == 0 then turns[#turns + 1] = entry end
-    entry.share, entry.pass, left = entry.share + 1, entry.pass + 1 / entry[1].weight, left - 1
-    if entry.share >= entry.room then
-      heap[1] = heap[n]
-      n = n - 1
-    end
-    if n > 0 then sink(heap, 1, n) end
-  end
-  for _, entry in ipairs(list) do
-    if entry.share == 0 then turns[#turns + 1] = entry end
-  end
-  return turns
-end
-
--- Takes up to `want` requests: lower tiers strictly first, by stride inside a tier.
-function Lease.take(S, selection, want)
-  local taken, reason = new_taken(), ''
-  local tiers
-  tiers, reason = candidates(S, selection, want)
-  for _, list in ipairs(tiers) do
-    for _, entry in ipairs(list) do entry.room = lane_room(S, entry[1]) end
-    while taken.n < want and #list > 0 and S.looked < LOOK_MAX do
-      -- Shares of what is still wanted, by stride; then each lane gives its share, as far as it can.
-      local turns = share_out(list, want - taken.n)
-      local rest = {}
-      for _, entry in ipairs(turns) do
-        local lane, got = entry[1], 0
-        -- Another lane of its group may have taken the last pages that it may have.
-        entry.room = min(entry.room, pages_left(S, lane))
-        if entry.share > 0 and entry.room > 0 then
-          got = Queue.take(S, lane, min(entry.share, entry.room), taken)
-          if got > 0 then
-            Lane.advance(S, lane, entry[2], got)
-            set_pages_left(S, lane, pages_left(S, lane) - got)
-            entry[2] = entry[2] + got / lane.weight
-            entry.room = entry.room - got
-          end
-        end
-        if entry.room <= 0 then
-          Lane.deactivate(S, lane)
-        elseif got == entry.share then
-          rest[#rest + 1] = entry
-        end
-      end
-      if #rest == #list and taken.n < want then
-        local any = false
-        for _, entry in ipairs(rest) do any = any or entry.share > 0 end
-        if not any then break end
-      end
-      rest.tier, rest.cut = list.tier, list.cut
-      list = rest
-      -- Only as many lanes were looked up as requests are wanted; if those had less, the next ones come before other tiers.
-      if #list == 0 and list.cut and taken.n < want then
-        list = tier_lanes(S, selection.stage, list.tier, want)
-        for _, entry in ipairs(list) do entry.room = lane_room(S, entry[1]) end
-      end
-    end
-    if taken.n >= want or S.looked >= LOOK_MAX then break end
-  end
-  return taken, reason
-end
-
--- Whether a lane of the selection has work that may be ready, or something to be tried alone.
-function Lease.more(S, call_info, selection)
-  if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return false end
-  if S.m.x > 0 and (S.m.taster == '' or S.m.taster == call_info.incarnation or S.m.tasterat <= S.now) then
-    for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, SUSPECTS_LOOK - 1)) do
-      local v = unpack_msg(raw)[2]
-      local lane = Lane.by_id(S, v[1])
-      if lane and serves(selection, lane) and Lane.closed(S, lane) == '' then
-        local free, wake = Host.capacity(S, Host.get(S, v[2]), Lane.group(S, lane.group))
-        if free > 0 then return true end
-        if wake then look_again(S, wake) end
-      end
-    end
-  elseif S.m.x > 0 then
-    look_again(S, S.m.tasterat)
-  end
-  for _, list in ipairs((candidates(S, selection, 1))) do
-    for _, entry in ipairs(list) do
-      if lane_room(S, entry[1]) > 0 then return true end
-    end
-  end
-  return false
 end
 
 -- When something may become ready: the earliest wake, delayed request or deadline.

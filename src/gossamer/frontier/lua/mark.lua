@@ -13,10 +13,7 @@ local function mark(keys, args)
   if kept and kept[1] == h.s then return kept[2] end
   local full = h.action == 'mark' and no_memory()
   if full then return full end
-  local time = call('TIME')
-  local now = floor(time[1] * 1000 + time[2] / 1000) + (tonumber(call('HGET', base .. K.meta, 'off')) or 0)
-  now = max(now, tonumber(call('HGET', base .. K.meta, 't')) or 0)
-  call('HSET', base .. K.meta, 't', now)
+  local now = stored_now(base .. K.meta)
   local book = Seen.open(base .. K.seen .. '0', h.policy, now)
   if h.action == 'count' then return format('%d', book.kind.count(book)) end
   if h.action == 'bytes' then return format('%d', book.kind.bytes(book)) end

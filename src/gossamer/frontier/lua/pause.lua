@@ -34,6 +34,7 @@ local function pause(keys, args)
     elseif not group then
       Lane.deactivate(S, Lane.by_id(S, field))
     end
+    Lane.note_shut(S, group and h.name or Lane.by_id(S, field).group)
   end
   S.changed = true
   finish(S)

@@ -16,10 +16,10 @@ local function permit(keys, args)
   S.looked, S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = 0, {}, {}, false, 0
   Lease.reclaim(S, h.strikes)
   local host = Host.get(S, h.host)
-  local free, wake = Host.capacity(S, host)
+  local free, wake = Host.capacity(S, h.host, host)
   local id, wait, deadline = 0, -1, S.now + h.lease
   if free > 0 then
-    Host.occupy(S, h.host, host, nil, 1)
+    Host.occupy(S, h.host, host, nil, nil, 1, true)
     id = S.m.id + 1
     S.m.id = id
     local text = format('%d', id)

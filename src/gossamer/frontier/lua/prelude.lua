@@ -2,7 +2,7 @@
 --
 -- Every key of a partition starts with KEYS[1], which carries the partition's hash tag; the table K of
 -- key suffixes is put in front of this file by keys.py, the only place where key names are made.
--- Times are whole milliseconds of server time that never go back.
+-- Times are whole milliseconds of server time that never go back; meta's `ahead` is by how much they are ahead of the server's clock.
 
 local call
 local floor, ceil, max, min, huge
@@ -46,7 +46,7 @@ local DELIVERED_TTL = 2592000000 -- of a delivery, until its worker says that it
 local configs, configs_count = {}, 0
 
 local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front',
-  'run', 'epoch', 'ob'}
+  'run', 'epoch', 'ob', 'ahead'}
 
 local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
@@ -123,22 +123,43 @@ local function config_of(base, stamp)
   return config
 end
 
+-- The time after `t`, and how far it is `ahead` of a clock that says `wall`. A clock that goes back stops nothing: time goes on from
+-- where it was, a little slower until the clock has caught up.
+local CATCH_UP = 0.1
+local function flow(t, ahead, wall)
+  local elapsed = wall - (t - ahead)
+  if elapsed < 0 then return t, t - wall end
+  if ahead > 0 then ahead = max(0, ahead - elapsed * CATCH_UP) end
+  return max(t, floor(wall + ahead)), ahead
+end
+
+local function wall_clock(off)
+  local time = call('TIME')
+  return floor(time[1] * 1000 + time[2] / 1000) + (tonumber(off) or 0)
+end
+
+-- The time of what keeps its own, in a hash: read and written back.
+local function stored_now(key)
+  local v = call('HMGET', key, 't', 'ahead', 'off')
+  local now, ahead = flow(tonumber(v[1]) or 0, tonumber(v[2]) or 0, wall_clock(v[3]))
+  call('HSET', key, 't', now, 'ahead', ahead)
+  return now
+end
+
 -- Nil and an error reply when the crawl does not exist.
 local function begin(base)
   local v = call('HMGET', base .. K.meta, unpack(META))
   if not v[5] then
     return nil, fail('NOCRAWL', 'the crawl does not exist on this server')
   end
-  local time = call('TIME')
-  local off = tonumber(v[2]) or 0
-  local now = floor(time[1] * 1000 + time[2] / 1000) + off
   local m = {
     t = tonumber(v[1]) or 0, id = tonumber(v[3]) or 0, chg = tonumber(v[4]) or 0, cfg = v[5],
     paused = v[6] or '', snap = tonumber(v[7]) or 0, mem = tonumber(v[8]) or 0, memat = tonumber(v[9]) or 0,
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
     front = tonumber(v[14]) or 0, run = v[15], epoch = v[16], ob = tonumber(v[17]) or 0,
   }
-  if m.t > now then now = m.t end
+  local now
+  now, m.ahead = flow(m.t, tonumber(v[18]) or 0, wall_clock(v[2]))
   -- Another process than the one that wrote last: it may have lost what that one had said. `finish` writes it down.
   if m.run ~= RUN then m.epoch = RUN .. '.' .. format('%d', now) end
   return {
@@ -173,7 +194,7 @@ local function finish(S)
   local m = S.m
   if S.changed then m.chg = m.chg + 1 end
   call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, 'mem', m.mem, 'memat', m.memat, 'x', m.x,
-    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone, 'front', m.front, 'ob', m.ob)
+    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone, 'front', m.front, 'ob', m.ob, 'ahead', m.ahead)
   if m.run ~= RUN then call('HSET', S.b .. K.meta, 'run', RUN, 'epoch', m.epoch) end
 end
 

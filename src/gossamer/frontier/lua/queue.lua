@@ -5,19 +5,22 @@
 -- work stands in the ring exactly once, or is parked (host.lua).
 --
 -- A record starts with a kind byte: 0 (2: unfiltered) = never leased: fingerprint (8 bytes), payload; 1 = leased before:
--- id (two 4-byte halves), attempts (4), strikes (1), and the first record. Only this file and lease.lua look inside.
+-- id (two 4-byte halves), silent losses (1), attempts (3), strikes (1), and the first record. Only this file and lease.lua look
+-- inside.
 
 local Queue = {}
 
-local function again(id, attempts, strikes, first)
-  return struct.pack('>BI4I4I4B', 1, floor(id / 4294967296), id % 4294967296, attempts, min(strikes, 255)) .. first
+-- `strikes`: how often its worker died after it was sent; `losses`: how often before anybody said so.
+local function again(id, attempts, strikes, first, losses)
+  return struct.pack('>BI4I4BI3B', 1, floor(id / 4294967296), id % 4294967296, min(losses or 0, 255), min(attempts, 16777215),
+    min(strikes, 255)) .. first
 end
 
--- id (0: none yet), attempts, strikes, first record
+-- id (0: none yet), attempts, strikes, first record, silent losses
 local function parts(record)
-  if byte(record) ~= 1 then return 0, 0, 0, record end
-  local _, high, low, attempts, strikes, rest = struct.unpack('>BI4I4I4B', record)
-  return high * 4294967296 + low, attempts, strikes, sub(record, rest)
+  if byte(record) ~= 1 then return 0, 0, 0, record, 0 end
+  local _, high, low, losses, attempts, strikes, rest = struct.unpack('>BI4I4BI3B', record)
+  return high * 4294967296 + low, attempts, strikes, sub(record, rest), losses
 end
 
 -- Whether a record is one of ours: anything else in a queue becomes a dead letter.
@@ -156,6 +159,18 @@ local function take_turns(S, lane, priority, base, names, n, out, free, got, emp
   return taken, unserved
 end
 
+-- How many of a host's free slots this worker may take: where others wait for one and hold less, it leaves them some. A host with a
+-- delay has one slot at a time, which nobody can hold on to.
+local function left_over(S, name, host, room, group)
+  local kept = S.kept[name]
+  if not kept then
+    if S.reserve == 0 or room == huge or Host.delay(S, host, group) > 0 then return room end
+    kept = min(S.reserve, room)
+    S.kept[name], S.reserve = kept, S.reserve - kept
+  end
+  return max(0, room - kept)
+end
+
 -- Takes up to n requests of one lane into `out`: highest priority first, hosts of equal priority by turns. Returns how many.
 function Queue.take(S, lane, n, out)
   local group, taken = Lane.group(S, lane.group), 0
@@ -172,21 +187,23 @@ function Queue.take(S, lane, n, out)
     else
       S.looked = S.looked + #names
       Host.load(S, names)
-      local turns, waiting, free, got, empty, raised = {}, {}, {}, {}, {}, false
+      local turns, waiting, free, got, empty, raised, yielded = {}, {}, {}, {}, {}, false, {}
       for _, name in ipairs(names) do
         local host = S.hosts[name]
-        local room, wake = Host.capacity(S, host, group)
+        local room, wake, own = Host.capacity(S, name, host, group, lane.group)
         if room == 0 then
-          Host.park(S, name, host, lane.id, priority, wake)
-        elseif Host.better(S, name, host, lane.id, priority) then
-          -- Its better work still waits for it to be woken: that goes first, and this waits instead.
-          Host.refresh(S, name, host)
-          Host.park(S, name, host, lane.id, priority)
+          Host.park(S, name, host, lane, priority, wake, own)
+        elseif Host.raise(S, name, host, lane, priority) then
           raised = true
-        elseif #turns >= n - taken then
-          waiting[#waiting + 1] = name
         else
-          turns[#turns + 1], free[name] = name, room
+          room = left_over(S, name, host, room, group)
+          if room == 0 then
+            yielded[#yielded + 1] = name
+          elseif #turns >= n - taken then
+            waiting[#waiting + 1] = name
+          else
+            turns[#turns + 1], free[name] = name, room
+          end
         end
       end
       -- Those not reached keep their place at the head of the ring.
@@ -210,7 +227,7 @@ function Queue.take(S, lane, n, out)
         if not first[name] then next_up[#next_up + 1] = name end
       end
       for _, name in ipairs(next_up) do
-        if got[name] then Host.occupy(S, name, S.hosts[name], group, got[name]) end
+        if got[name] then Host.occupy(S, name, S.hosts[name], group, lane.group, got[name]) end
         if not empty[name] then served[#served + 1] = name end
       end
       local more = have_more(S, base, served)
@@ -219,8 +236,12 @@ function Queue.take(S, lane, n, out)
           if free[name] > 0 then
             back[#back + 1] = name
           else
-            local _, wake = Host.capacity(S, S.hosts[name], group)
-            Host.park(S, name, S.hosts[name], lane.id, priority, wake)
+            local room, wake, own = Host.capacity(S, name, S.hosts[name], group, lane.group)
+            if room > 0 then
+              yielded[#yielded + 1] = name
+            else
+              Host.park(S, name, S.hosts[name], lane, priority, wake, own)
+            end
           end
         else
           empty[name] = true
@@ -229,9 +250,12 @@ function Queue.take(S, lane, n, out)
       -- A host that has no more here goes on with what waits at lower priorities, as far as it has room.
       for name in pairs(empty) do Host.refresh(S, name, S.hosts[name]) end
       if #back > 0 then call('RPUSH', ring, unpack(back)) end
-      if #back == 0 and #waiting == 0 and call('EXISTS', ring) == 0 then
+      if #yielded > 0 then call('RPUSH', ring, unpack(yielded)) end
+      if #back == 0 and #waiting == 0 and #yielded == 0 and call('EXISTS', ring) == 0 then
         call('ZREM', S.b .. K.priorities .. lane.id, priority)
       end
+      -- What is left of these hosts is left to others.
+      if gave == 0 and not raised and #yielded > 0 then break end
     end
   end
   if taken == n and call('EXISTS', S.b .. K.priorities .. lane.id) == 0 then Lane.deactivate(S, lane) end

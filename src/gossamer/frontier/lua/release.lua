@@ -22,7 +22,7 @@ local function release(keys, args)
       seen[ids[i]] = true
       out[i] = 'r'
       gone[#gone + 1] = ids[i]
-      put_down(S, v[1], v[2], v[6], v[8], mark_of(marks[i], v[7]))
+      put_down(S, v, mark_of(marks[i], v[7]), true)
       local lane = v[1] ~= '' and Lane.by_id(S, v[1])
       if lane then
         count(S, lane.id .. '|q', 1)
@@ -30,9 +30,9 @@ local function release(keys, args)
           v[4] = v[4] - 1
           call('RPUSH', S.b .. K.suspects, pack({tonumber(ids[i]), v}))
           S.m.x = S.m.x + 1
-          journal(S, {lane.name, v[2], v[3], again(tonumber(ids[i]), v[4], v[5], v[9])})
+          journal(S, {lane.name, v[2], v[3], again(tonumber(ids[i]), v[4], v[5], v[9], v[10])})
         else
-          Queue.push_front(S, lane, v[3], v[2], again(tonumber(ids[i]), v[4] - 1, v[5], v[9]))
+          Queue.push_front(S, lane, v[3], v[2], again(tonumber(ids[i]), v[4] - 1, v[5], v[9], v[10]))
         end
       end
     else

@@ -1,13 +1,7 @@
 -- Tasks: what outside producers push to a list, set or sorted set of theirs. The book of leases lies in the same slot as
 -- the producer's key and keeps its own time.
 
-local function task_now(book)
-  local time = call('TIME')
-  local now = floor(time[1] * 1000 + time[2] / 1000) + (tonumber(call('HGET', book, 'off')) or 0)
-  now = max(now, tonumber(call('HGET', book, 't')) or 0)
-  call('HSET', book, 't', now)
-  return now
-end
+local task_now = stored_now
 
 local function task_source(key, want)
   local kind = call('TYPE', key)

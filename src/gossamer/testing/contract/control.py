@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gossamer.errors import InvalidRequest, PolicyError, UnknownGroup, UnknownLane
+from gossamer.frontier import keys
 from gossamer.model import (
     GroupPolicy,
     HostPolicy,
@@ -275,6 +276,32 @@ class TestServerTime:
         assert crawl.worker().lease(1) == []
         assert self.now(crawl) >= before
         assert crawl.frontier.counts().now >= before
+
+    def test_a_clock_that_jumped_and_went_back_stops_nothing(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1", "2")
+        crawl.advance(86400)
+        assert names(crawl.worker().lease(1)) == ["1"]
+        crawl.advance(-86400)
+        assert names(crawl.worker().lease(1)) == ["2"]
+        before = crawl.worker().exchange().hints.now
+        crawl.advance(2 * crawl.lease_seconds)
+        assert crawl.worker().exchange().hints.now - before > 1.5 * crawl.lease_seconds
+        assert sorted(names(crawl.worker().lease(2))) == ["1", "2"]
+
+    def test_time_that_is_ahead_is_caught_up_with(self, crawl: Crawl) -> None:
+        crawl.define()
+        base = keys.base(crawl.frontier.crawl, 0)
+
+        def ahead(move: float) -> float:
+            crawl.advance(move)
+            crawl.worker().exchange()
+            return float(crawl.command(("HGET", f"{base}:m", "ahead"), base)) / 1000
+
+        assert ahead(3600) == 0
+        assert 3590 < ahead(-3600) <= 3600
+        assert 1000 < ahead(20_000) < 2000
+        assert ahead(20_000) == 0
 
     def test_deadlines_count_in_server_time(self, crawl: Crawl) -> None:
         crawl.define()

@@ -56,6 +56,12 @@ class Worker:
         [lease] = self.lease(1)
         return lease
 
+    def send(self, want: int = 1) -> list[Lease]:
+        """Lease and report as sent at once."""
+        leases = self.lease(want)
+        self.sent(*leases)
+        return leases
+
     def settle(self, *leases: Lease, **how: Any) -> list[SettleOutcome]:
         return self.exchange(settle=[Settlement(lease, **how) for lease in leases]).settled
 

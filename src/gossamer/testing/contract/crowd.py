@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gossamer.frontier import keys
-from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Lease
+from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Lease, Settlement
 from gossamer.testing.contract.crawl import Crawl, Worker, names
 
 
@@ -15,6 +15,15 @@ def drain(worker: Worker, calls: int = 20) -> list[Lease]:
     for _ in range(calls):
         leases += worker.lease(100)
     return leases
+
+
+def run_out(worker: Worker, most: int) -> list[Lease]:
+    """Leases one after the other, each settled before the next."""
+    seen: list[Lease] = []
+    while len(seen) < most and (leases := worker.lease(1)):
+        worker.settle(*leases)
+        seen += leases
+    return seen
 
 
 class TestCrowd:
@@ -53,6 +62,53 @@ class TestCrowd:
         crawl.frontier.set_host(crawl.host, HostPolicy(concurrency=1))
         crawl.frontier.add([crawl.request(str(n), priority=n) for n in range(5)])
         assert crawl.finish() == ["4", "3", "2", "1", "0"]
+
+    def test_a_worker_that_fills_a_host_leaves_slots_to_another_that_asks(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=8))
+        crawl.add(*(f"{n}" for n in range(400)))
+        want = 8 * crawl.frontier.partitions
+        first, second = crawl.worker(), crawl.worker()
+        held = {first: first.exchange(want=want).leases, second: []}
+        done: Counter[Worker] = Counter()
+        for _ in range(40):
+            for worker in (first, second):
+                gone, held[worker] = held[worker][:2], held[worker][2:]
+                done[worker] += len(gone)
+                held[worker] += worker.exchange(settle=[Settlement(lease) for lease in gone], want=want).leases
+                assert sum(map(len, held.values())) <= 8
+        assert min(done.values()) >= 60, done
+        assert len(held[first]) + len(held[second]) == 8, "no slot is left unused"
+
+    def test_a_slot_kept_for_a_worker_that_is_gone_is_not_lost(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=4))
+        crawl.add(*(f"{n}" for n in range(20)))
+        first = crawl.worker()
+        held = first.lease(4)
+        assert crawl.worker().lease(4) == [], "it asks once and never again"
+        first.settle(*held[:2])
+        assert len(first.lease(4)) < 2
+        crawl.advance(5)
+        first.lease(4)
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert info.in_flight == 4
+
+    def test_a_group_that_nobody_serves_keeps_no_slot_from_others(self, crawl: Crawl) -> None:
+        crawl.define()
+        groups = [f"idle{n}" for n in range(20)]
+        for group in groups:
+            crawl.frontier.define(group, {"a": LanePolicy()})
+            crawl.add(f"{group} 1", lane=f"{group}.a")
+        crawl.add(*(f"{n}" for n in range(20)))
+        crawl.frontier.set_host("", HostPolicy(concurrency=1))
+        # All of them come to wait for the host.
+        everybody = crawl.worker()
+        lease = everybody.one()
+        everybody.exchange(want=30 * crawl.frontier.partitions)
+        everybody.settle(lease)
+        crawl.advance(5)
+        assert len(run_out(crawl.worker("g"), 15)) == 15
 
     def test_suspects_nobody_serves_hold_up_no_other(self, crawl: Crawl) -> None:
         crawl.define({"a": LanePolicy(), "elsewhere": LanePolicy(stage="elsewhere", tier=-1)})

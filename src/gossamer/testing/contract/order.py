@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gossamer.model import HostPolicy, LanePolicy, Lease, Order
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Lease, Order
 from gossamer.testing.contract.crawl import Crawl, Worker, names
 
 
@@ -139,9 +139,32 @@ class TestLanes:
         for lane, weight in weights.items():
             assert found[f"g.{lane}"] == pytest.approx(weight / 8, abs=0.03)
 
-    def test_weights_count_between_groups_too(self, crawl: Crawl) -> None:
-        crawl.define({"a": LanePolicy(weight=3)})
-        crawl.frontier.define("other", {"a": LanePolicy(weight=1)})
+    def test_tiers_of_one_group_do_not_decide_over_another(self, crawl: Crawl) -> None:
+        crawl.define({"list": LanePolicy(tier=0), "deep": LanePolicy(tier=-3)})
+        crawl.frontier.define("flat", {"a": LanePolicy(tier=0)})
+        one, two = crawl.hosts(2)
+        crawl.add(*(f"deep {n}" for n in range(60)), host=one, lane="g.deep")
+        crawl.add(*(f"list {n}" for n in range(60)), host=one, lane="g.list")
+        crawl.add(*(f"flat {n}" for n in range(60)), host=two, lane="flat.a")
+        first = run(crawl, 40)
+        assert Counter(lease.lane for lease in first) == {"g.deep": 20, "flat.a": 20}
+        rest = [lease.lane for lease in run(crawl, 140, 4)]
+        assert "g.list" not in rest[: rest.index("g.deep") + 40], "inside a group tiers are strict"
+
+    @pytest.mark.parametrize("chosen", [True, False], ids=["chosen groups", "all groups"])
+    def test_many_groups_on_one_host_share_it_evenly(self, crawl: Crawl, chosen: bool) -> None:
+        groups = [f"s{n}" for n in range(30)]
+        for number, group in enumerate(groups):
+            crawl.frontier.define(group, {"a": LanePolicy(tier=-number, weight=1 + number)})
+            crawl.add(*(f"{group} {n}" for n in range(6)), lane=f"{group}.a")
+        crawl.frontier.set_host("", HostPolicy(concurrency=2))
+        worker = crawl.worker(*groups) if chosen else crawl.worker()
+        found = Counter(lease.lane for lease in run(crawl, 90, 2, worker))
+        assert set(found.values()) == {3}, found
+
+    def test_weights_of_groups_count_between_groups(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(weight=3))
+        crawl.frontier.define("other", {"a": LanePolicy(weight=9)})
         for group in ("g", "other"):
             crawl.frontier.add([crawl.request(f"{group}{n}", lane=f"{group}.a") for n in range(400)])
         assert shares(run(crawl, 400, 4))["g.a"] == pytest.approx(0.75, rel=0.05)

@@ -57,6 +57,33 @@ class TestPoison:
         assert not any(lease.alone for lease in others)
         assert crawl.frontier.dead_letters("g") == []
 
+    def test_orderly_retries_and_releases_are_no_deaths(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("slow")
+        worker = crawl.worker()
+        for _ in range(5 * crawl.strikes):
+            lease = worker.one()
+            worker.sent(lease)
+            worker.settle(lease, ending=Ending.RETRY)
+            worker.release(worker.one())
+        for _ in range(2):
+            assert not crawl.worker().one().alone
+            crawl.expire()
+        assert not crawl.worker().one().alone
+        assert crawl.frontier.dead_letters("g") == []
+
+    def test_deaths_before_anybody_said_that_it_was_sent_count_little(self, crawl: Crawl) -> None:
+        """Some requests kill before their worker can say a word; so many deaths must not go unnoticed."""
+        crawl.define()
+        crawl.add("quick")
+        for _ in range(4 * crawl.strikes):
+            assert not crawl.worker().one().alone
+            crawl.expire()
+        assert crawl.worker().one().alone
+        crawl.expire()
+        assert crawl.worker().lease(1) == []
+        assert [letter.reason for letter in crawl.frontier.dead_letters("g")] == ["poison"]
+
     def test_a_worker_that_tries_one_alone_gets_nothing_else(self, crawl: Crawl) -> None:
         suspect(crawl)
         crawl.add("other")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from gossamer.errors import InvalidRequest
-from gossamer.model import Ending, Feedback, Fetched, GroupPolicy, HostPolicy, LanePolicy, Settlement, Verdict
+from gossamer.model import Ending, Feedback, Fetched, GroupPolicy, HostPolicy, LanePolicy, Sent, Settlement, Verdict
 from gossamer.testing.contract.crawl import SETTLED, Crawl, names
 
 
@@ -29,7 +31,7 @@ class TestPoliteness:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=10))
         crawl.add("1", "2", "3")
-        assert names(crawl.worker().lease(3)) == ["1"]
+        assert names(crawl.worker().send(3)) == ["1"]
         assert crawl.worker().lease(3) == []
         wait = ready_in(crawl)
         assert wait is not None
@@ -40,15 +42,89 @@ class TestPoliteness:
         assert names(crawl.worker().lease(3)) == ["2"]
         assert crawl.worker().lease(3) == []
 
-    def test_the_delay_counts_from_the_lease_not_from_the_settlement(self, crawl: Crawl) -> None:
+    def test_the_delay_counts_from_the_sending_not_from_the_settlement(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=10))
         crawl.add("1", "2")
         worker = crawl.worker()
-        worker.settle(worker.one())
+        sent = worker.send()
+        crawl.advance(9)
+        worker.settle(*sent)
         assert worker.lease(1) == []
-        crawl.advance(10)
+        crawl.advance(1)
         assert names(worker.lease(1)) == ["2"]
+
+    def test_a_lease_that_waited_to_be_sent_shortens_no_delay(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=3, concurrency=8))
+        crawl.add("1", "2")
+        worker, other = crawl.worker(), crawl.worker()
+        lease = worker.one()
+        crawl.advance(2)
+        worker.sent(lease)
+        crawl.advance(2)
+        assert other.lease(1) == [], "four seconds after the lease, two after the sending"
+        crawl.advance(1)
+        assert names(other.lease(1)) == ["2"]
+
+    def test_a_sending_counts_from_when_it_was_not_from_its_report(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=8))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        lease = worker.one()
+        crawl.advance(4)
+        worker.exchange(sent=[Sent(lease, 3)])
+        crawl.advance(6.9)
+        assert worker.lease(1) == []
+        crawl.advance(0.1)
+        assert names(worker.lease(1)) == ["2"]
+
+    def test_before_it_is_reported_as_sent_its_host_gets_no_other(self, crawl: Crawl) -> None:
+        """It may be sent in the last moment of its window; then the delay begins."""
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=1, concurrency=8))
+        crawl.add("1", "2")
+        answer = crawl.worker().exchange(want=crawl.frontier.partitions)
+        [lease] = answer.leases
+        window = lease.send_by - answer.hints.now
+        crawl.advance(window)
+        assert crawl.worker().lease(1) == []
+        wait = ready_in(crawl)
+        assert wait is not None
+        assert 0 < wait <= 1
+        crawl.advance(1)
+        assert names(crawl.worker().lease(1)) == ["2"]
+
+    def test_what_is_given_back_unsent_costs_no_delay(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=8))
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        assert worker.release(worker.one()) == [True]
+        assert names(crawl.worker().lease(1)) == ["1"]
+
+    def test_only_hosts_with_a_delay_wait_for_reports(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("1", "2")
+        worker = crawl.worker()
+        first, second = worker.one(), worker.one()
+        assert (first.paced, second.paced) == (False, False)
+        crawl.frontier.set_host("", HostPolicy(delay=1))
+        crawl.add("3", host=crawl.hosts(2)[1])
+        assert worker.one().paced
+
+    def test_a_late_report_is_not_taken_for_that_of_another(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(delay=1, concurrency=8))
+        crawl.add("1", "2", "3")
+        first, second = crawl.worker(), crawl.worker()
+        late = first.one()
+        crawl.advance(7)
+        assert names(second.lease(1)) == ["2"]
+        first.sent(late)
+        crawl.advance(2)
+        assert crawl.worker().lease(1) == [], "the second may still be on its way"
 
     def test_in_flight_never_exceeds_the_concurrency(self, crawl: Crawl) -> None:
         crawl.define()
@@ -113,7 +189,7 @@ class TestPoliteness:
         crawl.frontier.set_host("", HostPolicy(delay=5, concurrency=4))
         crawl.add("1", "2")
         worker = crawl.worker()
-        lease = worker.one()
+        [lease] = worker.send()
         crawl.advance(19)
         worker.settle(lease)
         assert worker.lease(1) == []
@@ -137,6 +213,42 @@ class TestPoliteness:
         assert len(leases) == 2
         worker.settle(leases[0])
         assert len(worker.lease(6)) == 1
+
+    def test_a_groups_concurrency_counts_its_own_requests(self, crawl: Crawl) -> None:
+        """The host's own concurrency bounds all together."""
+        crawl.define()
+        crawl.frontier.define("strict", {"a": LanePolicy()}, GroupPolicy(concurrency=1))
+        crawl.frontier.set_host("", HostPolicy(concurrency=4))
+        crawl.add(*(f"{n}" for n in range(9)))
+        crawl.add(*(f"s{n}" for n in range(9)), lane="strict.a")
+        lax, strict = crawl.worker("g"), crawl.worker("strict")
+        assert len(lax.lease(3)) == 3
+        held = strict.lease(9)
+        assert names(held) == ["s0"]
+        assert lax.lease(9) == []
+        strict.settle(*held)
+        assert names(strict.lease(9)) == ["s1"]
+
+    @pytest.mark.parametrize("chosen", [True, False], ids=["a worker each", "one worker"])
+    def test_the_stricter_of_two_groups_gets_its_share(self, crawl: Crawl, chosen: bool) -> None:
+        crawl.define({"a": LanePolicy(tier=-5)})
+        crawl.frontier.define("strict", {"a": LanePolicy()}, GroupPolicy(concurrency=1))
+        crawl.frontier.set_host("", HostPolicy(concurrency=4))
+        crawl.add(*(f"{n}" for n in range(200)))
+        crawl.add(*(f"s{n}" for n in range(200)), lane="strict.a")
+        workers = [crawl.worker("g"), crawl.worker("strict")] if chosen else [crawl.worker()]
+        held = {worker: worker.lease(8) for worker in workers}
+        done: Counter[str] = Counter()
+        for _ in range(60):
+            for worker in workers:
+                gone, held[worker] = held[worker][:1], held[worker][1:]
+                done.update(lease.lane for lease in gone)
+                held[worker] += worker.exchange(settle=[Settlement(lease) for lease in gone], want=8).leases
+                strict = [lease for leases in held.values() for lease in leases if lease.lane == "strict.a"]
+                assert len(strict) <= 1
+                assert sum(map(len, held.values())) <= 4
+        assert done["strict.a"] >= 8
+        assert done["g.a"] >= 40
 
     def test_groups_share_a_hosts_slots(self, crawl: Crawl) -> None:
         crawl.define()
@@ -163,11 +275,11 @@ class TestPoliteness:
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=1000))
         crawl.add("1", "2")
         worker = crawl.worker()
-        worker.one()
+        worker.send()
         crawl.advance(1)
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=5))
         assert worker.lease(1) == []
-        crawl.advance(5)
+        crawl.advance(4)
         assert names(worker.lease(1)) == ["2"]
 
     def test_a_shorter_delay_does_not_undercut_a_groups(self, crawl: Crawl) -> None:
@@ -175,7 +287,7 @@ class TestPoliteness:
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=10))
         crawl.add("1", "2")
         worker = crawl.worker()
-        worker.one()
+        worker.send()
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=1))
         crawl.advance(29)
         assert worker.lease(1) == []
@@ -188,7 +300,7 @@ class TestPoliteness:
         crawl.frontier.set_crawl_delay(crawl.host, 30)
         crawl.add("1", "2")
         worker = crawl.worker()
-        worker.one()
+        worker.send()
         crawl.advance(29)
         assert worker.lease(1) == []
         crawl.advance(1)
@@ -278,7 +390,7 @@ class TestBlocks:
         crawl.frontier.set_host("", HostPolicy(delay=10))
         crawl.add("1", "2")
         worker = crawl.worker()
-        worker.one()
+        worker.send()
         crawl.frontier.block(crawl.host, 100)
         crawl.frontier.block(crawl.host, 0)
         assert worker.lease(1) == []
@@ -435,7 +547,7 @@ class TestAdaptiveDelay:
         crawl.advance(1000)
         crawl.add("1", "2")
         worker = crawl.worker()
-        worker.one()
+        worker.send()
         crawl.advance(self.delay(crawl) - 1)
         assert worker.lease(1) == []
         crawl.advance(1.1)

@@ -1,0 +1,55 @@
+-- Pools: workers that lately asked for more than they got. The slots of a host are few, and a worker that ends a page takes the slot
+-- again in the same call: others would never find one free.
+--
+-- `hungry` is a sorted set of incarnations by the time of their last call, per stage (`s|stage`) for workers that serve whole stages, per
+-- group (`g|group`) for those that name groups.
+
+local Pool = {}
+
+local HUNGRY = 2000 -- ms for which a worker that asked in vain counts as waiting
+local HUNGRY_LOOK = 4
+
+-- Whether somebody asks for work of this group: the worker that calls, or one that waits.
+function Pool.asked(S, stage, group)
+  local selection = S.selection
+  if selection then
+    if selection.groups then
+      if selection.groups[group] ~= nil then return true end
+    elseif selection.stage == stage then
+      return true
+    end
+  end
+  S.pools = S.pools or {}
+  for _, pool in ipairs({'s|' .. stage, 'g|' .. group}) do
+    if S.pools[pool] == nil then
+      local last = call('ZRANGE', S.b .. K.hungry .. pool, -1, -1, 'WITHSCORES')[2]
+      S.pools[pool] = last and tonumber(last) > S.now - HUNGRY or false
+    end
+    if S.pools[pool] then return true end
+  end
+  return false
+end
+
+-- How many slots this worker leaves to others that wait and hold less.
+function Pool.reserve(S, selection, incarnation)
+  local names = call('ZREVRANGEBYSCORE', S.b .. K.hungry .. selection.pools[1], '+inf', S.now - HUNGRY, 'LIMIT', 0, HUNGRY_LOOK)
+  if #names == 0 or #names == 1 and names[1] == incarnation then return 0 end
+  local mine, least = count_now(S, 'w|' .. incarnation), huge
+  for _, name in ipairs(names) do
+    if name ~= incarnation then least = min(least, count_now(S, 'w|' .. name)) end
+  end
+  return max(0, floor((mine - least) / 2))
+end
+
+-- The worker got so many of those it wanted.
+function Pool.served(S, selection, incarnation, got, want)
+  for _, pool in ipairs(selection.pools) do
+    local key = S.b .. K.hungry .. pool
+    if got < want then
+      if call('ZADD', key, S.now, incarnation) == 1 then call('ZREMRANGEBYSCORE', key, '-inf', S.now - HUNGRY) end
+      call('PEXPIRE', key, 2 * HUNGRY)
+    else
+      call('ZREM', key, incarnation)
+    end
+  end
+end
