@@ -27,6 +27,7 @@ from bench.shape import Shape
 from scripts.chaos_troubles import CRAWL, PARTITIONS, PATIENCE, TROUBLES, Crawl
 
 from gossamer.testing.audit import audit
+from gossamer.testing.resp import ReplyError
 
 ENGINES = ("native", "scrapy")
 
@@ -124,7 +125,7 @@ def main() -> None:
                 plan = Plan(kind, engine, given.pages, rule, 1 if kind == "planned" else given.times)
                 try:
                     outcome = run(plan, choice)
-                except (AssertionError, TimeoutError) as error:
+                except (AssertionError, TimeoutError, ReplyError) as error:
                     bad += 1
                     print(f"{number + 1}: {plan}: {error}", flush=True)
                     continue

@@ -18,6 +18,7 @@ from bench.native import NativeFleet
 from bench.project import WorkerProcess
 
 from gossamer.frontier import keys
+from gossamer.frontier.routing import slot_of
 from gossamer.testing import clock
 from gossamer.testing.faultproxy import FaultProxy
 from gossamer.testing.process import free_port, hold_port, wait_until
@@ -121,6 +122,28 @@ def parts(fsync: Fsync, strike: Callable[[Server, Crawl], None]) -> Iterator[tup
             cluster.wait_ok()
 
         yield cluster.url, one
+
+
+@contextmanager
+def moved() -> Iterator[tuple[str, Strike]]:
+    """The cluster moves the crawl to another node key by key, as resharding tools do, while its workers go on calling."""
+    with Cluster(3, node_timeout=10_000).start() as cluster:
+
+        def strike(crawl: Crawl) -> None:
+            base = keys.base(CRAWL, 0)
+            source, slot = cluster.master_of(base), slot_of(base)
+            target = crawl.choice.choice([node for node in cluster.nodes if node is not source])
+            names = {node: str(node.call("CLUSTER", "MYID")) for node in (source, target)}
+            target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", names[source])
+            source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", names[target])
+            while isinstance(found := source.call("CLUSTER", "GETKEYSINSLOT", slot, 100), list) and found:
+                for key in found:
+                    source.call("MIGRATE", "127.0.0.1", target.port, str(key), 0, 60_000, timeout=60)
+            for node in (target, source, *cluster.nodes):
+                node.call("CLUSTER", "SETSLOT", slot, "NODE", names[target])
+            cluster.wait_ok()
+
+        yield cluster.url, strike
 
 
 @contextmanager
@@ -258,6 +281,7 @@ TROUBLES: dict[str, Trouble] = {
     "cut": cut,
     "backup": backup,
     "node": node,
+    "moved": moved,
     "part": part,
     "apart": apart,
     "lagging": lagging,
