@@ -75,12 +75,13 @@ mutants: $(DEV_STAMP) system
 # The long forms of tests/chaos and of the state machine: CHAOS_ARGS="--rounds 200", WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30",
 # MACHINE=20 (times as many examples).
 MACHINE ?= 10
+SEARCHES := $(addprefix tests/contract/test_,state_machine.py attempts.py relied.py)
 chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos.py $(CHAOS_ARGS)
 	@$(BIN)/python scripts/chaos_workers.py $(WORKER_ARGS)
 	@$(BIN)/python scripts/chaos_crawls.py $(CRAWLS_ARGS)
 	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py
-	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest tests/contract/test_state_machine.py -k model
+	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest $(SEARCHES) -k "not planted"
 
 system:
 	@scripts/system-packages.sh $(SYSTEM_PACKAGES)

@@ -164,8 +164,7 @@ class Workers(RuleBasedStateMachine):
         answer = self.frontier.exchange(worker.token, **given)
         note(f"  {told(given)} -> {told(answer.leases)}")
         self.model.exchange(worker.name, answer, **given)
-        if self.every == 1:
-            whole_pages(given.get("settle", ()), answer)
+        whole_pages(given.get("settle", ()), answer)
         worker.last = given, answer
         ended = {(one.lease.id, one.lease.nonce) for one in given.get("settle", ())}
         worker.old += [lease for lease in worker.leases if (lease.id, lease.nonce) in ended]
