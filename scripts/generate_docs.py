@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that are generated from the code.
+"""Write the pages of docs/reference that are generated from the code, and the revision of the server-side functions.
 
 usage: python scripts/generate_docs.py [--check]
 
@@ -21,6 +21,7 @@ from gossamer import errors
 from gossamer.cli import app, exits
 from gossamer.exporter import usermetric
 from gossamer.exporter.metrics import METRICS
+from gossamer.frontier import schema as functions
 from gossamer.settings import SETTINGS
 from gossamer.sites import match, schema
 from gossamer.worker.tuning import TUNES
@@ -240,8 +241,22 @@ def header(text: str) -> str:
     return "\n".join(lines).strip()
 
 
+def revision() -> str:
+    """What `lua/revision.txt` should say: the recorded revision, or the next one if the text of the functions has changed."""
+    found = functions.revision_of(functions.name_of(functions.library()))
+    assert found is not None
+    return f"{found.number} {found.digest}\n"
+
+
 def main(arguments: list[str]) -> int:
     stale = []
+    record = LUA / functions.RECORD
+    if record.read_text(encoding="utf-8") != revision():
+        if "--check" in arguments:
+            print("the server-side functions have changed: run make docs")
+            return 1
+        record.write_text(revision(), encoding="utf-8")
+        print(f"{record.relative_to(ROOT)} written")
     for name, text in pages().items():
         path = REFERENCE / name
         if path.exists() and path.read_text(encoding="utf-8") == text:

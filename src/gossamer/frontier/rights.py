@@ -56,6 +56,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "SETRANGE": ["KEY2", "0", ""],
     "SISMEMBER": ["KEY", "v"],
     "SMEMBERS": ["KEY"],
+    "SMISMEMBER": ["KEY", "v"],
     "SPOP": ["KEY"],
     "SREM": ["KEY", "v"],
     "TIME": [],
@@ -74,6 +75,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "ZREVRANGEBYSCORE": ["KEY", "0", "0"],
     "ZREM": ["KEY", "v"],
     "ZREMRANGEBYSCORE": ["KEY", "0", "0"],
+    "ZREVRANGE": ["KEY", "0", "0"],
     "ZSCAN": ["KEY", "0"],
     "ZSCORE": ["KEY", "v"],
 }
