@@ -49,7 +49,7 @@ def main(plan: dict[str, Any]) -> None:
             started.addErrback(failed)
     process.start()
     ends = {
-        crawler.spider.name: {
+        crawler.spidercls.name: {
             "stats": {
                 printable(name): value
                 for name, value in stats_of(crawler).items()
@@ -58,7 +58,8 @@ def main(plan: dict[str, Any]) -> None:
             "settings": {name: str(crawler.settings[name]) for name in plan["show"]},
         }
         for crawler in crawlers
-        if crawler.spider is not None
+        # One that could not join has no spider at its end: so Scrapy's own commands exit with an error.
+        if crawler.spider is not None or "finish_reason" in stats_of(crawler)
     }
     Path(plan["end"]).write_text(json.dumps({"spiders": ends, "failures": failures}))
 
@@ -70,7 +71,7 @@ def printable(name: Any) -> str:
 def stats_of(crawler: Any) -> dict[str, Any]:
     try:
         return dict(crawler.stats.get_stats())
-    except RuntimeError:
+    except (AttributeError, RuntimeError):
         return {}
 
 
