@@ -1,7 +1,7 @@
 """Every setting, declared once as data, and how a value is found.
 
-Order, first wins: values given in code (or Scrapy settings, handed in as a mapping), the environment,
-`gossamer.toml` (table `[gossamer]`, lower case without the prefix), the default.
+Order, first wins: values given in code (the command line, `-s`, a spider's own settings), the environment, the Scrapy project's
+settings, `gossamer.toml` (table `[gossamer]`, lower case without the prefix), the default.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PREFIX = "GOSSAMER_"
 DEFAULT = "default"
 ENVIRONMENT = "environment"
 GIVEN = "settings"
+PROJECT = "project settings"
 
 _CREDENTIALS = re.compile(r"://.*@")
 _SECRET_OPTIONS = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
@@ -446,11 +447,14 @@ def load(
     environ: Mapping[str, str] | None = None,
     toml: Path | None = None,
     given_as: str = GIVEN,
+    project: Mapping[str, Any] | None = None,
+    project_as: str = PROJECT,
 ) -> Settings:
     """Settle every setting.
 
     `given` may be any mapping (Scrapy's settings too) and is called `given_as` in messages: names without
-    our prefix are ignored there, unknown names with it are errors. `toml` defaults to `gossamer.toml` in
+    our prefix are ignored there, unknown names with it are errors. `project` are settings that the environment
+    goes before, and is called `project_as`. `toml` defaults to `gossamer.toml` in
     the working directory, absent is fine; a path given by the caller must exist. A value that cannot be
     used is an error even where another source overrides it.
     """
@@ -459,6 +463,7 @@ def load(
     origin: dict[str, str] = {}
     for source, mapping in (
         _from_file(toml),
+        (project_as, _ours(project or {})),
         (ENVIRONMENT, _ours(environ)),
         (given_as, _ours(given or {})),
     ):

@@ -18,7 +18,6 @@ from gossamer.cli.watch import Watched, watch
 from gossamer.errors import UnknownGroup
 from gossamer.fleet import Account, Fleet, look
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.settings import load as load_settings
 
 if TYPE_CHECKING:
     from gossamer.worker.run import Found
@@ -72,7 +71,7 @@ def crawl(
                 "-a is for spiders; what differs from site to site are its `params`, given by --param"
             )
         asked = Asked([Path(name) for name in names], workers, resume, repeat, layer, log, json, param or ())
-        crawl_sites(asked, load_settings(chosen), chosen)
+        crawl_sites(asked, options.load_given(chosen), chosen)
         return
     if repeat or layer or param:
         raise typer.BadParameter("--repeat, --layer and --param are for site files")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from gossamer import settings
 from gossamer.cli import output
+from gossamer.cli.project import project_settings
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*(s|m|h|d|)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -36,9 +38,20 @@ def noun(purpose: str | None = None) -> typer.Typer:
 
 
 def load_settings(url: str | None = None, crawl: str | None = None) -> settings.Settings:
-    """The settings in force for this command; an option given on the command line wins over every other source."""
+    """The settings in force for this command: those of the command line, then the environment, the Scrapy project here,
+    `gossamer.toml`."""
     given = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}
-    return settings.load({name: value for name, value in given.items() if value is not None}, given_as="command line")
+    return load_given({name: value for name, value in given.items() if value is not None}, "command line")
+
+
+def load_given(given: Mapping[str, Any], given_as: str = settings.GIVEN) -> settings.Settings:
+    """The same, with any settings given."""
+    project = project_settings()
+    if project.url:
+        given = {"GOSSAMER_URL": project.url, **given}
+    return settings.load(
+        given, given_as=given_as, project=project.values, project_as=project.module or settings.PROJECT
+    )
 
 
 def confirm(question: str, yes: bool) -> None:

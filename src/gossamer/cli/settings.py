@@ -13,8 +13,8 @@ def settings(json: options.Json = False, url: options.Url = None, crawl: options
     """List every setting and its value in force.
 
     Also where the value comes from and what it is for. A value comes from the first that has one of: the command
-    line, the environment, the table [gossamer] of gossamer.toml in the working directory, the default. Passwords in
-    URLs are not shown.
+    line, the environment, the settings of the Scrapy project here, the table [gossamer] of gossamer.toml in the working
+    directory, the default. Passwords in URLs are not shown.
     """
     loaded = options.load_settings(url, crawl)
     rows = [(s.name, concealed(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]

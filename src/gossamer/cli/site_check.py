@@ -10,7 +10,6 @@ import typer
 
 from gossamer.cli import exits, options, output, params
 from gossamer.cli.checking import check_files
-from gossamer.settings import load
 from gossamer.sites.grant import grant_of
 from gossamer.sites.problems import errors_of
 from gossamer.sites.schema import schema as json_schema
@@ -32,7 +31,7 @@ def check(
 
     What is doubtful but can be used is a warning. Needs no server and fetches nothing.
     """
-    found = check_files(files, params.values(param), grant_of(load(), local=not pushed), hooks=hooks)
+    found = check_files(files, params.values(param), grant_of(options.load_settings(), local=not pushed), hooks=hooks)
     problems = found.problems
     wrong = len(errors_of(problems))
     names = found.files | {problem.file for problem in problems} - {params.OPTION}

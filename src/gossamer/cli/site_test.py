@@ -11,7 +11,6 @@ import typer
 
 from gossamer.cli import exits, options, output
 from gossamer.registry.texts import differences
-from gossamer.settings import load
 from gossamer.sites.checkgrant import check_grant
 from gossamer.sites.compiled import compile_site
 from gossamer.sites.environment import missing
@@ -51,7 +50,7 @@ def replay(
     server and fetches nothing; variables of the environment need not be set. Ends with exit code 1 if anything differs.
     """
     found = survey(files)
-    grant = grant_of(load(), local=True)
+    grant = grant_of(options.load_settings(), local=True)
     wrong = errors_of(found.problems)
     wrong += [problem for one in found.sites for problem in check_grant(one.site, one.spot, grant)]
     if wrong:

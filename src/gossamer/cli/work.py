@@ -12,7 +12,6 @@ import typer
 
 from gossamer import ending
 from gossamer.cli import exits, options, spider
-from gossamer.settings import load
 from gossamer.sites.download import Downloader
 
 app = options.noun()
@@ -112,7 +111,7 @@ def _serve(
     )
     own = frozenset(digest for words in local for digest in words.split(","))
     job = Job(sites, stage, layer, forever=not drained, repeat=repeat or not drained, local=own)
-    settings = load(given)
+    settings = options.load_given(given)
 
     def lend() -> Downloader:
         # Here, not above: Scrapy is loaded only where a site asks for it.

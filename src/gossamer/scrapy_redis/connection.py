@@ -21,13 +21,15 @@ from redis.exceptions import RedisError
 from redis.sentinel import SentinelConnectionPool
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
+from scrapy.utils.project import get_project_settings
 
 from gossamer.frontier.address import Address, host_port, parse
 from gossamer.frontier.connection import Foothold
 from gossamer.frontier.routing import Node
 from gossamer.frontier.wire import check_files, options
 from gossamer.scrapy_redis import defaults
-from gossamer.settings import Settings, load
+from gossamer.settings import DEFAULT, Settings, load
+from gossamer.worker.settings import loaded
 
 __all__ = [
     "SETTINGS_PARAMS_MAP",
@@ -64,7 +66,7 @@ def get_redis_from_settings(settings: BaseSettings) -> Client:
     """A client as the settings say. `REDIS_URL` wins over `REDIS_HOST` and the like, which win over `REDIS_PARAMS`."""
     params = _params(settings)
     if _PLACES.isdisjoint(params):
-        return client_of(load(settings), params)
+        return client_of(loaded(settings), params)
     return get_redis(**params)
 
 
@@ -114,7 +116,19 @@ def frontier_settings(settings: BaseSettings, given: Mapping[str, Any] | None = 
     """The settings of the frontier that lives where `from_settings` connects to; `given` wins over the project's."""
     params = _params(settings)
     url = {} if _PLACES.isdisjoint(params) else {"GOSSAMER_URL": _frontier_url(params)}
-    return load({**{name: settings[name] for name in settings}, **url, **(given or {})})
+    chosen = loaded(settings)
+    more = {**url, **(given or {})}
+    if not more:
+        return chosen
+    said = {name: value for name, value in chosen.values.items() if chosen.source(name) != DEFAULT}
+    return load({**said, **more}, {})
+
+
+def project_url() -> str:
+    """The server that the Scrapy project here names by `REDIS_URL` and the like; "" if it names none."""
+    settings = get_project_settings()
+    params = _params(settings)
+    return "" if _PLACES.isdisjoint(params) else _frontier_url(params)
 
 
 def _params(settings: BaseSettings) -> dict[str, Any]:

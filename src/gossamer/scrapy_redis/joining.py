@@ -12,11 +12,12 @@ from scrapy.utils.misc import load_object
 from gossamer.model import LanePolicy, Order
 from gossamer.scrapy_redis.connection import frontier_settings
 from gossamer.scrapy_redis.dupefilter import Fingerprinter, RFPDupeFilter
-from gossamer.settings import DEFAULT, Settings, load
+from gossamer.settings import DEFAULT, Settings
 from gossamer.worker.fingerprint import number_by
-from gossamer.worker.join import GIVEN, Join, seen_policy
+from gossamer.worker.join import Join, seen_policy
 from gossamer.worker.lanes import MAIN, declared
 from gossamer.worker.seen import number_of_custom
+from gossamer.worker.settings import loaded
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -62,7 +63,7 @@ def _settings(crawler: Crawler, spider: Spider) -> Settings:
     }
     if getattr(spider, "redis_batch_size", None):
         meant["GOSSAMER_TASKS_BATCH"] = spider.redis_batch_size  # type: ignore[attr-defined]
-    said = load(project, given_as=GIVEN)
+    said = loaded(project)
     return frontier_settings(project, {name: value for name, value in meant.items() if said.source(name) == DEFAULT})
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
-from gossamer.settings import load
 from gossamer.worker import tuning
-from gossamer.worker.join import GIVEN
 from gossamer.worker.reach import PLACES
+from gossamer.worker.settings import loaded
 from gossamer.worker.stats import fleet_collector
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Addon:
     off, and makes Scrapy's own work cheaper where that changes nothing (GOSSAMER_TUNING)."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        ours = load(settings, given_as=GIVEN)
+        ours = loaded(settings)
         scheduler = settings["SCHEDULER"]
         if scheduler not in (DEFAULT_SCHEDULER, SCHEDULER) and (settings.getpriority("SCHEDULER") or 0) > ADDON:
             if _is_ours(scheduler):

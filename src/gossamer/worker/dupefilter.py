@@ -22,9 +22,10 @@ from scrapy.utils.request import referer_str
 from gossamer.errors import GossamerError
 from gossamer.frontier.memory import ValkeyMemory
 from gossamer.model import SeenKind, SeenPolicy
-from gossamer.settings import Settings, load
+from gossamer.settings import Settings
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.seen import memory_name, policy_of
+from gossamer.worker.settings import loaded
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -101,7 +102,7 @@ class SeenFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = load(crawler.settings, given_as="Scrapy settings")
+        settings = loaded(crawler.settings)
         spider = crawler.spider.name if crawler.spider is not None else crawler.spidercls.name
         policy = policy_of(settings, cls.kind)
         assert crawler.request_fingerprinter is not None

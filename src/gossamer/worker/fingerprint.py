@@ -22,9 +22,9 @@ from scrapy.utils.request import fingerprint as scrapy_fingerprint
 from w3lib.url import canonicalize_url
 
 from gossamer.errors import InvalidRequest
-from gossamer.settings import load
 from gossamer.sites.canonical import short_way, without_default_port
 from gossamer.worker.seen import number_of, number_of_custom
+from gossamer.worker.settings import loaded
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -86,7 +86,7 @@ class Fingerprinter:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(load(crawler.settings, given_as="Scrapy settings")["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
+        return cls(loaded(crawler.settings)["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
 
     def fingerprint(self, request: Request) -> bytes:
         if request.method != "GET" or request.body or request.meta.get("verbatim_url"):

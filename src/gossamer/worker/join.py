@@ -25,19 +25,18 @@ from gossamer.model import (
     Selection,
 )
 from gossamer.model.policy import group_name
-from gossamer.settings import DEFAULT, Settings, load
+from gossamer.settings import DEFAULT, Settings
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.hooks import APART
 from gossamer.worker.lanes import declared
 from gossamer.worker.page import Page
+from gossamer.worker.settings import loaded
 from gossamer.worker.spiders import Fed
 from gossamer.worker.task import requests_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
-
-GIVEN = "Scrapy settings"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Join:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = load(crawler.settings, given_as=GIVEN)
+        settings = loaded(crawler.settings)
         spider = crawler.spider
         assert spider is not None
         group = group_name(settings["GOSSAMER_GROUP"] or spider.name)

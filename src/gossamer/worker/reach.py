@@ -22,7 +22,6 @@ from scrapy.http import Response
 from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from gossamer.settings import load
 from gossamer.sites.reach import (
     ALWAYS,
     ANYWHERE,
@@ -35,7 +34,7 @@ from gossamer.sites.reach import (
     networks_of,
 )
 from gossamer.worker.hooks import APART
-from gossamer.worker.join import GIVEN
+from gossamer.worker.settings import loaded
 
 META = "private_addresses"
 """In a request's meta: whether it may lead to private addresses. Said by the spider, or false by us."""
@@ -161,7 +160,7 @@ class FirstLook:
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
-        return cls(load(crawler.settings, given_as=GIVEN)["GOSSAMER_PRIVATE_ADDRESSES"])
+        return cls(loaded(crawler.settings)["GOSSAMER_PRIVATE_ADDRESSES"])
 
     def guard(self, request: Request) -> Guard:
         own = request.meta.get(OF_SITE)
@@ -190,7 +189,7 @@ class LastLook(FirstLook):
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
-        setting = load(crawler.settings, given_as=GIVEN)["GOSSAMER_PRIVATE_ADDRESSES"]
+        setting = loaded(crawler.settings)["GOSSAMER_PRIVATE_ADDRESSES"]
         return cls(setting, crawler.settings.getwithbase("DOWNLOAD_HANDLERS"))
 
     def guard(self, request: Request) -> Guard:

@@ -23,11 +23,11 @@ from gossamer import ending, errors
 from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFailed
 from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
-from gossamer.settings import DEFAULT, load
+from gossamer.settings import DEFAULT
 from gossamer.settings import Settings as Ours
 from gossamer.worker.addon import DEFAULT_SCHEDULER, Addon
-from gossamer.worker.join import GIVEN
 from gossamer.worker.scheduler import Scheduler
+from gossamer.worker.settings import loaded
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def look_up(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any])
     kind = _from_file(Path(spider)) if _is_file(spider) else _from_project(spider, settings)
     kind.update_settings(settings)
     _join_in(settings)
-    ours = load(settings, given_as=GIVEN)
+    ours = loaded(settings)
     group = ours["GOSSAMER_GROUP"] or arguments.get("name") or kind.name
     return Found(kind, group_name(group), settings, ours)
 

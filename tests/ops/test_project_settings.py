@@ -1,0 +1,98 @@
+"""Commands that are run in a Scrapy project work on the crawl of that project, as its workers do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ops.watched import run
+
+from gossamer.cli.project import project_settings
+from gossamer.errors import SettingError
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import LanePolicy
+from gossamer.settings import load
+from gossamer.testing.servers import Server
+from gossamer.worker.settings import loaded
+
+
+def project(folder: Path, **settings: Any) -> Path:
+    (folder / "shop" / "deep").mkdir(parents=True)
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
+    (folder / "shop" / "__init__.py").write_text("")
+    (folder / "shop" / "settings.py").write_text("".join(f"{name} = {value!r}\n" for name, value in settings.items()))
+    return folder
+
+
+@pytest.fixture
+def crawl(valkey_server: Server, crawl_name: str) -> str:
+    with ValkeyFrontier.open(load({"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}, {})) as frontier:
+        frontier.define("shop", {"all": LanePolicy()})
+    return crawl_name
+
+
+@pytest.mark.parametrize("place", [".", "shop/deep"])
+def test_every_command_finds_the_crawl_of_the_project(
+    valkey_server: Server, crawl: str, tmp_path: Path, place: str
+) -> None:
+    folder = project(tmp_path, GOSSAMER_URL=valkey_server.url, GOSSAMER_CRAWL=crawl) / place
+    assert run("status", cwd=folder).stdout.startswith(f"crawl {crawl} on ")
+    assert "shop" in run("group", "list", cwd=folder).stdout
+    settings = run("settings", cwd=folder).stdout
+    assert f"GOSSAMER_CRAWL\t{crawl}\tshop.settings\t" in settings
+
+
+def test_a_project_on_scrapy_redis_names_its_server_by_redis_url(
+    valkey_server: Server, crawl: str, tmp_path: Path
+) -> None:
+    folder = project(
+        tmp_path,
+        SCHEDULER="gossamer.scrapy_redis.scheduler.Scheduler",
+        REDIS_URL=valkey_server.url,
+        GOSSAMER_CRAWL=crawl,
+    )
+    assert run("status", cwd=folder).stdout.startswith(f"crawl {crawl} on ")
+
+
+def test_the_command_line_goes_before_the_environment_and_that_before_the_project(
+    valkey_server: Server, crawl: str, tmp_path: Path
+) -> None:
+    folder = project(tmp_path, GOSSAMER_URL="redis://nowhere.invalid", GOSSAMER_CRAWL="other")
+    (folder / "gossamer.toml").write_text('[gossamer]\ncrawl = "toml"\n')
+    given = {"GOSSAMER_URL": valkey_server.url}
+    assert run("status", "--crawl", crawl, cwd=folder, **given).stdout.startswith(f"crawl {crawl} on ")  # type: ignore[arg-type]
+    assert "no crawl 'other'" in run("status", cwd=folder, code=2, **given).stderr
+
+
+def test_workers_take_settings_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scrapy.settings import Settings
+
+    settings = Settings()
+    for name, priority in (("GOSSAMER_CRAWL", "project"), ("GOSSAMER_GROUP", "spider"), ("GOSSAMER_MODE", "cmdline")):
+        settings.set(name, "forever", priority)
+        monkeypatch.setenv(name, "drained")
+    ours = loaded(settings)
+    assert (ours["GOSSAMER_CRAWL"], ours["GOSSAMER_GROUP"], ours["GOSSAMER_MODE"]) == ("drained", "forever", "forever")
+
+
+def test_scrapy_is_not_imported_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project(tmp_path, GOSSAMER_CRAWL="c", BOT_NAME="shop")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("SCRAPY_SETTINGS_MODULE", raising=False)
+    import subprocess
+
+    code = (
+        "import sys; from gossamer.cli.options import load_settings; s = load_settings(); "
+        "assert s['GOSSAMER_CRAWL'] == 'c', s; assert 'scrapy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, timeout=60)
+
+
+def test_settings_that_cannot_be_imported_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = missing_here.settings\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SCRAPY_SETTINGS_MODULE", raising=False)
+    with pytest.raises(SettingError, match="cannot be imported: missing_here"):
+        project_settings()
