@@ -52,6 +52,6 @@ def test_a_group_cannot_be_defined_with_one() -> None:
 
 
 def test_task_keys_do_not_share_their_books() -> None:
-    sources = ["{a}1", "{a}2", "a", "1{a}"]
+    sources = ["{a}1", "{a}2", "a", "1{a}", "{a}", "{a}:d", "{a}:a", "{a}:d:d", "{a}:", "{a}::d", "{a}:::d", "{a}::"]
     books = [book for source in sources for book in keys.task_keys(source)[1:]]
     assert len(set(books)) == len(books)

@@ -21,6 +21,7 @@ from gossamer.errors import (
     UnknownLane,
     VersionConflict,
 )
+from gossamer.model import inherited
 
 T = TypeVar("T")
 
@@ -45,6 +46,15 @@ def ask(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> 
             f"{verb}: a value cannot be sent ({problem}). Names and reasons must be plain text."
         ) from None
     return Ask(verb, key if isinstance(key, list) else [key], [packed, *rest])
+
+
+def own(incarnation: str) -> str:
+    """A worker's name, unless it is that of a process which this one was forked from."""
+    if inherited(incarnation):
+        raise TokenReused(
+            "The token was made before this process was forked, and others may use it. Make one with Token.fresh()."
+        )
+    return incarnation
 
 
 def read(reply: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from gossamer.errors import PolicyError, UnknownGroup
 from gossamer.frontier import keys
-from gossamer.frontier.ask import Ask, Verb, ask, read, text
+from gossamer.frontier.ask import Ask, Verb, ask, own, read, text
 from gossamer.frontier.batch import RECORD, Checked, entry_of
 from gossamer.frontier.outbox import Outbox
 from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, SeenPolicy, StartState, Task, Token
@@ -122,7 +122,7 @@ class ControlVerbs:
         return int(reply) / 1000
 
     def start(self, group: str, incarnation: str, action: str) -> Verb[tuple[str, int]]:
-        header = {"i": incarnation, "lease": self.lease_ms, "group": group, "action": action}
+        header = {"i": own(incarnation), "lease": self.lease_ms, "group": group, "action": action}
         [reply] = yield [ask("start", self.bases[keys.home_of(group, self.partitions)], header)]
         state, number, _ = read(reply)
         return state, number
@@ -222,7 +222,7 @@ class ControlVerbs:
         nonce = secrets.token_hex(8)
         want = max(0, min(want, CALL_TASKS))
         header = {
-            "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want,
+            "i": own(token.incarnation), "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want,
             "strikes": self.strikes,
         }  # fmt: skip
         [reply] = yield [ask("lease_tasks", keys.task_keys(source), header)]

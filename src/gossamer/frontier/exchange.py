@@ -11,7 +11,7 @@ import ormsgpack
 
 from gossamer.errors import InvalidRequest
 from gossamer.frontier import keys, lists, words
-from gossamer.frontier.ask import Ask, Verb, ask, read, text
+from gossamer.frontier.ask import Ask, Verb, ask, own, read, text
 from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
 from gossamer.frontier.hands import Hands
 from gossamer.frontier.outbox import CALL_BYTES, CALL_ITEM_BYTES, CALL_ITEMS, CALL_REQUESTS, Box, Outbox, Parcel
@@ -92,6 +92,7 @@ class WorkVerbs:
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
     ) -> Verb[Answer]:
+        own(token.incarnation)
         told = words.counters(counters)
         parts: dict[int, Part] = {}
         boxes: dict[int, Box] = {}
@@ -413,6 +414,7 @@ class WorkVerbs:
         self, token: Token, requests: Sequence[Request], *, bound: bool = True, key: str | Sequence[str] = ""
     ) -> Verb[Added]:
         """As `Frontier.add`. `key` names a source (a start, a task) under which unfiltered requests are added once."""
+        own(token.incarnation)
         outcomes = [ADDED] * len(requests)
         invalid: Invalid = {}
         batches = Batches(CALL_REQUESTS, CALL_BYTES)
@@ -453,6 +455,7 @@ class WorkVerbs:
         return released
 
     def permit(self, token: Token, host: str) -> Verb[tuple[Lease | None, float | None]]:
+        own(token.incarnation)
         self.checked.host(host)
         partition = keys.partition_of(host, self.partitions)
         nonce = secrets.token_hex(8)

@@ -139,7 +139,8 @@ def task_keys(source: str) -> list[str]:
     """The producer's key and the book beside it, in the same slot; PolicyError if there is no such book."""
     if not source:
         raise PolicyError("tasks: a key has no name. Name the list, set or sorted set that tasks are pushed to.")
-    book = f"gossamer:tasks:{{{_tag(source, 'tasks')}}}:{source}"
+    # Colons come in pairs, so that no name ends as the keys beside its book do.
+    book = f"gossamer:tasks:{{{_tag(source, 'tasks')}}}:{source.replace(':', '::')}"
     return [source, book, book + ":d", book + ":a"]
 
 

@@ -6,7 +6,6 @@ Any client can do it with RPUSH, SADD or ZADD. This one looks at what it pushes,
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from gossamer.errors import PolicyError
 from gossamer.frontier import keys
 from gossamer.frontier.ask import ask
 from gossamer.frontier.asker import Asker
+from gossamer.model import Token
 
 Kind = Literal["list", "set", "zset"]
 SIZES = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
@@ -40,7 +40,7 @@ class Producer:
         if score is not None and self.kind != "zset":
             raise PolicyError(f"key {key!r} is a {self.kind}, which has no priorities; only a sorted set (zset) has.")
         self._score = score or 0.0
-        self._name, self._batches = f"producer.{secrets.token_hex(8)}", 0
+        self._token = Token.fresh()
 
     def push(self, tasks: Iterable[bytes]) -> int:
         """Push tasks in bounded batches; how many are new (in a set or sorted set, one that waits already is not)."""
@@ -50,8 +50,8 @@ class Producer:
         execute, key = self._asker.connection.execute, self.key
         if self.kind == "list":
             # By a name for the batch: asked again because the answer was lost, it is pushed once.
-            self._batches += 1
-            name = f"{self._name}.{self._batches}"
+            self._token = self._token.next()
+            name = f"producer.{self._token.incarnation}.{self._token.sequence}"
             self._asker.ask([ask("push", keys.list_keys(key), {"pages": [(name, 0, len(batch))]}, *batch)])
             return len(batch)
         if self.kind == "set":

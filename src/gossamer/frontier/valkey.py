@@ -39,6 +39,7 @@ from gossamer.model import (
     Task,
     Token,
     WorkerInfo,
+    inherited,
 )
 from gossamer.settings import Settings, load
 
@@ -139,6 +140,8 @@ class ValkeyFrontier(Asker):
         return self.run(self.verbs.work.add(token or self._next(), requests, bound=bound, key=key))
 
     def _next(self) -> Token:
+        if inherited(self._token.incarnation):
+            self._lock = threading.Lock()  # a thread that is not in this child may have held it
         with self._lock:
             self._token = self._token.next()
             return self._token

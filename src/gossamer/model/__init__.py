@@ -31,6 +31,7 @@ from gossamer.model.request import (
     Verdict,
     fingerprint,
     host_of,
+    inherited,
 )
 from gossamer.model.round import EndState, RoundInfo
 
@@ -72,4 +73,5 @@ __all__ = [
     "WorkerInfo",
     "fingerprint",
     "host_of",
+    "inherited",
 ]

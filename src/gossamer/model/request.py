@@ -6,6 +6,7 @@ The values on the hot path are named tuples: immutable like frozen dataclasses, 
 from __future__ import annotations
 
 import enum
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -34,6 +35,25 @@ class Request(NamedTuple):
     delay: float = 0.0
 
 
+_made: set[str] = set()
+_inherited: set[str] = set()
+
+
+def _forked() -> None:
+    """In a child: what its parent was called is no name of its own."""
+    _inherited.update(_made)
+    _made.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def inherited(incarnation: str) -> bool:
+    """Whether it names a worker of a process that this one was forked from, which may still use it."""
+    return incarnation in _inherited
+
+
 class Token(NamedTuple):
     """Names one call of one worker: its incarnation (random per process life) and a number that grows by one."""
 
@@ -43,9 +63,14 @@ class Token(NamedTuple):
     @classmethod
     def fresh(cls) -> Token:
         """The token of a new incarnation's first call."""
-        return cls(secrets.token_hex(8), 1)
+        incarnation = secrets.token_hex(8)
+        _made.add(incarnation)
+        return cls(incarnation, 1)
 
     def next(self) -> Token:
+        """The token of the next call; in a forked child, the first one of an incarnation of its own."""
+        if self.incarnation in _inherited:
+            return Token.fresh()
         return Token(self.incarnation, self.sequence + 1)
 
 
