@@ -18,6 +18,8 @@ PAGES = 400
         Plan("lagging", "scrapy", PAGES, times=1),
         Plan("readonly", "native", PAGES, times=1),
         Plan("full", "native", PAGES, times=1),
+        Plan("clock", "native", PAGES, times=1),
+        Plan("apart", "native", PAGES, times=1),
         Plan("dropped", "scrapy", PAGES, times=1),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""Moving a crawl's time forward, so that tests need not wait. Time never goes back."""
+"""Moving the clock of a crawl's server, so that tests need not wait. The time of the crawl itself never goes back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 
 
 def advance(frontier: ValkeyFrontier, seconds: float, *, tasks: tuple[str, ...] = ()) -> None:
-    """Let `seconds` pass on every partition, and in the books of these task keys."""
+    """Let `seconds` pass on every partition, and in the books of these task keys; below 0 the server's clock goes back."""
     milliseconds = round(seconds * 1000)
     asks = [
         ask("clock", keys.base(frontier.crawl, p), {"by_ms": milliseconds, "book": False})
