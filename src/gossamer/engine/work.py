@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import __version__
-from gossamer.courier import Adder, AsyncLink, Intake, Plan
+from gossamer.courier import Adder, AsyncLink, Plan
 from gossamer.ending import obeying
 from gossamer.engine.archive import Archive
 from gossamer.engine.book import Book, ServedSite
@@ -27,8 +27,8 @@ from gossamer.engine.robots import Robots
 from gossamer.engine.rounds import Rounds
 from gossamer.engine.shelf import Shelf
 from gossamer.engine.source import Found, Source, granted
+from gossamer.engine.taking import Taking
 from gossamer.engine.tallies import Tallies
-from gossamer.engine.tasks import request_of
 from gossamer.engine.visit import Visits
 from gossamer.engine.waiting import LEFT, STUCK, before, cancelled, finished, happens
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, SiteError, StoreAway
@@ -99,7 +99,7 @@ class Worker:
         self._book = Book()
         self._tallies = Tallies()
         self._shelf = Shelf(settings)
-        self._intakes: dict[tuple[str, str], Intake] = {}
+        self._taking = Taking(self._link, settings, self._book, self._tallies)
         self._signal = 0
         self._behind = False
         """Whether what is served may not be what the frontier has."""
@@ -265,7 +265,7 @@ class Worker:
             self._book.drop(name)
             self._fetcher.forget(name)
             self._visits.forget(name)
-            self._keep_tasks(name, ())
+            self._taking.keep(name, ())
         self._without = {name: one for name, one in self._without.items() if name in found.names}
         problems: list[GossamerError] = list(found.problems)
         sites, away = await self._prepare(found.changed)
@@ -310,7 +310,7 @@ class Worker:
         await self._define(site)
         self._book.put(site)
         self._visits.forget(site.name)
-        self._take_tasks(site)
+        self._taking.begin(site, self._engine.failed)
 
     async def _try_again(self) -> None:
         """Until the databases of all sites are there."""
@@ -364,39 +364,6 @@ class Worker:
         parked = self._engine.parked = self._shelf.parked()
         most = 2 * self._settings["GOSSAMER_ENGINE_CONCURRENCY"] + parked
         self._engine.courier.plan = replace(self._engine.courier.plan, selection=selection, most=most)
-
-    def _take_tasks(self, site: ServedSite) -> None:
-        limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
-        self._keep_tasks(site.name, site.compiled.group().tasks)
-        for key in site.compiled.group().tasks:
-            if (site.name, key) in self._intakes:
-                continue
-
-            def requests(data: bytes, name: str = site.name) -> Sequence[Any]:
-                return [request_of(self._book.sites[name], data, limit)]
-
-            intake = Intake(
-                self._link,
-                key,
-                site.name,
-                requests,
-                batch=self._settings["GOSSAMER_TASKS_BATCH"],
-                lease_seconds=self._settings["GOSSAMER_LEASE_SECONDS"],
-                taken=partial(self._tallies.of(site.name).add, "gossamer/tasks"),
-                bad=partial(self._count_bad, site.name),
-                failed=self._engine.failed,
-            )
-            self._intakes[site.name, key] = intake
-            intake.begin()
-
-    def _keep_tasks(self, name: str, keys: Sequence[str]) -> None:
-        """Take no tasks for a site any more but from these keys: nobody here knows what to do with them."""
-        for group, key in [*self._intakes]:
-            if group == name and key not in keys:
-                self._intakes.pop((group, key)).stop(lambda: None)
-
-    def _count_bad(self, site: str, _: str) -> None:
-        self._tallies.of(site).add("gossamer/tasks_bad")
 
     # While it runs.
 
@@ -481,7 +448,7 @@ class Worker:
         began, courier = loop.time(), self._engine.courier
         # Pages whose database is away may wait for much longer than anybody who stops a worker.
         patience = min(close, limit * DATABASE_SHARE)
-        await before(self._hurry, self._stop_tasks(), patience)
+        await before(self._hurry, self._taking.stop(), patience)
         courier.tell({**self._info(), "closed": "1"})
         courier.plan = replace(courier.plan, close_seconds=min(close, limit))
         timers = [
@@ -506,14 +473,6 @@ class Worker:
                 "%d pages were not through in time (GOSSAMER_STOP_SECONDS); they are given back, and others do them.",
                 count,
             )
-
-    async def _stop_tasks(self) -> None:
-        """Take no more tasks; those that were taken are on their way."""
-        stopped = [asyncio.Event() for _ in self._intakes]
-        for intake, event in zip(self._intakes.values(), stopped, strict=True):
-            intake.stop(event.set)
-        for event in stopped:
-            await event.wait()
 
     def _info(self) -> dict[str, str]:
         return {
