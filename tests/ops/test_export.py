@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ops import watched
 
+from gossamer.engine.errand import pack
 from gossamer.errors import SnapshotError
 from gossamer.frontier import codec
+from gossamer.frontier.line import payload_from, payload_json
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     AddOutcome,
@@ -33,6 +36,7 @@ from gossamer.model import (
     Token,
 )
 from gossamer.settings import load
+from gossamer.sites.values import Link
 from gossamer.testing.clock import advance
 from gossamer.testing.forum import ForumProcess, Layout, Trouble
 from gossamer.testing.process import wait_until
@@ -409,3 +413,50 @@ def test_export_of_no_crawl_and_to_standard_output(valkey_server: Server, crawl_
     assert written[-1] == {"type": "end", "lines": len(written), "requests": 1}
     [request] = [row for row in written if row.get("type") == "request"]
     assert request["request"]["url"] == "http://h/ü"
+
+
+def test_requests_of_sites_are_readable_and_come_back_the_same() -> None:
+    link = Link(
+        "http://shop.example/p?a=1",
+        "page",
+        7,
+        method="POST",
+        headers={"A": "b"},
+        body=b"q=1",
+        inherited={"kind": "x"},
+        depth=2,
+    )
+    request = pack(link, "shop.page", ["http://shop.example/"], ["http://shop.example/old"], round=3)
+    shown = payload_json(request.payload)
+    assert shown == {
+        "request": {
+            "url": "http://shop.example/p?a=1",
+            "meta": {
+                "inherited": {"kind": "x"},
+                "depth": 2,
+                "trail": ["http://shop.example/"],
+                "hops": ["http://shop.example/old"],
+                "round": 3,
+            },
+            "method": "POST",
+            "headers": {"A": "b"},
+            "body": {"$bytes": "q=1"},
+        }
+    }
+    assert payload_from(json.loads(json.dumps(shown))) == request.payload
+    plain = payload_json(pack(Link("http://shop.example/", "list", 8), "shop.list").payload)
+    assert plain == {"request": {"method": "GET", "url": "http://shop.example/"}}
+
+
+def test_items_that_are_left_behind_are_named(valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    with ValkeyFrontier.open(load(given, {})) as frontier:
+        frontier.define("g", {"a": LanePolicy()})
+        frontier.add([Request(1, "h", "g.a", b"x")])
+        token = Token.fresh()
+        [lease] = frontier.exchange(token, want=1).leases
+        frontier.exchange(token.next(), settle=[Settlement(lease, items=[b"one", b"two"])])
+    said = watched.run("export", "crawl.jsonl", cwd=tmp_path, **given).stderr
+    assert "2 items that no consumer has kept yet are not in the file; --items writes them too" in said
+    said = watched.run("export", "with.jsonl", "--items", cwd=tmp_path, **given).stderr
+    assert "not in the file" not in said

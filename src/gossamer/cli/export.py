@@ -51,6 +51,11 @@ def export(
             )
             snapshot.run()
     output.write_notice(f"{snapshot.requests:,} requests, {snapshot.records:,} records, {snapshot.lines:,} lines")
+    waiting = sum(group.items_waiting for group in counts.groups)
+    if waiting and not items:
+        output.write_notice(
+            f"{output.counted(waiting, 'item')} that no consumer has kept yet are not in the file; --items writes them too"
+        )
     if snapshot.redacted:
         output.write_notice(
             f"{snapshot.redacted:,} are without their secrets (cookies, passwords, headers); --secrets writes them too"

@@ -106,14 +106,7 @@ def decode_request(data: bytes) -> dict[str, Any]:
 
     Containers are fresh, so a caller may change them. `DecodingError` for any other bytes.
     """
-    if data[:1] != _REQUEST:
-        raise DecodingError(_wrong_form(data, "a request"))
-    try:
-        row = unpack(data[1:])
-    except Exception:
-        row = _unpack_slowly(data, "a request")
-    if type(row) is not list or len(row) % 2:
-        raise DecodingError("Not a request: its fields are not pairs.")
+    row = _row(data)
     fields: dict[str, Any] = {
         "method": "GET",
         "headers": {},
@@ -127,6 +120,28 @@ def decode_request(data: bytes) -> dict[str, Any]:
         "flags": [],
         "dont_filter": False,
     }
+    return _read_row(row, fields)
+
+
+def given_fields(data: bytes) -> dict[str, Any]:
+    """The fields that `encode_request` was given and that are not at their default, in that order; the method always."""
+    fields = _read_row(_row(data), {})
+    return fields if "method" in fields else {"method": "GET", **fields}
+
+
+def _row(data: bytes) -> list[Any]:
+    if data[:1] != _REQUEST:
+        raise DecodingError(_wrong_form(data, "a request"))
+    try:
+        row = unpack(data[1:])
+    except Exception:
+        row = _unpack_slowly(data, "a request")
+    if type(row) is not list or len(row) % 2:
+        raise DecodingError("Not a request: its fields are not pairs.")
+    return row
+
+
+def _read_row(row: list[Any], fields: dict[str, Any]) -> dict[str, Any]:
     for code, value in pairs(row):
         if type(code) is int:
             name = _NAMES.get(code)

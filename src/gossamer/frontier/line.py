@@ -23,7 +23,7 @@ FORMAT = 1
 
 def payload_json(payload: bytes) -> dict[str, Any]:
     """The payload under the name that says how it was written; what does not come back the same is written as bytes."""
-    readers = (("request", codec.decode_request, codec.encode_request), ("value", codec.decode, codec.encode))
+    readers = (("request", codec.given_fields, codec.encode_request), ("value", codec.decode, codec.encode))
     for name, decode, encode in readers:
         try:
             value = decode(payload)
