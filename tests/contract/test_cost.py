@@ -27,8 +27,8 @@ def commands(server: Server, do: Callable[[], object]) -> Counter[str]:
 class Costs:
     """Two crawls that differ in one number only."""
 
-    def __init__(self, server: Server, opened: Callable[..., Crawl]) -> None:
-        self.server, self.opened = server, opened
+    def __init__(self, server: Server, opened: Callable[..., Crawl], crawl: str) -> None:
+        self.server, self.opened, self.crawl = server, opened, crawl
 
     def compare(self, prepare: Callable[[Crawl, int], Callable[[], object]], calls: int = 10) -> None:
         few, many = (self.cost(prepare, number, calls) for number in (FEW, MANY))
@@ -36,15 +36,15 @@ class Costs:
         assert many.total() <= few.total() + 12 * calls, f"{few} with {FEW}, {many} with {MANY}"
 
     def cost(self, prepare: Callable[[Crawl, int], Callable[[], object]], number: int, calls: int) -> Counter[str]:
-        do = prepare(self.opened(self.server.url, f"cost-{number}"), number)
+        do = prepare(self.opened(self.server.url, f"{self.crawl}-{number}"), number)
         do()
         do()
         return commands(self.server, lambda: [do() for _ in range(calls)])
 
 
 @pytest.fixture
-def costs(valkey_server: Server, opened: Callable[..., Crawl]) -> Costs:
-    return Costs(valkey_server, opened)
+def costs(valkey_server: Server, opened: Callable[..., Crawl], crawl_name: str) -> Costs:
+    return Costs(valkey_server, opened, crawl_name)
 
 
 def groups(crawl: Crawl, number: int, policy: GroupPolicy | None = None, pages: int = 20) -> list[str]:

@@ -187,17 +187,22 @@ end
 
 -- Of many groups that a worker names, those that have work. What is walked over is bounded, whoever else has work in the stage.
 local function walk_groups(S, selection, stage, want, list)
-  local key, index = S.b .. K.turns .. stage, 0
-  while #list < want and index < WALK_MAX do
+  local key, index, walked = S.b .. K.turns .. stage, 0, 0
+  while #list < want and walked < WALK_MAX do
     local page = call('ZRANGE', key, index, index + 63, 'WITHSCORES')
     for i = 1, #page, 2 do
       local chosen = not S.spent[place_of(stage, page[i])] and selection.groups[page[i]]
-      if chosen and #list < want and Lane.group_closed(S, page[i]) == '' and pages_left(S, page[i]) > 0 then
-        list[#list + 1] = group_entry(S, stage, page[i], tonumber(page[i + 1]), chosen ~= true and chosen or nil)
+      if chosen and #list < want and not (Lane.group_closed(S, page[i]) == '' and pages_left(S, page[i]) > 0) then
+        Lane.rest(S, stage, page[i])
+      else
+        index = index + 1
+        if chosen and #list < want then
+          list[#list + 1] = group_entry(S, stage, page[i], tonumber(page[i + 1]), chosen ~= true and chosen or nil)
+        end
       end
     end
+    walked = walked + 64
     if #page < 128 then return end
-    index = index + 64
   end
   if #list < want then
     -- Too many others stand before them: some of its own, other ones at each call.
