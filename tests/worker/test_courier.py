@@ -8,7 +8,7 @@ from tests.worker.courier_sim import CLOSE, LEASE, SEND, Sim, request
 
 from gossamer.courier import OVERDUE
 from gossamer.errors import FrontierUnavailable, SchemaTooNew
-from gossamer.model import AddOutcome, Ending, Settlement
+from gossamer.model import AddOutcome, Ending, Settlement, SettleOutcome
 
 
 def test_one_exchange_is_under_way_at_a_time_and_says_all_there_was() -> None:
@@ -54,6 +54,39 @@ def test_after_an_outage_the_same_call_is_made_again_and_then_what_came_meanwhil
     assert after.named["add"] == [request(7)]
     assert [page for page, _ in sim.desk.settled_pages] == ["one", "two"]
     assert not sim.courier.away
+
+
+def test_a_call_is_not_repeated_for_longer_than_its_answer_is_kept() -> None:
+    """Repeated after that it would count twice: its pages are others' by then, and its requests are added by their keys."""
+    sim = Sim()
+    sim.begin(leases=1)
+    one = sim.courier.take()
+    assert one is not None
+    sim.courier.settle(Settlement(one), "one")
+    sim.courier.add(request(7, dont_filter=True), "seven")
+    sim.link.pass_time(1.0)
+    lost = sim.outage()
+    began, last = sim.link.time, sim.link.time
+    while True:
+        sim.link.pass_time(16.0)
+        again = sim.exchange()
+        if again.args != lost.args:
+            break
+        last = sim.link.time
+        sim.outage()
+    assert 2900 < last - began < 3100
+    assert again.args[0].sequence == lost.args[0].sequence + 1
+    assert (again.named["settle"], again.named["add"]) == ([], [])
+    assert sim.desk.settled_pages == [("one", SettleOutcome.LOST)]
+    call = sim.pending("add")
+    assert call is not None
+    token = lost.args[0]
+    assert (call.args, call.named) == (
+        ([request(7, dont_filter=True)],),
+        {"key": f"{token.incarnation}:{token.sequence}"},
+    )
+    call.done(([AddOutcome.DUPLICATE], {}, None), None)
+    assert sim.desk.added_tickets == [("seven", AddOutcome.DUPLICATE)]
 
 
 def test_what_was_not_sent_in_time_is_given_back() -> None:

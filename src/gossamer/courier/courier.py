@@ -14,6 +14,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from gossamer.courier.held import Held, Hold, identity
@@ -55,6 +56,8 @@ OUTAGE_FIRST, OUTAGE_LAST = 0.5, 15.0
 OVERDUE = "overdue"
 DRAINING = "draining"
 """Why a worker gets nothing any more that an operator has asked to end."""
+REPEAT_SECONDS = 3000.0
+"""A call is repeated for so long; its answer is kept for an hour."""
 FULL_PAUSE = 1.0
 """Seconds after which requests are offered again that found no room."""
 
@@ -453,8 +456,38 @@ class Courier:
         self.link.later(self._outage * random.uniform(0.5, 1.0), self._again)
 
     def _again(self) -> None:
-        if self._call is not None and not self._closed:
+        call = self._call
+        if call is None or self._closed:
+            return
+        if self.link.now() - call.first_at > REPEAT_SECONDS:
+            self._abandon(call)
+        else:
             self._say()
+
+    def _abandon(self, call: _Call) -> None:
+        """The answer, if there was one, is not kept for much longer: repeated after that, the call would count twice. Its pages
+        are others' by now; its requests are added by their keys; whether its counters were is not known, so they are left out."""
+        logger.error("A call was not answered for %.0f s and is given up: its pages are done again.", REPEAT_SECONDS)
+        self._call, self.token = None, self.token.next()
+        for settlement, page in call.settle:
+            self.held.let_go(settlement.lease)
+            self.desk.settled(page, SettleOutcome.LOST, [AddOutcome.LOST] * len(settlement.add))
+        if call.add:
+            self._add_by_keys(call)
+        self._plan_call()
+
+    def _add_by_keys(self, call: _Call) -> None:
+        def told(answer: Any, error: BaseException | None) -> None:
+            if isinstance(error, FrontierUnavailable):
+                self.link.later(OUTAGE_LAST, partial(self._add_by_keys, call))
+            elif error is not None:
+                self._trouble(error)
+            else:
+                for index, (_, ticket) in enumerate(call.add):
+                    self.desk.added(ticket, answer[0][index], answer[1].get(index, ""))
+
+        requests, name = [request for request, _ in call.add], f"{call.token.incarnation}:{call.token.sequence}"
+        self.link.call("add", told, requests, key=name)
 
     def _back_again(self, now: float) -> None:
         if self._outage:

@@ -19,6 +19,8 @@ from gossamer.frontier.verbs import Patience
 from gossamer.settings import Settings
 
 T = TypeVar("T")
+REPEAT_SECONDS = 240.0
+"""No question is asked again for longer: the shortest time that an answer is kept for is five minutes."""
 
 
 class Asker:
@@ -56,7 +58,7 @@ class Asker:
 
     def ask(self, asks: Sequence[Ask]) -> list[Any]:
         calls = [(schema.function(a.verb), a.keys, a.args) for a in asks]
-        patience = Patience(self._outage)
+        patience = Patience(min(self._outage, REPEAT_SECONDS))
         while True:
             try:
                 if len(calls) == 1:
@@ -112,7 +114,7 @@ class AsyncAsker:
 
     async def ask(self, asks: Sequence[Ask]) -> list[Any]:
         calls = [(schema.function(a.verb), a.keys, a.args) for a in asks]
-        patience = Patience(self._outage)
+        patience = Patience(min(self._outage, REPEAT_SECONDS))
         while True:
             try:
                 if len(calls) == 1:

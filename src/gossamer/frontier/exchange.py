@@ -111,9 +111,8 @@ class WorkVerbs:
         producers = Batches(CALL_REQUESTS, CALL_BYTES)
         together = None if _many(add) else parts
         for index, request in enumerate(add):
-            # What has a call of its own is remembered by its key: for longer than the answer is kept.
-            key = "" if together is not None else f"{token.incarnation}:{token.sequence}"
-            self._put(together, producers, index, request, added, invalid, key)
+            # Remembered by a key: for longer than the answer is kept.
+            self._put(together, producers, index, request, added, invalid, f"{token.incarnation}:{token.sequence}")
         for arrival in fetched:
             parts.setdefault(arrival.lease.partition, Part()).fetched.append(
                 [str(arrival.lease.id), arrival.lease.nonce, words.feedback(arrival.feedback)]
