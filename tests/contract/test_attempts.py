@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from tests.contract.machine_ground import FACTOR
 
+from gossamer.errors import FrontierError
 from gossamer.frontier import exchange as frontier_exchange
 from gossamer.frontier.ask import Verb
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -36,6 +38,7 @@ from gossamer.model import (
 from gossamer.settings import load
 from gossamer.testing import clock
 from gossamer.testing.audit import audit
+from gossamer.testing.remains import remains
 from gossamer.testing.servers import Server
 
 LEASE = 1_000.0
@@ -43,6 +46,8 @@ CALL = 3
 """So many children go in one call here, so that few are many."""
 HOSTS = tuple(f"host{number}" for number in range(6))
 PARENT = "parent"
+GROUP = "tried"
+START, PAGES = f"{GROUP}.start", f"{GROUP}.pages"
 UNFILTERED = 12
 """Children up to this number are unfiltered, those above are not."""
 
@@ -59,7 +64,7 @@ def small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 child = st.integers(1, 24).map(
-    lambda number: Request(number, HOSTS[number % len(HOSTS)], "g.pages", b"%d" % number, 0, number <= UNFILTERED)
+    lambda number: Request(number, HOSTS[number % len(HOSTS)], PAGES, b"%d" % number, 0, number <= UNFILTERED)
 )
 attempt = st.tuples(st.lists(child, max_size=8), st.integers(0, 6), st.integers(0, 3), st.booleans())
 """What the page has, after how many calls the worker stops and how many of the next get through, and whether it goes on late."""
@@ -89,8 +94,7 @@ class Attempt:
             self.answer = stop.value
 
 
-@pytest.mark.timeout(300 * FACTOR)
-@settings(
+SEARCH = settings(
     max_examples=60 * FACTOR,
     derandomize=FACTOR == 1,
     database=None,
@@ -98,6 +102,24 @@ class Attempt:
     phases=(Phase.generate, Phase.shrink) if FACTOR > 1 else (Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )
+
+
+@contextmanager
+def page(server: Server, partitions: int) -> Iterator[ValkeyFrontier]:
+    """A crawl with one page to be fetched."""
+    server.call("FLUSHALL")
+    given = {
+        "GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": "tries", "GOSSAMER_PARTITIONS": partitions,
+        "GOSSAMER_LEASE_SECONDS": LEASE, "GOSSAMER_POISON_STRIKES": 100,
+    }  # fmt: skip
+    with ValkeyFrontier.open(load(given, environ={}), host=HostPolicy(concurrency=0)) as frontier:
+        frontier.define(GROUP, {"start": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER)), "pages": LanePolicy()})
+        frontier.add([Request(0, PARENT, START, PARENT.encode())])
+        yield frontier
+
+
+@pytest.mark.timeout(300 * FACTOR)
+@SEARCH
 @given(partitions=st.sampled_from((1, 3)), tries=st.lists(attempt, max_size=3), last=st.lists(child, max_size=8))
 def test_a_page_is_what_its_last_attempt_found(
     server: Server,
@@ -105,14 +127,7 @@ def test_a_page_is_what_its_last_attempt_found(
     tries: list[tuple[list[Request], int, int, bool]],
     last: list[Request],
 ) -> None:
-    server.call("FLUSHALL")
-    given = {
-        "GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": "tries", "GOSSAMER_PARTITIONS": partitions,
-        "GOSSAMER_LEASE_SECONDS": LEASE, "GOSSAMER_POISON_STRIKES": 100,
-    }  # fmt: skip
-    with ValkeyFrontier.open(load(given, environ={}), host=HostPolicy(concurrency=0)) as frontier:
-        frontier.define("g", {"start": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER)), "pages": LanePolicy()})
-        frontier.add([Request(0, PARENT, "g.start", PARENT.encode())])
+    with page(server, partitions) as frontier:
         begun: list[Attempt] = []
         late: list[Attempt] = []
         for children, calls, some, goes_on in [*tries, (last, 1000, 0, False)]:
@@ -138,10 +153,39 @@ def test_a_page_is_what_its_last_attempt_found(
         judge(begun, after)
 
 
+@pytest.mark.timeout(300 * FACTOR)
+@SEARCH
+@given(partitions=st.sampled_from((1, 3)), tried=attempt)
+def test_a_dropped_group_is_not_heard_of_again(
+    server: Server, partitions: int, tried: tuple[list[Request], int, int, bool]
+) -> None:
+    """Whatever its page still owes when its worker dies, and though the worker goes on when the group is gone."""
+    children, calls, some, goes_on = tried
+    with page(server, partitions) as frontier:
+        token = Token.fresh()
+        begun = Attempt(frontier, lease_parent(frontier, token)[0], token.next(), children)
+        begun.go(calls, some)
+        frontier.pause(group=GROUP)
+        for _ in range(3):  # the lease runs out; nothing else is leased meanwhile
+            clock.advance(frontier, 2 * LEASE)
+            frontier.exchange(Token.fresh())
+        for _ in frontier.drop_group(GROUP):
+            pass
+        if goes_on:
+            with suppress(FrontierError):
+                begun.go(1000)
+        clock.advance(frontier, 2 * LEASE)
+        for _ in range(3):
+            assert not frontier.exchange(Token.fresh(), want=100).leases
+        left = remains(frontier, GROUP)
+        assert not left, f"a dropped group left {left[:10]}"
+        audit(frontier)
+
+
 def lease_parent(frontier: ValkeyFrontier, token: Token) -> list[Lease]:
     answer = frontier.exchange(token, want=len(HOSTS) * 10)
-    parents = [lease for lease in answer.leases if lease.lane == "g.start"]
-    frontier.release(token, [lease for lease in answer.leases if lease.lane != "g.start"])
+    parents = [lease for lease in answer.leases if lease.lane == START]
+    frontier.release(token, [lease for lease in answer.leases if lease.lane != START])
     return parents
 
 
@@ -151,7 +195,7 @@ def there(frontier: ValkeyFrontier) -> Counter[int]:
         record.fingerprint
         for picture in audit(frontier)
         for _, lane, _, _, record in picture.requests()
-        if lane == "g.pages"
+        if lane == PAGES
     )
 
 
