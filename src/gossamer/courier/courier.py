@@ -178,7 +178,8 @@ class Courier:
         """A lease that was taken and of which nothing came after all: it goes ahead of other work, here or elsewhere."""
         if lease in self.held:
             self._sent = [one for one in self._sent if identity(one[0]) != identity(lease)]
-            self._release([lease])
+            # Its host may have been asked for something else in its place (robots.txt): then the delay counts from now.
+            self._release([lease], asked=lease.paced)
 
     def fetched(self, arrival: Fetched) -> None:
         """The response is there: its host may be asked again."""
@@ -501,13 +502,14 @@ class Courier:
 
     # Leases in hand.
 
-    def _release(self, leases: Sequence[Lease]) -> None:
+    def _release(self, leases: Sequence[Lease], *, asked: bool = False) -> None:
         if not leases:
             return
         for lease in leases:
             self.held.let_go(lease)
         self._releasing += 1
-        self.link.call("release", self._released, self.token, list(leases))
+        given = [Sent(lease) for lease in leases] if asked else list(leases)
+        self.link.call("release", self._released, self.token, given)
 
     def _released(self, _answer: Any, error: BaseException | None) -> None:
         self._releasing -= 1

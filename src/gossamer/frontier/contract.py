@@ -90,8 +90,9 @@ class Frontier(Protocol):
     def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
         """Leases with a new deadline; None where one was given away: stop working on it."""
 
-    def release(self, token: Token, leases: Sequence[Lease]) -> list[bool]:
-        """Give back what was not sent; it goes ahead of other work and nothing counts against it. False: was
+    def release(self, token: Token, leases: Sequence[Lease | Sent]) -> list[bool]:
+        """Give back what was not sent; it goes ahead of other work and nothing counts against it. `Sent`: its host was asked for
+        something else in its place, and the delay counts from then. False: was
         lost, or had been given back by a call whose answer was lost."""
 
     def permit(self, token: Token, host: str) -> tuple[Lease | None, float | None]:

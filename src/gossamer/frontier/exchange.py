@@ -438,12 +438,22 @@ class WorkVerbs:
                         renewed[index] = leases[index]._replace(deadline=deadline / 1000)
         return renewed
 
-    def release(self, incarnation: str, leases: Sequence[Lease]) -> Verb[list[bool]]:
+    def release(self, incarnation: str, given: Sequence[Lease | Sent]) -> Verb[list[bool]]:
+        leases = [one.lease if isinstance(one, Sent) else one for one in given]
         released = [False] * len(leases)
         self.hands.put_down(incarnation, leases)
         by_partition = _by_partition(leases)
+
+        def rows(indexes: Sequence[int]) -> list[list[Any]]:
+            found: list[list[Any]] = [*_ids(leases, indexes)]
+            for row, index in zip(found, indexes, strict=True):
+                one = given[index]
+                if isinstance(one, Sent):
+                    row.append(max(0, words.milliseconds(one.age)))
+            return found
+
         asks = [
-            ask("release", self.bases[p], {"i": incarnation, "leases": _ids(leases, indexes)})
+            ask("release", self.bases[p], {"i": incarnation, "leases": rows(indexes)})
             for p, indexes in by_partition.items()
         ]
         if asks:

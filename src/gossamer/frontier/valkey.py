@@ -149,7 +149,7 @@ class ValkeyFrontier(Asker):
     def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
         return self.run(self.verbs.work.renew(token.incarnation, leases))
 
-    def release(self, token: Token, leases: Sequence[Lease]) -> list[bool]:
+    def release(self, token: Token, leases: Sequence[Lease | Sent]) -> list[bool]:
         return self.run(self.verbs.work.release(token.incarnation, leases))
 
     def permit(self, token: Token, host: str) -> tuple[Lease | None, float | None]:

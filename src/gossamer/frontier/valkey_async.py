@@ -117,7 +117,7 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
         return await self.run(self.verbs.work.renew(token.incarnation, leases))
 
-    async def release(self, token: Token, leases: Sequence[Lease]) -> list[bool]:
+    async def release(self, token: Token, leases: Sequence[Lease | Sent]) -> list[bool]:
         return await self.run(self.verbs.work.release(token.incarnation, leases))
 
     async def permit(self, token: Token, host: str) -> tuple[Lease | None, float | None]:

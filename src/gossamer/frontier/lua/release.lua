@@ -1,7 +1,7 @@
 -- release: gives back leases whose requests were not sent; they go ahead of other work and nothing counts against them.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {incarnation, leases [[id, nonce]...]}
+-- ARGV    1: msgpack {incarnation, leases [[id, nonce, ms since its host was asked for something else in its place, or nil]...]}
 -- Returns letters: r released or l lost
 -- Cost    O(n log leases); a repeat answers l and changes nothing
 
@@ -22,6 +22,7 @@ local function release(keys, args)
       seen[ids[i]] = true
       out[i] = 'r'
       gone[#gone + 1] = ids[i]
+      if l[3] then Host.sent(S, v[2], v[7], S.now - l[3]) end
       put_down(S, v, mark_of(marks[i], v[7]), true)
       local lane = v[1] ~= '' and Lane.by_id(S, v[1])
       if lane then
