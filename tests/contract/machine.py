@@ -49,6 +49,31 @@ class Machine(Operators):
             outcomes = in_fork(lambda requests=requests: [one.value for one in self.frontier.add(requests)[0]])  # type: ignore[misc]
             assert outcomes == [one.value for one in self.model.add(requests)[0]], "a forked client was answered"
 
+    def fill(self, data: st.DataObject) -> None:
+        """The memory limit is reached: whatever frees memory is possible, and so is joining. Then it is raised."""
+        if not self.ground.goes_back:
+            return
+        [server] = self.ground.servers
+        server.call("CONFIG", "SET", "maxmemory", 1)
+        try:
+            self.ground.open(self.frontier.crawl).close()
+            self.change_group(data)
+            self.renew(data)
+            self.release(data)
+            worker = self.worker(data)
+            self.call(worker, settle=[Settlement(lease) for lease in worker.leases])
+            self.drop_all_dead()
+        finally:
+            server.call("CONFIG", "SET", "maxmemory", 0)
+        self.advance(1)  # the server looks at its memory now and then
+
+    def drop_all_dead(self) -> None:
+        for group in GROUPS:
+            for letter in self.frontier.dead_letters(group):
+                payload = self.frontier.dead_letter(letter.partition, letter.id).payload
+                assert self.frontier.drop_dead(letter.partition, [letter.id]) == 1
+                self.model.drop_dead(letter.partition, payload)
+
     @precondition(lambda self: self.ground.goes_back and self.saved is None and self.serial > 5)
     @rule()
     def save(self) -> None:

@@ -26,7 +26,7 @@ OPERATIONS = (
 )
 RARE_OPERATIONS = (
     "change_group", "crawl_delay", "drain_worker", "start", "start", "started", "new_round", "remember", "push_tasks", "lease_tasks",
-    "settle_tasks", "call_out_of_turn", "ask_drained", "drop_group", "drop_group", "fork",
+    "settle_tasks", "call_out_of_turn", "ask_drained", "drop_group", "drop_group", "fork", "fill",
 )  # fmt: skip
 
 
