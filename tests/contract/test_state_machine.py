@@ -72,6 +72,10 @@ PLANTED = {
     "delays are forgotten": ("host", "return sent + max(Host.delay(S, host), host.gap)", "return 0"),
     "low priorities go first": ("queue", "K.priorities .. lane.id, -priority, priority)", "K.priorities .. lane.id, priority, priority)"),
     "a paused group is served": ("lane", "if group.paused ~= '' then return group.paused end", ""),
+    "a dropped group leaves its keys": ("drop_group", "K.round_log, K.keyed, ", "K.round_log, "),
+    "a dropped group leaves its start open": (
+        "drop_group", "open_change(S, group, -count_now(S, field))", "call('HDEL', S.b .. K.counts, field)",
+    ),
     "unfiltered children of a lost page are added": ("adding", "if owner and lost[owner] then", "if false then"),
 }  # fmt: skip
 
