@@ -138,7 +138,9 @@ class ControlVerbs:
         """One bounded step on the partitions that are left (None: the first step, on all of them): which are left then,
         and how many requests went."""
         asked = range(self.partitions) if left is None else left
-        header = {"salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "first": left is None}
+        header = {
+            "salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "strikes": self.strikes, "first": left is None,
+        }  # fmt: skip
         replies = yield [ask("drop", self.bases[p], header) for p in asked]
         results = [read(reply) for reply in replies]
         still = [p for p, (done, _) in zip(asked, results, strict=True) if done != 1]
@@ -156,7 +158,7 @@ class ControlVerbs:
             raise UnknownGroup(f"There is no group {group!r} in this crawl. `gossamer status` lists those there are.")
         lanes = [(p, lane) for p, (_, _, _, names) in found.items() for lane in names]
         if lanes:
-            step = {"salt": salt, "budget": DROP_BUDGET, "first": False}
+            step = {"salt": salt, "budget": DROP_BUDGET, "strikes": self.strikes, "first": False}
             replies = yield [ask("drop", self.bases[p], {**step, "lane": lane}) for p, lane in lanes]
             return list(asked), sum(read(reply)[1] for reply in replies)
         if (yield from self.outbox.complete_all(group, dropped=True)):

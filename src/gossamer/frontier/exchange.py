@@ -187,7 +187,16 @@ class WorkVerbs:
     def _told(self, parts: Sequence[tuple[int, Part, dict[str, Any]]]) -> Verb[list[Any]]:
         """The partitions' answers; one that is in another state than was relied on is told everything first."""
         replies = yield [self._asked(*part) for part in parts]
-        refused = [p for p, (_, _, header) in enumerate(parts) if "on" in header and read(replies[p][0])[0] is False]
+        refused = []
+        for place, (partition, part, header) in enumerate(parts):
+            if "on" not in header:
+                continue
+            settled, outcomes, *_ = read(replies[place][0])
+            if settled is False:
+                refused.append(place)
+            elif sum(map(len, outcomes)) != part.children.count:
+                # The call is repeated, and was told everything when it was answered.
+                self._tell_all(partition, part)
         if refused:
             for place in refused:
                 partition, part, header = parts[place]

@@ -2,7 +2,7 @@
 -- added any more. Leased requests of it end as usual; a retry among them is dropped with it.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, lane, budget (requests per call), first (an unknown lane is an error, else it is gone already)}
+-- ARGV    1: msgpack {salt, lane, budget (requests per call), strikes, first (an unknown lane is an error, else it is gone already)}
 -- Returns msgpack {done (1|0), dropped in this call}
 -- Cost    O(budget)
 
@@ -88,6 +88,13 @@ local function drop(keys, args)
     lane = Lane.by_id(S, lane.id)
     Lane.note_shut(S, lane.group)
   end
+  -- Leases hold the lane until they end. Where no worker calls any more, those that ran out end here.
+  if count_now(S, lane.id .. '|l') > 0 then
+    S.wake_lanes, S.fewer_leased, S.incarnation = {}, {}, false
+    Lease.reclaim(S, h.strikes)
+    for _, other in pairs(S.wake_lanes) do Lane.activate(S, other) end
+    Lane.unhold_pages(S)
+  end
   local phase, cursor = string.match(lane.closed, '^(%a+):(.*)$')
   local queued, delayed, done = 0, 0, false
   if phase == 'hosts' then
@@ -102,7 +109,6 @@ local function drop(keys, args)
     end
   else
     cursor, delayed = drop_delayed(S, lane, cursor)
-    -- Leases hold the lane until they end.
     done = cursor == '0' and count_now(S, lane.id .. '|l') == 0 and count_now(S, lane.id .. '|q') - queued <= 0
       and count_now(S, lane.id .. '|d') - delayed <= 0
     if not done and cursor == '0' then phase = 'hosts' end

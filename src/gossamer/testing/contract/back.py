@@ -133,6 +133,18 @@ class TestWentBack:
             reader.worker.exchange(settle=settle, relies=reader.states)
         assert (crawl.group().pages, crawl.items(), crawl.lane().leased) == (1, [], 1)
 
+    def test_a_call_that_was_told_everything_may_be_repeated(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        lease = reader.worker.one()
+        another_process(crawl)
+        settle = [Settlement(lease, add=crawl.requests(["new"]), withheld=lambda: crawl.requests(["child", "other"]))]
+        told = [crawl.frontier.exchange(reader.worker.token, settle=settle, relies=reader.states) for _ in range(2)]
+        assert [(answer.settled, answer.children) for answer in told] == [([SETTLED], [[ADDED]])] * 2
+        assert sorted(crawl.finish(crawl.worker())) == ["child", "new", "other"]
+
     def test_a_call_repeated_after_it_was_forgotten_is_executed_again(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("a")

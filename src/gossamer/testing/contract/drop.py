@@ -79,6 +79,19 @@ class TestDropLane:
             dropped += count
         assert (dropped, crawl.group().open) == (4, 0)
 
+    def test_leases_that_ran_out_end_where_no_worker_calls(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        crawl.add("one", "two", "three")
+        assert len(crawl.worker().lease(2)) == 2
+        crawl.add("beside", lane="g.b")
+        crawl.expire()
+        steps = list(islice(crawl.frontier.drop_lane("g.a"), 50))
+        assert (len(steps) < 50, sum(steps), crawl.group().open) == (True, 3, 1)
+        assert len(crawl.worker().lease(1)) == 1
+        crawl.expire()
+        steps = list(islice(crawl.frontier.drop_group("g"), 50))
+        assert (len(steps) < 50, sum(steps), crawl.frontier.counts().groups) == (True, 1, [])
+
     def test_each_step_is_bounded(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add(*(f"r{n}" for n in range(7000)))
