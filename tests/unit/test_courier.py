@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gossamer.courier import Courier, Plan, Tally, Withheld
-from gossamer.courier.courier import EASY_SPACING, LINGER, SPACING
+from gossamer.courier.courier import EASY_SPACING, FULL_PAUSE, LINGER, REPEAT_SECONDS, SPACING
 from gossamer.errors import FrontierUnavailable, SchemaTooNew
 from gossamer.model import (
     AddOutcome,
@@ -349,6 +349,29 @@ class TestTrouble:
         assert not world.courier.away
         world.clock.pass_(SPACING)
         assert world.clock.take().args[0] == first.args[0].next()
+
+    def test_what_a_call_that_was_given_up_said_is_said_again(self) -> None:
+        world = World(info={"name": "w"})
+        world.courier.add(request(5), "one")
+        world.courier.add(request(6), "two")
+        world.clock.pass_(SPACING)
+        first = world.clock.take()
+        assert first["info"] == {"name": "w"}
+        first.done(None, FrontierUnavailable("gone"))
+        world.clock.time += REPEAT_SECONDS + 1
+        world.clock.pass_(20)
+        keyed = next(call for call in world.clock.calls if call.verb == "add")
+        assert keyed["key"] == f"{first.args[0].incarnation}:{first.args[0].sequence}"
+        world.clock.calls.remove(keyed)
+        fresh = world.clock.take()
+        assert fresh["info"] == {"name": "w"}
+        world.answer(fresh)
+        keyed.done(([ADDED, FULL], {}, 0), None)
+        assert world.desk.answers == [("one", ADDED, "")]
+        world.clock.pass_(FULL_PAUSE)
+        world.answer(world.clock.take())
+        world.clock.pass_(FULL_PAUSE)
+        assert world.clock.take()["add"] == [request(6)], "what found no room is offered again"
 
     def test_a_worker_that_is_refused_stops(self) -> None:
         world = World()

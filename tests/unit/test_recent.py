@@ -29,8 +29,18 @@ def test_another_epoch_gets_what_was_taken_and_can_be_told_again() -> None:
     [(header, records, group)] = told.heard(1, "f", 2.0)
     assert (header, group) == ([["g.a", "h", 0, 0, ["7", "kx"], [8, 8]]], "g")
     assert records == b"record 0record 3"
+    told.caught_up(1, "f")
     assert told.heard(1, "f", 3.0) == []
     assert len(told.heard(1, "g", 4.0)) == 1
+
+
+def test_what_could_not_be_added_again_is_added_with_the_next_call() -> None:
+    told = Recent()
+    told.heard(1, "e", 0.0)
+    told.note(1, batch("7"), ["a"], 1.0)
+    first = told.heard(1, "f", 2.0)
+    assert len(first) == 1
+    assert told.heard(1, "f", 3.0) == first, "the first call was not answered"
 
 
 def test_what_a_partition_has_kept_for_long_is_let_go() -> None:

@@ -390,7 +390,7 @@ class Courier:
             self.held.let_go(settlement.lease)
             self._learn(settlement.add, children, now)
             self.desk.settled(page, outcome, children)
-        self._added(call, answer, now)
+        self._added(call, answer.added, answer.invalid, now)
         if self._closing is None and (answer.leases or answer.hints.open == 0 or answer.hints.paused == DRAINING):
             self.desk.arrived()
         self._plan_call()
@@ -425,14 +425,14 @@ class Courier:
             if not request.dont_filter and (outcome is AddOutcome.ADDED or outcome is AddOutcome.DUPLICATE):
                 self.known.put(request.lane, request.fingerprint, now)
 
-    def _added(self, call: _Call, answer: Answer, now: float) -> None:
+    def _added(self, call: _Call, outcomes: Sequence[AddOutcome], invalid: Mapping[Any, str], now: float) -> None:
         full = []
-        for index, ((request, ticket), outcome) in enumerate(zip(call.add, answer.added, strict=True)):
+        for index, ((request, ticket), outcome) in enumerate(zip(call.add, outcomes, strict=True)):
             if outcome is AddOutcome.FULL:
                 full.append((request, ticket))
             else:
-                self.desk.added(ticket, outcome, answer.invalid.get(index, ""))
-        self._learn([request for request, _ in call.add], answer.added, now)
+                self.desk.added(ticket, outcome, invalid.get(index, ""))
+        self._learn([request for request, _ in call.add], outcomes, now)
         if full:
             # They come first again: order is kept.
             self._add.extendleft(reversed(full))
@@ -470,6 +470,8 @@ class Courier:
         are others' by now; its requests are added by their keys; whether its counters were is not known, so they are left out."""
         logger.error("A call was not answered for %.0f s and is given up: its pages are done again.", REPEAT_SECONDS)
         self._call, self.token = None, self.token.next()
+        if self._info is None:
+            self._info = call.told.get("info")
         for settlement, page in call.settle:
             self.held.let_go(settlement.lease)
             self.desk.settled(page, SettleOutcome.LOST, [AddOutcome.LOST] * len(settlement.add))
@@ -484,8 +486,9 @@ class Courier:
             elif error is not None:
                 self._trouble(error)
             else:
-                for index, (_, ticket) in enumerate(call.add):
-                    self.desk.added(ticket, answer[0][index], answer[1].get(index, ""))
+                outcomes, invalid, _ = answer
+                self._added(call, outcomes, invalid, self.link.now())
+                self._plan_call()
 
         requests, name = [request for request, _ in call.add], f"{call.token.incarnation}:{call.token.sequence}"
         self.link.call("add", told, requests, key=name)

@@ -417,6 +417,7 @@ class WorkVerbs:
         for header, records, group in self.recent.heard(partition, epoch, time.monotonic()):
             told = {"i": secrets.token_hex(8), "s": 1, "add": header, "bound": False, "group": group}
             yield [ask("add", self.bases[partition], told, records)]
+        self.recent.caught_up(partition, epoch)
 
     def add(
         self, token: Token, requests: Sequence[Request], *, bound: bool = True, key: str | Sequence[str] = ""

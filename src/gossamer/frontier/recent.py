@@ -1,8 +1,9 @@
 """What was added lately to partitions for something that is kept in another one. No I/O.
 
-A child is added to its own partition before its page is settled in the page's; the requests of a start or a task likewise. Should the
-server of the first partition lose its last moments, the second does not know it. So whoever has added something keeps it for a while, and adds it
-again to a partition whose state is not the one that it was added to: what is there is known there, by its fingerprint or its key.
+A child of another partition is added there once its page is settled in the page's own; the requests of a start or a task are added before
+that is settled. Should the server of the one partition lose its last moments, the other does not know it. So whoever has added something keeps
+it for a while, and adds it again to a partition whose state is not the one that it was added to: what is there is known there, by its
+fingerprint or its key.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Recent:
                 self._let_go(partition, said)
 
     def heard(self, partition: int, epoch: str, now: float) -> list[tuple[list[list[Any]], bytes, str]]:
-        """A partition has answered in this epoch. Answers what is to be added to it again: groups, records and the group of the pages."""
+        """A partition has answered in this epoch. Answers what is to be added to it again: groups, records and the group of the pages.
+        It answers the same until `caught_up`: what could not be added now is added with the next call."""
         with self._lock:
             said = self._said.get(partition, deque())
-            before, self._epochs[partition] = self._epochs.get(partition, epoch), epoch
-            if before == epoch:
+            if self._epochs.setdefault(partition, epoch) == epoch:
                 while said and said[0].at < now - SECONDS:
                     self._let_go(partition, said)
                 return []
@@ -60,6 +61,11 @@ class Recent:
             said.extend(kept)
         told = [(*one.batch.accepted(one.outcomes), one.group) for one in kept]
         return [one for one in told if one[0]]
+
+    def caught_up(self, partition: int, epoch: str) -> None:
+        """All that `heard` answered in this epoch has been added."""
+        with self._lock:
+            self._epochs[partition] = epoch
 
     def _let_go(self, partition: int, said: deque[Said]) -> None:
         self._sizes[partition] -= said.popleft().batch.size
