@@ -236,7 +236,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_OUTAGE_SECONDS",
         20.0,
         _seconds,
-        "How long a call is repeated (same token, so at most once in effect) before the server counts as unavailable.",
+        "How long a call is repeated (same token, so at most once in effect) before the server counts as unavailable; 240 at most, since answers are kept for five minutes.",
     ),
     Setting(
         "GOSSAMER_EXPORT_STATS",

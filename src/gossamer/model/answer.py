@@ -31,7 +31,7 @@ class AddOutcome(enum.Enum):
 
 
 class SettleOutcome(enum.Enum):
-    """SETTLED: done as asked. LOST: the lease had been given away; its items and unfiltered children were refused."""
+    """SETTLED: done as asked. LOST: the lease had been given away; its items and children were refused."""
 
     SETTLED = "s"
     LOST = "l"
