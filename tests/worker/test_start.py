@@ -112,6 +112,7 @@ def test_one_that_the_server_forgot_after_its_end_is_run_again(
             owe(frontier, process="another")
         assert worker.reason() == "drained"
         assert of(worker.events, "mark").count("started") == 2
+        assert "process_start() is deprecated" not in worker.log
         once(site, EVERY)
 
 

@@ -376,7 +376,10 @@ class Courier:
             self.tally.add(EXCHANGES)
             self.tally.add(EXCHANGE_SECONDS, now - call.sent_at)
         if not all(state.leads_to(answer.states.get(place, state)) for place, state in self._states.items()):
-            logger.warning("The frontier has another state than before, perhaps an older one. Nothing is lost by it.")
+            logger.warning(
+                "The server was restarted or replaced and may have lost its last writes: this worker forgets what it "
+                "knew of it. Pages may be fetched again; none is lost."
+            )
             self.tally.add("gossamer/went_back")
             self.known.clear()
             self.desk.went_back()

@@ -208,7 +208,9 @@ class Start:
 async def starts(engine: Any, spider: Any) -> AsyncIterator[Any]:
     """What `start()` yields, from its beginning."""
     process = engine.scraper.spidermw.process_start
-    fresh: AsyncIterator[Any] = await (process(spider) if inspect.signature(process).parameters else process())
+    # Scrapy 2.13 wants the spider; newer ones take it for the sake of old callers, and warn.
+    wanted = any(each.default is each.empty for each in inspect.signature(process).parameters.values())
+    fresh: AsyncIterator[Any] = await (process(spider) if wanted else process())
     return fresh
 
 
