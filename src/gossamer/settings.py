@@ -133,7 +133,9 @@ def _addresses(value: Any) -> str:
             try:
                 ip_network(word.strip(), strict=False)
             except ValueError:
-                raise ValueError(f"{word.strip()!r} is none of auto, always, never and no network") from None
+                raise ValueError(
+                    f"{word.strip()!r} is neither auto, always or never, nor a network such as 10.1.0.0/16"
+                ) from None
     return text
 
 

@@ -33,8 +33,8 @@ def export(
 
     Its workers go on meanwhile. Whatever is queued, delayed, leased or failed is in the file at least once; what
     moved while it was read may be there twice. The file appears under its name when it is complete, readable by you
-    alone. Without --secrets, a request that has some is written without them, and says so; it cannot be restored then
-    without a word from you. Site files and items are written as they are.
+    alone. Without --secrets, a request that has some is written without them and marked; `gossamer import` stops there
+    unless --without-secrets is given. Site files and items are written as they are.
     """
     settings = options.load_settings(url, crawl)
     with ValkeyFrontier.find(settings) as frontier, _opened(file) as stream:
@@ -70,7 +70,7 @@ def _opened(file: str) -> Iterator[TextIO]:
     part = Path(f"{file}.part")
     try:
         part.unlink(missing_ok=True)
-        # Nobody else may read what a crawl holds, from the first byte on.
+        # Only its owner may read what a crawl holds, from the first byte on.
         made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(made, "w", encoding="utf-8") as stream:
             yield stream

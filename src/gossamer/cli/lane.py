@@ -125,7 +125,7 @@ def drop(
     """Empty a lane and take it away.
 
     In small steps. Pages in progress end first, so workers should run or their leases expire meanwhile. Broken off,
-    it is finished by calling it again.
+    it is finished by calling it again. What was seen stays seen: lanes of a group share their memory.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         counts = frontier.counts(lane.rpartition(".")[0])

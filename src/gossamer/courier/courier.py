@@ -57,7 +57,7 @@ OVERDUE = "overdue"
 DRAINING = "draining"
 """Why a worker gets nothing any more that an operator has asked to end."""
 REPEAT_SECONDS = 3000.0
-"""A call is repeated for so long; its answer is kept for an hour."""
+"""How long a call is repeated; its answer is kept for an hour."""
 FULL_PAUSE = 1.0
 """Seconds after which requests are offered again that found no room."""
 
@@ -189,7 +189,7 @@ class Courier:
             self._plan_call()
 
     def settle(self, settlement: Settlement, page: Any) -> None:
-        """A page is through, with everything it produced; what is `Withheld` because it is known, is told where it is not.
+        """A page is through, with everything it produced; what is `Withheld` because it is known, is sent where it is not.
         Not held any more (for too long): dropped."""
         self.active_at = self.link.now()
         if settlement.lease not in self.held:
@@ -277,7 +277,7 @@ class Courier:
         if self._add:
             dues.append(max(self._since, self._add_after))
         if self._paced_since is not None:
-            # Its host gets nothing else before it is told that this one is on its way.
+            # Its host gets nothing else before this one is reported as sent.
             dues.append(self._paced_since + LINGER)
         if self.tally:
             dues.append(self._last + COUNTERS_LINGER)

@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 LOOK = 2.0
 """Seconds between two looks, unless something happens."""
 SHARE = 50.0
-"""So much longer than a look at all sites took is waited before the next one: it costs the server more the more sites there are."""
+"""The wait before the next look at all sites, in times of what the last one took: it costs the server more the more sites there are."""
 LONGEST = 30.0
 FEW = 5
-"""So many sites are looked at one by one."""
+"""Up to this number, sites are looked at one by one."""
 BACKLOG = 2000
 """So many seeds wait at most to be added."""
 AGAIN = 1.0
@@ -45,7 +45,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 class Rounds:
     """`adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all. `open_hint` says how much
-    the frontier had open of these sites a moment ago, None if nobody knows. While that is nothing, nobody need look at sites
+    the frontier had open of these sites a moment ago, None if that is unknown. While that is nothing, sites need no look
     whose round is over: what happens to them opens something."""
 
     def __init__(

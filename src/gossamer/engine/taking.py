@@ -22,7 +22,7 @@ class Taking:
         self._intakes: dict[tuple[str, str], Intake] = {}
 
     def begin(self, site: ServedSite, failed: Callable[[BaseException], None]) -> None:
-        """Take the tasks of a site in this version of its file; `failed` is told when that cannot go on."""
+        """Take the tasks of a site in this version of its file; `failed` is called when that cannot go on."""
         limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         self.keep(site.name, site.compiled.group().tasks)
         for key in site.compiled.group().tasks:
@@ -47,7 +47,7 @@ class Taking:
             intake.begin()
 
     def keep(self, name: str, keys: Sequence[str]) -> None:
-        """Take no tasks for a site any more but from these keys: nobody here knows what to do with them."""
+        """Take no tasks for a site any more but from these keys."""
         for group, key in [*self._intakes]:
             if group == name and key not in keys:
                 self._intakes.pop((group, key)).stop(lambda: None)

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LEFT = 2.0
-"""Seconds for something to end that nobody waits for any more."""
+"""Seconds for something to end that was given up."""
 STUCK = 30.0
 """Seconds that something may take to end which was told to."""
 
@@ -54,7 +54,7 @@ async def cancelled(tasks: Collection[asyncio.Future[Any]], seconds: float = STU
         done, left = await asyncio.wait(ending, timeout=seconds)
         for task in done:
             if not task.cancelled():
-                task.exception()  # It is nobody's business any more.
+                task.exception()  # Otherwise asyncio logs that it was never retrieved.
         for task in left:
             logger.warning("It does not end and is left behind: %s", task)
 

@@ -47,7 +47,7 @@ TELL, REMIND = 5.0, 60.0
 have lost it."""
 PAGES_SHARE, DATABASE_SHARE = 0.8, 0.4
 """Of the time that a worker has to end, what pages in progress have, and those among them that wait for a database which is away;
-the rest is for the frontier to be told."""
+the rest is for the last calls to the frontier."""
 AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached)
 """What passes by itself: a site is served then."""
 AGAIN = 3.0

@@ -56,8 +56,8 @@ class Worker:
         return self.process
 
     def died(self, code: int) -> bool:
-        """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error in the
-        midst of work."""
+        """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error while
+        it worked."""
         return code < 0 or (code not in (0, MISUSED) and time.monotonic() - self._since >= WORKED_SECONDS)
 
     def may_restart(self, most: int) -> bool:
@@ -88,8 +88,8 @@ class Worker:
 
 
 class Fleet:
-    """Starts a worker per command and looks after them. One that is killed by a signal, or ends with an error in the midst of
-    work, is replaced, at most `restarts` times in a row; one that ends by itself is not. `notice` is told what people should
+    """Starts a worker per command and looks after them. One that is killed by a signal, or ends with an error while it
+    works, is replaced, at most `restarts` times in a row; one that ends by itself is not. `notice` gets what people should
     know.
 
     Leaving the `with` block kills and reaps what still runs. To be used by one thread, which must outlive the workers.

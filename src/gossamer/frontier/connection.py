@@ -141,7 +141,9 @@ class Dialogue:
             for node in (yield from self.nodes()):
                 if str(node) in lacking:
                     yield from self.swap(node, lacking[str(node)], code)
-        raise FrontierError(f"{self.address.safe}: the functions cannot be loaded: other texts of them come and go.")
+        raise FrontierError(
+            f"{self.address.safe}: the functions cannot be loaded, because others load theirs at the same time. Try again."
+        )
 
     def swap(self, node: Node, leaving: Sequence[str], code: str) -> Talk[None]:
         deleting = [("FUNCTION", "DELETE", name) for name in leaving]

@@ -70,8 +70,8 @@ class Frontier(Protocol):
         `info` describes the worker for people; send it with the first call.
 
         `relies` has, by partition, the state that the caller's knowledge is from (`Answer.states`) by which it left children out.
-        A partition that is in another state changes nothing until it has been told all the same, `withheld` children included:
-        that happens in here, and `Answer.states` says it.
+        A partition that is in another state changes nothing until the call is repeated with the `withheld` children: that happens
+        in here, and `Answer.states` says it.
         """
 
     def add(
@@ -223,7 +223,7 @@ class Frontier(Protocol):
         """What is known of hosts."""
 
     def workers(self, most: int = 0) -> list[WorkerInfo]:
-        """Who has called, longest silent first; with `most` only so many, those who called last. A worker that says `leave` is
+        """Who has called, longest silent first; with `most` at most that many, those who called last. A worker that says `leave` is
         not listed any more, and one that was silent for an hour and holds nothing soon is not."""
 
     def workers_count(self) -> int:
@@ -236,7 +236,7 @@ class Frontier(Protocol):
         """Ask a worker to take nothing more: its exchanges answer with `paused` = draining."""
 
     def forget_workers(self, silent: float) -> int:
-        """Strike workers that hold nothing and were silent so many seconds; a bounded number. Answers how many; 0: none is left."""
+        """Strike workers that hold nothing and were silent for `silent` seconds; a bounded number. Answers how many; 0: none is left."""
 
     def seen_counts(self) -> list[SeenInfo]:
         """The memories of the crawl."""

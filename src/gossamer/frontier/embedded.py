@@ -214,7 +214,7 @@ def see_logs(path: Path) -> str:
 
 
 def memory_bytes(text: str) -> int:
-    """The memory limit that a setting asks for, in bytes; 0: none, also where the machine's memory cannot be told."""
+    """The memory limit that a setting asks for, in bytes; 0: none, also where the machine's memory is unknown."""
     number, unit = int(text.rstrip("%kmgb")), text.lstrip("0123456789")
     if unit == "%":
         return machine_memory() * number // 100
@@ -222,7 +222,7 @@ def memory_bytes(text: str) -> int:
 
 
 def machine_memory() -> int:
-    """What this process may use of the machine's memory, in bytes; 0 when that cannot be told."""
+    """What this process may use of the machine's memory, in bytes; 0 when that is unknown."""
     try:
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):

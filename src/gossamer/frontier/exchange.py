@@ -185,7 +185,7 @@ class WorkVerbs:
         return Answer(leases, settled, added, children, invalid, hints, states)
 
     def _told(self, parts: Sequence[tuple[int, Part, dict[str, Any]]]) -> Verb[list[Any]]:
-        """The partitions' answers; one that is in another state than was relied on is told everything first."""
+        """The partitions' answers. One that is in another state than was relied on refuses, and is sent all children."""
         replies = yield [self._asked(*part) for part in parts]
         refused = []
         for place, (partition, part, header) in enumerate(parts):

@@ -2,7 +2,7 @@
 
 Children of other partitions, data for lists in other slots, and whatever one call does not hold are parcels. The call that
 settles the pages keeps their parcels in the outbox of the pages' partition, for the pages that were really settled. Then they are
-delivered, each once by its name, and the outbox is told. A worker that dies in between leaves an entry that is owed: another one
+delivered, each once by its name, and the entry is removed. A worker that dies in between leaves an entry that is owed: another one
 reads and delivers it. So a late worker sends nothing, and what a page sends is what the attempt found that was settled.
 """
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from gossamer.frontier.batch import Batch
 
 SECONDS = 30.0
-"""For so long after it was added, as far as the partition has answered since."""
+"""How long it is kept after it was added, as far as the partition has answered since."""
 BYTES = 16_000_000
-"""So much for each partition, the latest."""
+"""The most that is kept for each partition, the latest."""
 
 
 class Said(NamedTuple):
@@ -29,7 +29,7 @@ class Said(NamedTuple):
 
 
 class Recent:
-    """For the partitions of one crawl, and any number of threads. Batches are told by reference: what of them counts is looked up when it is
+    """For the partitions of one crawl, and any number of threads. Batches are kept as they are: what of them counts is looked up when it is
     needed."""
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ def _entry(key: str, value: Any, path: str, paths: list[str], above: str) -> Any
     whole = not isinstance(value, dict) or set(value) <= {"$bytes", "$base64", "$str"}
     if value not in (None, "", [], {}) and ((above in _ALL_OF and whole) or (whole and is_secret(key))):
         if isinstance(value, bool | int | float):
-            return value  # A flag about secrets is none.
+            return value  # A flag or a count that is named after a secret.
         if not (isinstance(value, list) and any(isinstance(one, dict) and not _is_bytes(one) for one in value)):
             paths.append(here)
             return MARK

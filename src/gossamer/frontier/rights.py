@@ -115,7 +115,7 @@ def missing(connection: Connection, crawl: str) -> Missing:
         if "key" in str(error).lower():
             return Missing([pattern(crawl)], [], [])
     except FrontierError:
-        pass  # without memory a plain SET is refused; rights are told all the same
+        pass  # without memory a plain SET is refused; rights can be tried all the same
     kind = connection.address.kind
     needed = {**NEEDED, **(CLUSTER if kind == "cluster" else {}), **(SENTINEL if kind == "sentinel" else {})}
     optional = {name: words for name, words in OPTIONAL.items() if kind == "cluster" or name != "CLUSTER|INFO"}

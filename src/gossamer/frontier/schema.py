@@ -77,7 +77,7 @@ def library(sources: Mapping[str, str] | None = None, revision: int | None = Non
 
 
 def revision_of(name: str) -> Revision | None:
-    """Place in the order of a library by its name; None if it is none of this schema's."""
+    """Place in the order of a library by its name; None for a library of another schema."""
     if name == LIBRARY:
         return Revision(0, "")  # before names had revisions
     match = re.fullmatch(rf"{LIBRARY}_r(\d+)_([0-9a-f]+)", name)

@@ -54,7 +54,7 @@ def function(entry: str, grant: Grant) -> Callable[..., Any]:
 
 
 def refusal(entry: str, grant: Grant) -> NotAllowed | None:
-    """Why a function is not allowed, as far as that can be told without importing anything."""
+    """Why a function is not allowed, as far as that is known without importing anything."""
     module = entry.partition(":")[0]
     if grant.names_module(module):
         return None

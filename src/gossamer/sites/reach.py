@@ -69,7 +69,7 @@ class Guard(NamedTuple):
         return f"{_both(host, address)} is not a public address, {_REMEDY}"
 
     def refusal_by_name(self, host: str) -> str:
-        """The same, as far as it can be told without looking up a name: where somebody else looks it up."""
+        """The same, as far as it is known without looking up a name: for proxies, which look it up themselves."""
         address = literal(host)
         if address is not None:
             return self.refusal(host, str(address))

@@ -1,4 +1,4 @@
-"""A call that waits for a database, in a thread that nobody need wait for."""
+"""A call that waits for a database, in a thread that need not be waited for."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PING_SECONDS = 15.0
 
 class Vigil:
     """Over the connections of `engine`, used by one thread at a time. A statement may go unanswered for `seconds`; then it goes
-    on if `reachable` says that the server answers others, but for no longer than `longest` (0: for as long as it takes). `seconds` 0: nobody watches.
+    on if `reachable` says that the server answers others, but for no longer than `longest` (0: for as long as it takes). `seconds` 0: no watch.
     `cut` ends the wait of whoever waits on a connection of the driver."""
 
     def __init__(

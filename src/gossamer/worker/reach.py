@@ -196,7 +196,7 @@ class LastLook(FirstLook):
         guard = super().guard(request)
         apart = str(request.meta.get("download_slot", "")).startswith(APART)
         if guard is ANYWHERE and apart and META not in request.meta and LOOKUPS.public and self.setting != ALWAYS:
-            # robots.txt, media: nobody says which page led to it, but some page did.
+            # robots.txt, media: which page led to it is unknown, but some page did.
             return self.strict
         return guard
 
@@ -271,7 +271,7 @@ def _host(request: Request) -> str:
 
 
 def _may_be_fine(host: str) -> bool:
-    """Whether nothing can be told of a host by its name."""
+    """Whether a host's name says nothing about its address."""
     return literal(host) is None and not looks_private(host)
 
 

@@ -265,7 +265,7 @@ class Scheduler(BaseScheduler):
         return self.join.remembers and self._withheld(page, request, lane, number)
 
     def _withheld(self, page: Page, request: Request, lane: str, number: int) -> bool:
-        """Whether a request need not be told, since the frontier knows it; the page keeps it, should that turn out to be wrong."""
+        """Whether a request need not be sent, since the frontier knows it; the page keeps it, should that turn out to be wrong."""
         known = self.courier.known
         if not known.has(lane, number):
             return False
@@ -345,7 +345,7 @@ class Scheduler(BaseScheduler):
     def _on_item(self, item: Any, response: Any) -> None:
         page = self.page_of(response)
         if not self.join.streams:
-            # Others keep it, or nobody does; it was scraped.
+            # Kept by a pipeline or a feed, or not at all; it was scraped.
             if page is not None:
                 page.kept += 1
             else:

@@ -150,7 +150,7 @@ class Start:
             self._given_away()
 
     def _given_away(self) -> None:
-        """Another worker may run it now; or nobody does, since the server has forgotten who did."""
+        """Another worker may run it now; or none does, since the server has forgotten who did."""
         self.over = True
         self._asking.start_again()
 

@@ -14,7 +14,7 @@ from gossamer.worker.pages import Pages
 logger = logging.getLogger(__name__)
 
 PAGES_SHARE = 0.8
-"""Of the time that a worker has to end, what pages in progress have; the rest is for the frontier to be told."""
+"""Of the time that a worker has to end, what pages in progress have; the rest is for the last calls to the frontier."""
 
 
 class Stopping:

@@ -165,7 +165,7 @@ local function own_of(S, group_name, name)
   return own
 end
 
--- How many requests of a group (nil: of nobody) may go to the host now, and when to look again if none (nil: when a slot is freed or
+-- How many requests of a group (nil: a permit) may go to the host now, and when to look again if none (nil: when a slot is freed or
 -- an operator resumes it). Third: whether only the group's own requests stand in its way.
 function Host.capacity(S, name, host, group, group_name)
   if host.plain and not (group and (group.delay > 0 or group.concurrency > 0)) then
@@ -232,7 +232,7 @@ function Host.raise(S, name, host, lane, priority)
   return true
 end
 
--- `sent`: the request goes out at once and nobody will report it.
+-- `sent`: the request goes out at once and is not reported.
 function Host.occupy(S, name, host, group, group_name, by, sent)
   host.inflight = host.inflight + by
   if stricter(S, host, group) then

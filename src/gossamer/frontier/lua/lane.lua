@@ -148,7 +148,7 @@ function Lane.closed(S, lane)
 end
 
 -- Notes for each stage whether a lane of the group is kept from serving it, and why. Lanes that may not serve stand in no sorted
--- set, and nobody should have to look for them. To be said after every change of what is paused or held.
+-- set, so they are noted here. To be called after every change of what is paused or held.
 function Lane.note_shut(S, group, stages)
   local why = {}
   for stage in pairs(stages or {}) do why[stage] = '' end

@@ -19,7 +19,7 @@ local function mark_of(mark, nonce)
 end
 
 local DEAD_DETAIL_MAX = 16384
-local SILENT = 4 -- so many losses before anybody said that it was sent count as one strike
+local SILENT = 4 -- losses before a report that it was sent which count as one strike
 
 -- Keeps a request that failed for good. v as in `leases`.
 local function bury(S, group, lane_name, v, id, reason, detail)
@@ -117,8 +117,8 @@ function Lease.reclaim(S, strikes_max)
 end
 
 -- Ends leases. settle[i] = {id, nonce} for a page that is done and brought nothing, or {id, nonce, ending, delay ms, priority
--- or nil, reason, detail, feedback or false, items from, items count, group, data for lists (how many), lists or nil if these
--- went ahead, items kept elsewhere (how many) or nil}; items are args[from..], then the data for lists. Returns one letter each:
+-- or nil, reason, detail, feedback or false, items from, items count, group, data for lists (how many), lists or nil if the
+-- outbox has the data, items kept elsewhere (how many) or nil}; items are args[from..], then the data for lists. Returns one letter each:
 -- s or l; and the set of those lost.
 function Lease.settle(S, incarnation, settle, args, default_group)
   local n = #settle

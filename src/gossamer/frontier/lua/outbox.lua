@@ -4,7 +4,8 @@
 --
 -- `outbox`<id> is a hash: 1, 2 … -> parcels, as their worker packed them; 'l' -> leases [[id, nonce]...] of pages whose parcels
 -- came ahead, because they are too many for one call; 'n' -> {lost pages[], groups[], number of parcels}, once the pages are
--- settled; 't' -> that it was handed to another worker. `outbox_due` orders ids by when another worker looks after them. While it is owed, each of its groups is open by one.
+-- settled; 't' -> that it was handed to another worker. `outbox_due` orders ids by when another worker looks after them. While
+-- it is owed, each of its groups is open by one.
 
 local Outbox = {}
 
@@ -83,7 +84,7 @@ function Outbox.put(S, out, settle, args, lost, default_group, lease_ms)
   return true
 end
 
--- All of it has arrived. Answers whether nobody but its worker can have delivered it.
+-- All of it has arrived. Answers whether no other worker can have delivered it.
 function Outbox.done(S, id)
   local v = call('HMGET', Outbox.key(S, id), 'n', 't')
   for _, group in ipairs(v[1] and unpack_msg(v[1])[2] or {}) do

@@ -3,9 +3,8 @@
 -- KEYS    1: the partition's base key (of the pages)
 -- ARGV    1: msgpack {action (stage|read|done|list), id, n (number of a parcel), leases [[id, nonce]...] and lease ms (stage),
 --            group (list; '' any)}; for stage then the parcel
--- Returns {msgpack: stage 1|0 (kept); read {lost pages[], parcels} or 0 (nothing is owed); done 1|0 (1: nobody else was handed it); list
---            ids[]}; read with n: then
---            the parcel}
+-- Returns {msgpack: stage 1|0 (kept); read {lost pages[], parcels} or 0 (nothing is owed); done 1|0 (1: no other worker was
+--            handed it); list ids[]; read with n: then the parcel}
 -- Cost    O(leases), list O(entries), at most LIST_MAX
 
 local LIST_MAX = 1000

@@ -41,7 +41,7 @@ function Pool.reserve(S, selection, incarnation)
   return max(0, floor((mine - least) / 2))
 end
 
--- The worker got so many of those it wanted.
+-- The worker wanted `want` and got `got`.
 function Pool.served(S, selection, incarnation, got, want)
   for _, pool in ipairs(selection.pools) do
     local key = S.b .. K.hungry .. pool

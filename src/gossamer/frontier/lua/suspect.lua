@@ -28,7 +28,7 @@ function Lease.taste(S, call_info, selection, taken)
       local group = Lane.group(S, lane.group)
       local free, wake = Host.capacity(S, v[2], host, group, lane.group)
       if wake then look_again(S, wake) end
-      -- For a slot or a short delay the worker is kept empty; for a host that is blocked or paused nobody waits.
+      -- For a slot or a short delay the worker is kept empty; for a host that is blocked or paused it is not.
       if free > 0 or (host.paused == '' and (wake or 0) - S.now <= TASTE_WAIT) then
         S.m.taster, S.m.tasterat = call_info.incarnation, S.now + call_info.lease_ms
         if free == 0 or call_info.busy or count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end

@@ -15,7 +15,7 @@ local function serves(selection, lane)
   return not selection.stage or lane.stage == selection.stage
 end
 
--- The group may still have so many pages. When all that it may have are done or in workers' hands, it is held.
+-- How many pages the group may still have. When all that it may have are done or in workers' hands, it is held.
 local function set_pages_left(S, group, left)
   S.pages_left[group] = left
   if left <= 0 then Lane.hold(S, group, 'pages_full') end

@@ -14,7 +14,7 @@ local function strike(S, name)
   call('SREM', S.b .. K.draining, name)
 end
 
--- Strikes of the `most` that are silent longest those that hold nothing and were silent so many ms. Returns how many.
+-- Strikes, of the `most` that are silent longest, those that hold nothing and were silent for `silent` ms. Returns how many.
 function Worker.prune(S, silent, most)
   local struck = 0
   for _, name in ipairs(call('ZRANGEBYSCORE', S.b .. K.worker_seen, '-inf', S.now - silent, 'LIMIT', 0, most)) do

@@ -2,7 +2,7 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {action (list|newest|drain|undrain|leave|forget), incarnation, before ms (of silence, for forget), from (ms;
---            list: those who called last then or later), skip (so many of the first), most (rows, or workers looked at)}
+--            list: those who called last then or later), skip (how many of the first), most (rows, or workers looked at)}
 -- Returns msgpack {now, [[incarnation, info, seen ms, held, draining]...], workers known or struck}; rows for list and newest alone
 -- Cost    O(most + log workers)
 
