@@ -12,7 +12,6 @@ import pytest
 from tests.engine.examples import Place
 from tests.worker.harness.site import Site
 
-from gossamer.settings import BY_NAME
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
@@ -61,8 +60,7 @@ class Stuck(scrapy.Spider):
 
 @pytest.fixture
 def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
-    allowed = {name: "stuckhook" for name in ("GOSSAMER_ALLOWED_MODULES",) if name in BY_NAME}
-    return Place(tmp_path, valkey_server, crawl_name, **allowed)
+    return Place(tmp_path, valkey_server, crawl_name, GOSSAMER_ALLOWED_MODULES="stuckhook")
 
 
 @contextmanager
