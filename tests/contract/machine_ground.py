@@ -174,7 +174,10 @@ def same_state(part: Partition, picture: Picture, now: float) -> None:
         assert (row.blocked_until > now) == (part.hosts[host].blocked > part.now), f"block of {host}"
     for group in part.groups:
         assert part.items[group] == [item for _, item in picture.items.get(group, [])]
-    for (group, spec, number), known in part.seen.items():
-        if number == -1 or number == part.rounds.get(group, 0):
-            name = f"{group}|{spec}" + (f"|{number}" if number >= 0 else "")
-            assert known == picture.seen.get(name, set()), f"memory {name}"
+    memories = {
+        f"{group}|{spec}" + (f"|{number}" if number >= 0 else ""): known
+        for (group, spec, number), known in part.seen.items()
+        if number in (-1, part.rounds.get(group, 0))
+    }
+    for name in memories.keys() | picture.seen.keys():
+        assert memories.get(name, set()) == picture.seen.get(name, set()), f"memory {name}"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from tests.contract.machine_ground import DROPPED, GROUPS, HOSTS, LANES, NAMES, UNIT
+from tests.contract.machine_ground import DROPPED, GROUPS, HOSTS, LANES, NAMES, ROUND, UNIT
 from tests.contract.machine_workers import Workers
 
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, Request
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, Request, SeenPolicy
 from gossamer.testing.remains import remains
 
 OPERATIONS = (
@@ -26,7 +26,7 @@ OPERATIONS = (
 )
 RARE_OPERATIONS = (
     "change_group", "crawl_delay", "drain_worker", "start", "start", "started", "new_round", "remember", "push_tasks", "lease_tasks",
-    "settle_tasks", "call_out_of_turn", "ask_drained", "drop_group", "drop_group", "fork", "fill",
+    "settle_tasks", "call_out_of_turn", "ask_drained", "drop_group", "drop_group", "drop_lane", "drop_lane", "fork", "fill",
 )  # fmt: skip
 
 
@@ -44,15 +44,25 @@ class Operators(Workers):
     def change_lane(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(NAMES), "name")
         group, _, lane = name.rpartition(".")
+        old = self.model.parts[0].lanes[name].seen
         policy = LanePolicy(
             data.draw(st.sampled_from(Order), "order"),
             data.draw(st.integers(0, 1), "tier"),
             data.draw(st.sampled_from((1.0, 3.0)), "weight"),
-            self.model.parts[0].lanes[name].seen,
+            data.draw(st.sampled_from((old, old, old, SeenPolicy(), ROUND)), "seen"),
             data.draw(st.sampled_from((0, 4)), "max_queued"),
             data.draw(st.sampled_from((0, 1)), "max_leased"),
         )
         self.define(group, {lane: policy})
+
+    def drop_lane(self, data: st.DataObject) -> None:
+        """Dropped, what it held is seen no more; made again, it is empty."""
+        name = data.draw(st.sampled_from(NAMES), "name")
+        if any(part.leased(name) for part in self.model.parts):
+            return
+        assert sum(self.frontier.drop_lane(name)) == self.model.drop_lane(name)
+        group, _, lane = name.rpartition(".")
+        self.define(group, {lane: LANES[group][lane]})
 
     def drop_group(self, data: st.DataObject) -> None:
         """Dropped, it leaves nothing; made again, it is as new."""

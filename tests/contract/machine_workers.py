@@ -176,6 +176,8 @@ class Workers(RuleBasedStateMachine):
         again = self.frontier.exchange(worker.token, **given)
         assert again.leases == self.model.still_held(worker.name, first.leases)
         hints = again.hints._replace(config_version=first.hints.config_version)
+        if first.leases and not again.leases:  # all given away: now it says why another partition gives none
+            hints = hints._replace(paused=first.hints.paused)
         # Only the state of the server may have moved on since.
         assert again._replace(leases=[], hints=hints, states=first.states) == first._replace(leases=[])
         assert first.states.keys() == again.states.keys()

@@ -1,15 +1,18 @@
-"""A site that was dropped is crawled from its beginning when it comes back."""
+"""A site that was dropped is crawled from its beginning when it comes back; what was dropped with a lane comes back when it is found."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from tests.engine.crawling import Crawl
+from tests.engine.examples import Place
 from tests.worker.harness.site import Site, links
 
 from gossamer.registry import Registry
+from gossamer.testing.servers import Server
 
 SITE = """
     site: pages
@@ -38,3 +41,37 @@ async def test_it_is_fetched_again(crawl: Crawl, site: Site, seen: str, how: str
             else:
                 list(frontier.drop_group("pages"))
             assert frontier.counts().groups == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", ["group drop pages", "site remove site --drop"])
+def test_the_commands_do_so(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path, how: str) -> None:
+    """With memories for good, so that a second crawl alone fetches nothing but its seed."""
+    place = Place(tmp_path, valkey_server, crawl_name)
+    site.on("/list", links(*PAGES[1:]))
+    text = SITE.replace("SITE", site.url).replace("SEEN", "forever")
+    file = place.write(text)
+    if how.startswith("site"):
+        place.run("site", "push", file)
+    assert place.crawl(file)["sites"][0]["pages"] == len(PAGES)
+    place.run(*how.split(), "--yes")
+    [told] = place.crawl(file)["sites"]
+    assert (told["drained"], told["round"], told["pages"]) == (True, 0, len(PAGES))
+    assert Counter(site.paths()) == Counter(PAGES * 2)
+
+
+@pytest.mark.timeout(300)
+def test_what_a_dropped_lane_held_is_fetched_when_it_is_found_again(
+    site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, valkey_server, crawl_name)
+    site.on("/list", links(*PAGES[1:]))
+    text = SITE.replace("SITE", site.url).replace("SEEN", "forever")
+    place.crawl(place.write(text + "    limits: {pages: 5}\n"))
+    fetched = Counter(site.paths())
+    assert fetched.total() == 5
+    place.run("lane", "drop", "pages.page", "--yes")
+    [told] = place.crawl(place.write(text))["sites"]
+    assert (told["drained"], told["left"]) == (True, 0)
+    assert set(site.paths()) == set(PAGES), "what was dropped was found again"
+    assert Counter(site.paths()) - Counter(PAGES) == Counter(["/list"]), "what was fetched was not fetched again"

@@ -143,6 +143,16 @@ def test_a_project_is_crawled_round_after_round(place: Place) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_a_dropped_group_is_crawled_from_its_beginning(place: Place) -> None:
+    """With a memory for good, so that a second crawl alone fetches nothing but its start."""
+    for times in (1, 2):
+        answer, _ = place.crawl("one.py", "-w", "1", "-s", "GOSSAMER_SEEN_SCOPE=forever")
+        assert (answer["drained"], answer["round"], answer["pages"]) == (True, 0, place.all.total())
+        assert place.visits().total() == times * place.all.total()
+        place.run("group", "drop", "shop", "--yes")
+
+
+@pytest.mark.timeout(600)
 def test_ctrl_c_keeps_what_is_left_for_a_resume(place: Place) -> None:
     log = place.directory / "said"
     words = ["crawl", "one.py", "-w", "2", "-a", f"site={place.site.url}", *slow(0.1)]

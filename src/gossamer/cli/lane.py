@@ -125,7 +125,8 @@ def drop(
     """Empty a lane and take it away.
 
     In small steps. Pages in progress end first, so workers should run or their leases expire meanwhile. Broken off,
-    it is finished by calling it again. What was seen stays seen: lanes of a group share their memory.
+    it is finished by calling it again. What is queued in it is no longer seen; what was fetched stays seen by lanes with the
+    same seen policy.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         counts = frontier.counts(lane.rpartition(".")[0])

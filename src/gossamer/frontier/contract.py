@@ -101,7 +101,8 @@ class Frontier(Protocol):
 
     def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None) -> None:
         """Make or change a group and some of its lanes; the others stay. Queued work stays where it is. A new group
-        without a policy gets the default one."""
+        without a policy gets the default one. A lane with another seen policy begins with an empty memory, unless other lanes of
+        the group have that policy; the old memory goes when no lane uses it."""
 
     def pause(self, *, group: str = "", lane: str = "", host: str = "", reason: str = "paused") -> None:
         """Lease nothing from a group, a lane (full name), a host, or with none of them the crawl. Work in progress goes
@@ -160,7 +161,8 @@ class Frontier(Protocol):
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         """Empty a lane and take it away, in bounded steps: yields how many requests each step dropped. Leased ones end
-        as usual first; until then the steps go on."""
+        as usual first; until then the steps go on. What is dropped is no longer seen; a memory that no other lane of the group
+        uses goes too."""
 
     def drop_group(self, group: str) -> Iterator[int]:
         """Drop every lane of a group, then all that is kept of it: dead letters, items and their consumers, counters,

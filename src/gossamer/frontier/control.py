@@ -7,7 +7,7 @@ repeated call after a lost answer is safe.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gossamer.errors import PolicyError, UnknownGroup
@@ -18,7 +18,7 @@ from gossamer.frontier.outbox import Outbox
 from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, SeenPolicy, StartState, Task, Token
 from gossamer.model.policy import group_name, lane_name
 
-DROP_BUDGET = 2000
+DROP_BUDGET = 500
 DROP_DEAD = 1000
 DROP_LANES = 16
 PURGE_BUDGET = 500
@@ -81,7 +81,7 @@ class ControlVerbs:
         home = keys.home_of(group_name(group), self.partitions)
         table = None if policy is None else group_table(policy)
         salt = secrets.token_hex(8)
-        yield [
+        replies = yield [
             ask(
                 "define",
                 base,
@@ -96,6 +96,7 @@ class ControlVerbs:
             )
             for p, base in enumerate(self.bases)
         ]
+        yield from self.purge(p for p, reply in enumerate(replies) if read(reply)[2])
 
     def pause(self, scope: str, name: str, reason: str) -> Verb[None]:
         header = {"salt": secrets.token_hex(8), "scope": scope, "name": name, "reason": reason}
@@ -127,12 +128,12 @@ class ControlVerbs:
         state, number, _ = read(reply)
         return state, number
 
-    def purge(self) -> Verb[None]:
-        for base in self.bases:
-            while True:
-                [reply] = yield [ask("purge", base, {"budget": PURGE_BUDGET})]
-                if int(reply) == 1:
-                    break
+    def purge(self, partitions: Iterable[int] | None = None) -> Verb[None]:
+        """Unlinks memories that nobody uses any more, in bounded steps; what was left by somebody who broke off, too."""
+        left = list(range(self.partitions) if partitions is None else partitions)
+        while left:
+            replies = yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
+            left = [p for p, reply in zip(left, replies, strict=True) if int(reply) != 1]
 
     def drop_lane(self, lane: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
         """One bounded step on the partitions that are left (None: the first step, on all of them): which are left then,
@@ -144,6 +145,9 @@ class ControlVerbs:
         replies = yield [ask("drop", self.bases[p], header) for p in asked]
         results = [read(reply) for reply in replies]
         still = [p for p, (done, _) in zip(asked, results, strict=True) if done != 1]
+        purge = [p for p, (done, _) in zip(asked, results, strict=True) if done == 2]
+        if purge:
+            yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
         return still, sum(count for _, count in results)
 
     def drop_group(self, group: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:

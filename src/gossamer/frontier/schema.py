@@ -28,7 +28,7 @@ RECORD = "revision.txt"
 INSTALL_TRIES = 10
 
 SHARED = (
-    "prelude", "stream", "lane", "pool", "host", "queue", "seen", "lists", "lease", "take", "suspect", "adding", "outbox", "task",
+    "prelude", "stream", "lane", "pool", "host", "queue", "seen", "unseen", "lists", "lease", "take", "suspect", "adding", "outbox", "task",
     "round", "worker", "shelf",
 )  # fmt: skip
 VERBS = (

@@ -60,8 +60,13 @@ class Model:
         for part in self.parts:
             part.groups[group] = policy or part.groups.get(group) or GroupPolicy()
             part.lanes.update({f"{group}.{name}": lane for name, lane in lanes.items()})
+            part.leave_memories(group)
         if policy and policy.start and group not in self.home(group).starts:
             self.home(group).starts[group] = Start()
+
+    def drop_lane(self, lane: str) -> int:
+        """Of which nothing is leased; answers how many requests went with it."""
+        return sum(part.drop_lane(lane) for part in self.parts)
 
     def drop_group(self, group: str) -> int:
         """Of which nothing is leased; answers how many requests and dead letters went with it."""
@@ -266,6 +271,9 @@ class Model:
         if job.request.lane not in part.lanes:
             return False
         part.dead.remove(entry)
+        memory = part.memory(job.request.lane)
+        if memory is not None and not job.request.dont_filter:
+            memory.add(job.request.fingerprint)
         part.put(Job(job.request, job.priority))
         part.settle_turns()
         return True

@@ -355,29 +355,52 @@ class Partition:
     def bury(self, group: str, reason: str, job: Job) -> None:
         self.dead.append((group, reason, job))
 
+    def leave_memories(self, group: str) -> None:
+        """A memory that no lane of the group uses is gone."""
+        used = {self.lanes[lane].seen.spec for lane in self.lanes_of(group)}
+        for memory in [memory for memory in self.seen if memory[0] == group and memory[1] not in used]:
+            del self.seen[memory]
+
+    def drop_lane(self, lane: str) -> int:
+        """What it held is forgotten; what was seen for good is known to the lanes that share its memory."""
+        jobs = [
+            job
+            for places in (self.front, self.queue)
+            for spot, jobs in places.items()
+            if spot[0] == lane
+            for job in jobs
+        ]
+        jobs += [job for _, job in self.delayed if job.request.lane == lane]
+        jobs += [job for job in self.suspects if job.request.lane == lane]
+        memory = self.memory(lane)
+        if memory is not None:
+            memory -= {job.request.fingerprint for job in jobs if not job.request.dont_filter}
+        for places in (self.front, self.queue):
+            for spot in [spot for spot in places if spot[0] == lane]:
+                del places[spot]
+        self.delayed = [one for one in self.delayed if one[1].request.lane != lane]
+        self.suspects = [job for job in self.suspects if job.request.lane != lane]
+        self.paused.pop(("lane", lane), None)
+        for turn in [turn for turn in self.owed if turn[0] == lane]:
+            del self.owed[turn]
+        for one in [one for one in self.tally if one[0] == lane]:
+            del self.tally[one]
+        del self.lanes[lane]
+        self.leave_memories(group_of(lane))
+        return len(jobs)
+
     def drop_group(self, group: str) -> int:
         """Nothing of it is left."""
-        lanes = self.lanes_of(group)
-        gone = self.dead_of(group) + sum(self.queued(lane) + self.later(lane) for lane in lanes)
-        for places in (self.front, self.queue):
-            for spot in [spot for spot in places if spot[0] in lanes]:
-                del places[spot]
-        self.delayed = [one for one in self.delayed if one[1].request.lane not in lanes]
-        self.suspects = [job for job in self.suspects if job.request.lane not in lanes]
+        gone = self.dead_of(group) + sum(self.drop_lane(lane) for lane in self.lanes_of(group))
         self.dead = [one for one in self.dead if one[0] != group]
-        for scope, name in [("group", group), *(("lane", lane) for lane in lanes)]:
-            self.paused.pop((scope, name), None)
+        self.paused.pop(("group", group), None)
         for tables in (self.items, self.rounds, self.base, self.starts, self.groups, self.counters):
             tables.pop(group, None)
         for memory in [memory for memory in self.seen if memory[0] == group]:
             del self.seen[memory]
         self.keyed = {one for one in self.keyed if one[0] != group}
-        for lane, priority in [turn for turn in self.owed if turn[0] in lanes]:
-            del self.owed[lane, priority]
-        for name, what in [one for one in self.tally if one[0] in (group, *lanes)]:
-            del self.tally[name, what]
-        for lane in lanes:
-            del self.lanes[lane]
+        for one in [one for one in self.tally if one[0] == group]:
+            del self.tally[one]
         return gone
 
     # Ending.

@@ -29,6 +29,7 @@ local function replay(S, id, v)
   local lane = Lane.by_name(S, v[2])
   if not lane or lane.closed or not sound(v[11]) then return 0 end
   -- As a new request: its attempts and strikes are forgiven, its place in seen stays.
+  Seen.mark(S, lane, v[11])
   Queue.push(S, lane, v[4], v[3], {v[11]})
   count(S, lane.id .. '|q', 1)
   open_change(S, lane.group, 1)
@@ -76,6 +77,7 @@ local function dead(keys, args)
       return records
     end
   end
+  Seen.save(S)
   S.changed = done > 0
   finish(S)
   return {pack(done)}

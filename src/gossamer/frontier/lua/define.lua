@@ -3,8 +3,8 @@
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, policy or false (keep), fresh (policy of a new group),
 --            lanes {name -> policy}, home}; home: this partition owes the start
--- Returns msgpack {config version, changed}
--- Cost    O(lanes)
+-- Returns msgpack {config version, changed, whether memories wait for `purge`}
+-- Cost    O(lanes of the group)
 
 local SAME = {'order', 'tier', 'weight', 'max_queued', 'max_leased', 'stage'}
 
@@ -15,7 +15,7 @@ local function same_lane(a, b)
   return a.seen.spec == b.seen.spec
 end
 
-local function define_lane(S, group, name, policy, stages)
+local function define_lane(S, group, name, policy, stages, left)
   local full = group .. '.' .. name
   local id = call('HGET', S.b .. K.lane_names, full)
   local old = id and unpack_msg(call('HGET', S.b .. K.lane_policy, id))
@@ -25,6 +25,7 @@ local function define_lane(S, group, name, policy, stages)
   if old then
     old.id = id
     stages[old.stage] = true
+    if old.seen.spec ~= policy.seen.spec then left[#left + 1] = old.seen end
     Lane.deactivate(S, old)
   else
     id = format('%d', call('HINCRBY', S.b .. K.meta, 'lane', 1))
@@ -46,7 +47,7 @@ local function define(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
   local h = unpack_msg(args[1])
-  local changed, lanes, stages = false, {}, {}
+  local changed, lanes, stages, left = false, {}, {}, {}
   local raw = call('HGET', S.b .. K.group_policy, h.group)
   if not raw and not h.policy then h.policy = h.fresh end
   if h.policy then
@@ -71,7 +72,7 @@ local function define(keys, args)
     end
   end
   for name, policy in pairs(h.lanes) do
-    local id = define_lane(S, h.group, name, policy, stages)
+    local id = define_lane(S, h.group, name, policy, stages, left)
     if id then
       changed = true
       lanes[#lanes + 1] = id
@@ -80,6 +81,7 @@ local function define(keys, args)
   if changed then
     bump_config(S, h.salt)
     for _, id in ipairs(lanes) do Lane.activate(S, Lane.by_id(S, id)) end
+    for _, seen in ipairs(left) do Seen.leave(S, h.group, seen) end
     -- A raised limit lets go of what the old one held; a lowered one holds at once.
     local held, reason = call('HGET', S.b .. K.group_held, h.group), Lane.full(S, h.group)
     if held then
@@ -90,7 +92,7 @@ local function define(keys, args)
     Lane.note_shut(S, h.group, stages)
   end
   finish(S)
-  return pack({S.m.cfg, changed and 1 or 0})
+  return pack({S.m.cfg, changed and 1 or 0, call('EXISTS', S.b .. K.purge)})
 end
 
 register('define', define, {'allow-oom'})

@@ -1,9 +1,10 @@
 -- drop: empties a lane and takes it away, a bounded part per call. The first call closes it: nothing can be
--- added any more. Leased requests of it end as usual; a retry among them is dropped with it.
+-- added any more. Leased requests of it end as usual; a retry among them is dropped with it. What is dropped is no longer
+-- seen; a memory that no other lane uses goes as a whole.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, lane, budget (requests per call), strikes, first (an unknown lane is an error, else it is gone already)}
--- Returns msgpack {done (1|0), dropped in this call}
+-- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`), dropped in this call}
 -- Cost    O(budget)
 
 local function drop_queues(S, lane, budget)
@@ -20,8 +21,11 @@ local function drop_queues(S, lane, budget)
       for _, kind in ipairs({K.front, K.queue}) do
         local key = S.b .. kind .. lane.id .. ':' .. priority .. ':' .. host
         local gone = call('LPOP', key, budget - dropped - n + 1)
-        n = n + (gone and #gone or 0)
-        if kind == K.front then S.m.front = S.m.front - (gone and #gone or 0) end
+        if gone then
+          n = n + #gone
+          if kind == K.front then S.m.front = S.m.front - #gone end
+          Seen.unmark(S, lane, gone)
+        end
         left = left or call('EXISTS', key) == 1
       end
       dropped = dropped + n
@@ -50,25 +54,35 @@ local function unpark_all(S, lane, cursor)
 end
 
 local function drop_delayed(S, lane, cursor)
-  local page, gone = call('ZSCAN', S.b .. K.delayed, cursor, 'COUNT', 200), {}
+  local page, gone, records = call('ZSCAN', S.b .. K.delayed, cursor, 'COUNT', 200), {}, {}
   for i = 1, #page[2], 2 do
     local _, v = unpack_msg(page[2][i])
-    if v[1] == lane.id then gone[#gone + 1] = page[2][i] end
+    if v[1] == lane.id then
+      gone[#gone + 1] = page[2][i]
+      records[#records + 1] = v[4]
+    end
   end
   if #gone > 0 then call_chunked('ZREM', S.b .. K.delayed, gone) end
+  Seen.unmark(S, lane, records)
   return page[1], #gone
 end
 
 local function drop_suspects(S, lane)
   local dropped = 0
   for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, 999)) do
-    if unpack_msg(raw)[2][1] == lane.id then
+    local v = unpack_msg(raw)[2]
+    if v[1] == lane.id then
+      Seen.unmark(S, lane, {v[9]})
       call('LREM', S.b .. K.suspects, 1, raw)
       S.m.x = S.m.x - 1
       dropped = dropped + 1
     end
   end
   return dropped
+end
+
+local function lane_gone(S)
+  return call('EXISTS', S.b .. K.purge) == 1 and 2 or 1
 end
 
 local function drop(keys, args)
@@ -78,7 +92,7 @@ local function drop(keys, args)
   local lane = Lane.by_name(S, h.lane)
   if not lane then
     if h.first then return fail('NOLANE', h.lane) end
-    return pack({1, 0})
+    return pack({lane_gone(S), 0})
   end
   if not lane.closed then
     Lane.deactivate(S, lane)
@@ -127,12 +141,14 @@ local function drop(keys, args)
     call('SREM', S.b .. K.group_lanes .. lane.group, lane.id)
     bump_config(S, h.salt)
     Lane.note_shut(S, lane.group, {[lane.stage] = true})
+    Seen.leave(S, lane.group, lane.seen)
   else
     lane.closed = phase .. ':' .. cursor
     Lane.save(S, lane)
   end
+  Seen.save(S)
   finish(S)
-  return pack({done and 1 or 0, queued + delayed})
+  return pack({done and lane_gone(S) or 0, queued + delayed})
 end
 
 register('drop', drop, {'allow-oom'})

@@ -4,7 +4,7 @@
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, action (pause|clear), lanes (most to name), budget (dead letters per call)}
 -- Returns msgpack {known (1|0), done (1|0), dead letters removed, names of lanes that must be dropped first[]}
--- Cost    O(budget log dead), at the end O(counts and memories of the crawl); it is done when `purge` has unlinked the
+-- Cost    O(budget log dead), at the end O(memories of the crawl); it is done when `purge` has unlinked the
 --            memories; a repeat changes nothing
 
 local function lanes_of(S, group, most)
@@ -43,13 +43,9 @@ local function clear_rest(S, group, salt)
   for _, book in ipairs({K.starts, K.ends, K.rounds, K.round_base, K.group_held, K.group_policy}) do
     call('HDEL', S.b .. book, group)
   end
-  local prefix = 'g|' .. group .. '|'
-  for _, field in ipairs(call('HKEYS', S.b .. K.counts)) do
-    if field == prefix .. 'open' then
-      open_change(S, group, -count_now(S, field))
-    elseif sub(field, 1, #prefix) == prefix then
-      call('HDEL', S.b .. K.counts, field)
-    end
+  open_change(S, group, -count_now(S, 'g|' .. group .. '|open'))
+  for _, what in ipairs(GROUP_COUNTS) do
+    if what ~= 'open' then call('HDEL', S.b .. K.counts, 'g|' .. group .. '|' .. what) end
   end
   bump_config(S, salt)
 end

@@ -295,12 +295,20 @@ function Kinds.bloom.forget(book, fp)
   return true
 end
 
+-- Goes on where the last call ended (`p`): most of a large filter may never have been written.
 function Kinds.bloom.purge(book, budget)
+  local from = tonumber(call('HGET', book.key, 'p')) or 0
   for i = book.layers, 1, -1 do
-    for segment = 0, book.shapes[i].segments - 1 do
-      budget = budget - call('UNLINK', book.key .. ':' .. i .. ':' .. segment)
-      if budget <= 0 then return false end
+    local segments = book.shapes[i].segments
+    for segment = from, segments - 1 do
+      if budget <= 0 then
+        call('HSET', book.key, 'layers', i, 'p', segment)
+        return false
+      end
+      call('UNLINK', book.key .. ':' .. i .. ':' .. segment)
+      budget = budget - 1
     end
+    from = 0
   end
   call('UNLINK', book.key .. ':f', book.key)
   return true
@@ -346,12 +354,17 @@ function Kinds.rolling.turn(book)
   -- no longer asked.
   local budget = 64
   while book.oldest < keep and budget > 0 do
+    -- One that began in this very call is not written yet.
+    local set = book.sets[book.oldest]
+    if set then
+      Exact.save(set)
+      book.sets[book.oldest] = nil
+    end
     if book.oldest > book.written then
       book.oldest = keep
     elseif call('EXISTS', book.key .. ':' .. book.oldest) == 0 then
       book.oldest = book.oldest + 1
     elseif Exact.purge(book.key .. ':' .. book.oldest, budget) then
-      book.sets[book.oldest] = nil
       book.oldest = book.oldest + 1
     end
     budget = budget - 1
@@ -423,14 +436,18 @@ function Seen.open(key, policy, now)
   return book
 end
 
--- The memory that a lane uses: one per group and distinct policy, and per round where the scope says so.
+-- There is one memory per group and distinct policy, and per round where the scope says so.
+function Seen.name(S, group, policy)
+  local name = group .. '|' .. policy.spec
+  if policy.scope ~= 'round' then return name end
+  return name .. '|' .. (call('HGET', S.b .. K.rounds, group) or '0')
+end
+
+-- The memory that a lane uses.
 function Seen.of(S, lane)
   local policy = lane.seen
   if policy.scope == 'never' then return nil end
-  local name = lane.group .. '|' .. policy.spec
-  if policy.scope == 'round' then
-    name = name .. '|' .. (call('HGET', S.b .. K.rounds, lane.group) or '0')
-  end
+  local name = Seen.name(S, lane.group, policy)
   S.books = S.books or {}
   local book = S.books[name]
   if not book then

@@ -23,7 +23,12 @@ from gossamer.testing.contract.order import TestLanes, TestOrder
 from gossamer.testing.contract.page import TestAtomicPage
 from gossamer.testing.contract.poison import TestPoison
 from gossamer.testing.contract.polite import TestAdaptiveDelay, TestBlocks, TestPoliteness
-from gossamer.testing.contract.seen import TestEverySeenPolicy, TestRollingMemories, TestSeenMeansStored
+from gossamer.testing.contract.seen import (
+    TestChangedPolicy,
+    TestEverySeenPolicy,
+    TestRollingMemories,
+    TestSeenMeansStored,
+)
 from gossamer.testing.contract.snapshot import TestScan
 from gossamer.testing.contract.start import TestDrained, TestStartedOnce
 from gossamer.testing.contract.task import TestTasks
@@ -36,6 +41,7 @@ __all__ = [
     "TestBadPolicies",
     "TestBlocks",
     "TestBounded",
+    "TestChangedPolicy",
     "TestCrowd",
     "TestDeadLetters",
     "TestDrained",

@@ -24,6 +24,7 @@ from gossamer.model import (
     Settlement,
 )
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl
+from gossamer.testing.contract.seen import EVERY
 
 
 class TestDropLane:
@@ -108,6 +109,91 @@ class TestDropLane:
         crawl.add("one")
         assert crawl.finish() == ["one"]
 
+    @EVERY
+    def test_what_it_held_is_no_longer_seen(self, crawl: Crawl, policy: SeenPolicy) -> None:
+        lanes = {"a": LanePolicy(seen=policy), "b": LanePolicy(seen=policy)}
+        crawl.define(lanes)
+        hosts = crawl.spread(4)
+        queued = [crawl.request(f"{host} {n}", host) for host in hosts for n in range(5)]
+        later = [crawl.request(f"later {host}", host, delay=500) for host in hosts]
+        crawl.frontier.add(queued + later)
+        worker = crawl.worker(lanes=["g.a"])
+        done, retried, returned, *more = worker.lease(8)
+        worker.settle(done)
+        worker.settle(retried, ending=Ending.RETRY)
+        worker.release(returned, *more)
+        assert sum(crawl.frontier.drop_lane("g.a")) == len(queued) + len(later) - 1
+        again = [one._replace(lane="g.b") for one in queued + later]
+        expected = [DUPLICATE if one.payload == done.payload else ADDED for one in again]
+        assert crawl.frontier.add(again)[0] == expected, "what was fetched is seen, what was dropped is not"
+        assert crawl.frontier.add(again)[0] == [DUPLICATE] * len(again)
+        crawl.define(lanes)
+        assert crawl.frontier.add(queued + later)[0] == [DUPLICATE] * len(again), (
+            "of a memory that lanes share, they use one"
+        )
+
+    def test_every_fingerprint_of_64_bits_is_forgotten_as_itself(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        edges = [0, 10**6, 10**9, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 10**6, 2**64 - 2**32]
+        near = sorted({n % 2**64 for edge in edges for n in (edge - 1, edge, edge + 1, 7 * edge + 3)})
+        requests = [crawl.request(f"{n}")._replace(fingerprint=n) for n in near]
+        assert crawl.frontier.add(requests)[0] == [ADDED] * len(near)
+        list(crawl.frontier.drop_lane("g.a"))
+        assert crawl.frontier.seen("g.b", near) == [False] * len(near)
+
+    @EVERY
+    def test_a_memory_counts_what_is_left(self, crawl: Crawl, policy: SeenPolicy) -> None:
+        crawl.define({"a": LanePolicy(seen=policy), "b": LanePolicy(seen=policy)})
+        hosts = crawl.spread(60)
+        crawl.frontier.add([crawl.request(f"r{n}", host, "g.b" if n % 3 else "g.a") for n, host in enumerate(hosts)])
+        list(crawl.frontier.drop_lane("g.a"))
+        [info] = crawl.frontier.seen_counts()
+        assert info.known == 40
+
+    def test_unfiltered_requests_forget_nothing(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        crawl.add("one", lane="g.b")
+        crawl.add("one", dont_filter=True)
+        list(crawl.frontier.drop_lane("g.a"))
+        assert crawl.add("one", lane="g.b") == [DUPLICATE]
+
+    def test_a_suspect_is_forgotten_too(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        crawl.add("kills")
+        for _ in range(crawl.strikes):
+            worker = crawl.worker()
+            worker.exchange(sent=worker.lease(1))
+            crawl.expire()
+        crawl.worker().exchange()
+        assert sum(crawl.frontier.drop_lane("g.a")) == 1
+        assert crawl.add("kills", lane="g.b") == [ADDED]
+
+    @EVERY
+    def test_a_memory_that_no_other_lane_uses_goes_with_it(self, crawl: Crawl, policy: SeenPolicy) -> None:
+        crawl.frontier.define("beside", {"a": LanePolicy(seen=policy)})
+        crawl.add("one", "two", lane="beside.a")
+        beside = set(memories(crawl))
+        crawl.define({"a": LanePolicy(seen=policy), "b": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))})
+        crawl.frontier.add([crawl.request(f"{host}", host) for host in crawl.spread(30)])
+        crawl.finish()
+        list(crawl.frontier.drop_lane("g.a"))
+        assert set(memories(crawl)) == beside
+        assert [info.name.partition("|")[0] for info in crawl.frontier.seen_counts()] == ["beside"]
+        crawl.define({"a": LanePolicy(seen=policy)})
+        assert set(crawl.frontier.add([crawl.request(f"{host}", host) for host in crawl.spread(30)])[0]) == {ADDED}
+        assert crawl.add("one", lane="beside.a") == [DUPLICATE]
+
+    def test_a_replay_into_a_lane_of_its_name_is_seen(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("one")
+        worker = crawl.worker()
+        worker.settle(worker.one(), ending=Ending.FAILED, reason="broken")
+        list(crawl.frontier.drop_lane("g.a"))
+        crawl.define()
+        [letter] = crawl.frontier.dead_letters("g")
+        assert crawl.frontier.replay(letter.partition, [letter.id]) == 1
+        assert crawl.add("one") == [DUPLICATE]
+
     def test_an_unknown_lane_is_an_error(self, crawl: Crawl) -> None:
         crawl.define()
         with pytest.raises(UnknownLane):
@@ -155,21 +241,25 @@ class TestDropGroup:
                 found.append(key)
         return found
 
-    def memories(self, crawl: Crawl) -> list[str]:
-        """The keys that memories lie in."""
-        return [key for key, _ in stored(crawl) if re.search("}" + keys.SUFFIXES["seen"] + "[0-9]", key)]
-
     def test_nothing_of_it_is_left(self, crawl: Crawl) -> None:
         held = self.fill(crawl, "zebra")
         assert len(self.left(crawl, "zebra")) > 8
-        assert self.memories(crawl)
+        assert memories(crawl)
         assert sum(crawl.frontier.drop_group("zebra")) == held
         assert self.left(crawl, "zebra") == []
-        assert self.memories(crawl) == []
+        assert memories(crawl) == []
         counts = crawl.frontier.counts()
         assert (counts.groups, counts.lanes) == ([], [])
         with pytest.raises(UnknownGroup):
             crawl.frontier.drained("zebra")
+
+    def test_a_memory_that_none_of_its_lanes_uses_goes_too(self, crawl: Crawl) -> None:
+        """As an import brings them, and as former versions left them."""
+        crawl.frontier.define("zebra", {"a": LanePolicy()})
+        base = keys.base(crawl.frontier.crawl, 0)
+        crawl.command(("HSET", base + keys.SUFFIXES["seen_names"], "zebra|rolling:9s@forever", "999"), base)
+        list(crawl.frontier.drop_group("zebra"))
+        assert self.left(crawl, "zebra") == []
 
     def test_what_is_beside_it_stays(self, crawl: Crawl) -> None:
         """Also where one name begins with the other."""
@@ -230,7 +320,7 @@ class TestDropGroup:
         list(islice(steps, taken))
         with suppress(UnknownGroup):
             list(crawl.frontier.drop_group("zebra"))
-        assert self.left(crawl, "zebra") == self.memories(crawl) == []
+        assert self.left(crawl, "zebra") == memories(crawl) == []
         list(steps)
 
     def test_no_key_of_it_is_left_on_the_server(self, crawl: Crawl) -> None:
@@ -308,6 +398,11 @@ class TestDropGroup:
         list(crawl.frontier.drop_group("g"))
         with pytest.raises(UnknownGroup):
             list(crawl.frontier.drop_group("g"))
+
+
+def memories(crawl: Crawl) -> list[str]:
+    """The keys that memories lie in."""
+    return [key for key, _ in stored(crawl) if re.search("}" + keys.SUFFIXES["seen"] + "[0-9]", key)]
 
 
 READS: dict[str, Callable[[str], tuple[str | int | bytes, ...]]] = {

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gossamer.errors import TokenReused
-from gossamer.model import Counter, CounterOp, Ending, HostPolicy, LanePolicy, Settlement, Token
+from gossamer.frontier import lists, words
+from gossamer.model import AddOutcome, Counter, CounterOp, Ending, HostPolicy, LanePolicy, Settlement, Token
 from gossamer.model.counters import ITEMS
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, names
 
@@ -50,6 +51,42 @@ class TestAtomicPage:
         worker.exchange(settle=[Settlement(late, kept=1)], counters=[Counter("g", ITEMS, 5), Counter("none", ITEMS, 5)])
         assert (crawl.group().items, crawl.group().counters) == (12, {})
         assert [row.items for row in crawl.frontier.counts().groups] == [12]
+
+    @pytest.mark.parametrize("what", ["item", "datum", "data"])
+    def test_a_page_that_no_server_takes_becomes_a_dead_letter(
+        self, crawl: Crawl, monkeypatch: pytest.MonkeyPatch, what: str
+    ) -> None:
+        """The limits are lowered here; a real page would take a quarter of a gigabyte."""
+        monkeypatch.setattr(words, "ITEM_MAX", 1000)
+        monkeypatch.setattr(lists, "DATA_MAX", 3)
+        crawl.define()
+        crawl.add("large", "fits")
+        worker = crawl.worker()
+        large, fits = worker.lease(2)
+        key = f"test:{{{crawl.frontier.crawl}}}:large"
+        large_ones: dict[str, dict[str, Any]] = {
+            "item": {"items": [b"small", b"x" * 1001]},
+            "datum": {"push": [(key, b"x" * 1001)]},
+            "data": {"push": [(key, b"x")] * 4},
+        }
+        children = crawl.requests(["child 1", "child 2"])
+        most: dict[str, Any] = {"items": [b"x" * 1000], "push": [(key, b"y")] * 3, "add": crawl.requests(["child 3"])}
+        answer = worker.exchange(
+            settle=[Settlement(large, add=children, **large_ones[what]), Settlement(fits, **most)],
+            want=crawl.frontier.partitions,
+        )
+        assert answer.settled == [SETTLED, SETTLED]
+        assert answer.children == [[AddOutcome.INVALID] * 2, [ADDED]]
+        assert [lease.payload for lease in answer.leases] == [b"child 3"], "its children do not come without it"
+        assert crawl.items() == [b"x" * 1000]
+        assert crawl.command(("LRANGE", key, 0, -1), key) == [b"y"] * 3
+        [letter] = crawl.frontier.dead_letters("g")
+        assert (letter.reason, crawl.frontier.dead_letter(letter.partition, letter.id).payload) == (
+            "too_large",
+            b"large",
+        )
+        assert ("1,001 bytes" if what != "data" else "4 data") in letter.detail
+        assert crawl.frontier.replay(letter.partition, [letter.id]) == 1, "it can be tried again"
 
     def test_pages_answer_in_the_order_they_were_told(self, crawl: Crawl) -> None:
         crawl.define()

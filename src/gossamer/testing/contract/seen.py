@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gossamer.errors import UnknownLane
-from gossamer.frontier import keys
+from gossamer.frontier import control, keys
+from gossamer.frontier.ask import Ask, ask
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, Crawl
 
@@ -182,6 +185,85 @@ class TestEverySeenPolicy:
         assert false == 0 if policy.kind is not SeenKind.BLOOM else false <= 5
 
 
+class TestChangedPolicy:
+    """A lane with another policy begins with an empty memory; the old one goes when no lane uses it."""
+
+    OTHER = SeenPolicy(SeenKind.EXACT, SeenScope.ROUND)
+
+    def keys(self, crawl: Crawl) -> list[str]:
+        return sorted(key for info in crawl.frontier.seen_counts() for place in info.keys for key in kept(crawl, place))
+
+    def fill(self, crawl: Crawl, policy: SeenPolicy) -> list[str]:
+        lane(crawl, policy)
+        crawl.frontier.add([crawl.request(f"r{n}", host) for n, host in enumerate(crawl.spread(900))])
+        return self.keys(crawl)
+
+    def left(self, crawl: Crawl, known: list[str]) -> list[str]:
+        return [key for key in known if crawl.command(("EXISTS", key), key)]
+
+    @EVERY
+    def test_nothing_of_the_old_memory_is_left(self, crawl: Crawl, policy: SeenPolicy) -> None:
+        old = self.fill(crawl, policy)
+        assert self.left(crawl, old) == old != []
+        lane(crawl, self.OTHER)
+        assert self.left(crawl, old) == []
+        assert crawl.frontier.seen_counts() == []
+        assert crawl.add("r0") == [ADDED], "what was seen under the old policy is new"
+        lane(crawl, policy)
+        assert crawl.add("r1") == [ADDED], "the old memory does not come back"
+        assert len(crawl.frontier.seen_counts()) == 1
+
+    def test_a_memory_that_another_lane_uses_stays(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        crawl.frontier.define("beside", {"a": LanePolicy()})
+        crawl.add("one")
+        crawl.add("one", lane="beside.a")
+        crawl.define({"a": LanePolicy(seen=self.OTHER)})
+        assert crawl.add("one", lane="g.b") == [DUPLICATE]
+        crawl.define({"b": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))})
+        assert [info.name.partition("|")[0] for info in crawl.frontier.seen_counts()] == ["beside"]
+        assert crawl.add("one", lane="beside.a") == [DUPLICATE]
+
+    def test_lanes_that_change_places_keep_their_memories(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy(seen=self.OTHER)})
+        crawl.add("one")
+        crawl.add("two", lane="g.b")
+        crawl.define({"a": LanePolicy(seen=self.OTHER), "b": LanePolicy()})
+        assert [crawl.add("two"), crawl.add("one", lane="g.b")] == [[DUPLICATE], [DUPLICATE]]
+
+    def test_another_order_or_tier_keeps_the_memory(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("one")
+        crawl.define({"a": LanePolicy(tier=3, weight=2.0)})
+        assert crawl.add("one") == [DUPLICATE]
+
+    def test_it_goes_in_bounded_steps(self, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
+        old = self.fill(crawl, SeenPolicy())
+        monkeypatch.setattr(control, "PURGE_BUDGET", 1)
+        calls: list[str] = []
+
+        def told(verb: str, *rest: Any) -> Ask:
+            calls.append(verb)
+            return ask(verb, *rest)
+
+        monkeypatch.setattr(control, "ask", told)
+        lane(crawl, self.OTHER)
+        assert self.left(crawl, old) == []
+        assert calls.count("purge") >= 3
+
+    @EVERY
+    def test_what_somebody_left_half_done_the_next_one_finishes(
+        self, crawl: Crawl, monkeypatch: pytest.MonkeyPatch, policy: SeenPolicy
+    ) -> None:
+        old = self.fill(crawl, policy)
+        with monkeypatch.context() as broken:
+            broken.setattr(control.ControlVerbs, "purge", lambda self, partitions: iter(()))
+            lane(crawl, self.OTHER)
+        assert self.left(crawl, old) == old
+        lane(crawl, self.OTHER)
+        assert self.left(crawl, old) == []
+
+
 class TestRollingMemories:
     """What is younger than the window is surely remembered, what is older than 1.25 windows surely forgotten."""
 
@@ -236,15 +318,16 @@ class TestRollingMemories:
         assert info.known == 1
         for _ in range(3):
             crawl.add("after")
-        left = {key for place in info.keys for key in self.kept(crawl, place)}
+        left = {key for place in info.keys for key in kept(crawl, place)}
         assert len(left) <= 3, left
 
-    def kept(self, crawl: Crawl, place: str) -> set[str]:
-        """The keys of a memory, found the slow way."""
-        cursor, found = "0", set[str]()
-        while True:
-            after, page = crawl.command(("SCAN", cursor, "MATCH", place + "*", "COUNT", 100_000), place)
-            found |= {key.decode() for key in page}
-            cursor = after.decode()
-            if cursor == "0":
-                return found
+
+def kept(crawl: Crawl, place: str) -> set[str]:
+    """The keys of a memory, found the slow way."""
+    cursor, found = "0", set[str]()
+    while True:
+        after, page = crawl.command(("SCAN", cursor, "MATCH", place + "*", "COUNT", 100_000), place)
+        found |= {key.decode() for key in page}
+        cursor = after.decode()
+        if cursor == "0":
+            return found
