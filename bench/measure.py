@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 def start_server() -> Server:
-    """A private server that writes its log as a crawl's would, with the library in it that BENCH_PRELOAD names."""
+    """A private server that syncs its log every second, with the library in it that BENCH_PRELOAD names."""
     library, mine = os.environ.get(PRELOAD), os.environ.get("LD_PRELOAD")
     try:
         if library:
