@@ -145,6 +145,12 @@ class UnknownGroup(FrontierError):
     exit_code = 2
 
 
+class GroupDropping(FrontierError):
+    """The group is being dropped. Define it again when it is gone; if the drop broke off, finish it with `gossamer group drop`."""
+
+    exit_code = 1
+
+
 class UnknownLane(FrontierError):
     """The group has no such lane. Define it first."""
 

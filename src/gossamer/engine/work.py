@@ -31,7 +31,7 @@ from gossamer.engine.taking import Taking
 from gossamer.engine.tallies import Tallies
 from gossamer.engine.visit import Visits
 from gossamer.engine.waiting import LEFT, STUCK, before, cancelled, finished, happens
-from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, SiteError, StoreAway
+from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
 from gossamer.model import Selection
 from gossamer.model.answer import groups_text
 from gossamer.settings import Settings
@@ -48,7 +48,7 @@ have lost it."""
 PAGES_SHARE, DATABASE_SHARE = 0.8, 0.4
 """Of the time that a worker has to end, what pages in progress have, and those among them that wait for a database which is away;
 the rest is for the last calls to the frontier."""
-AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached)
+AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, GroupDropping)
 """What passes by itself: a site is served then."""
 AGAIN = 3.0
 """Seconds between two attempts to serve sites whose database is away."""

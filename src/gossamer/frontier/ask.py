@@ -10,6 +10,7 @@ import ormsgpack
 from gossamer.errors import (
     FrontierError,
     FrontierUnavailable,
+    GroupDropping,
     InvalidRequest,
     PermissionDenied,
     PolicyError,
@@ -72,6 +73,10 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
         "The crawl does not exist on this server. Open it first; if it was there, the server lost its data.",
     ),
     "GSMNOGROUP": (UnknownGroup, "There is no group {0!r} in this crawl. Define it first."),
+    "GSMDROPPING": (
+        GroupDropping,
+        "The group {0!r} is being dropped. Define it again when it is gone. If the drop broke off, `group drop` ends it.",
+    ),
     "GSMNOLANE": (UnknownLane, "There is no lane {0!r} in this crawl. Define it first."),
     "GSMNODOCUMENT": (UnknownDocument, "The crawl has no {0}, and never had one."),
     "GSMVERSION": (VersionConflict, "{0}. Somebody was faster: read what is there now, then put yours again."),

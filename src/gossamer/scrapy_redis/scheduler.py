@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STEP = 0.02
+"""Seconds between two steps of clearing of which the first found nothing."""
 SILENT_SECONDS = 15.0
 """A worker not heard of for so long does not keep the last one from clearing up: three times as long as it is ever silent."""
 CLOSED = "closed"
@@ -135,18 +137,21 @@ class Scheduler(worker.Scheduler):
     def _drop_group(self) -> None:
         with ValkeyFrontier.find(self.join.settings) as frontier:
             try:
-                self._steps(frontier.drop_group(self.group))
+                # Of a worker that was killed, leases may be left: without them it is over in a moment.
+                self._steps(frontier.drop_group(self.group), self.join.settings["GOSSAMER_LEASE_SECONDS"])
             except UnknownGroup:
                 return
 
-    def _steps(self, steps: Iterable[int]) -> None:
-        until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"]
-        for _ in steps:
+    def _steps(self, steps: Iterable[int], more: float = 0.0) -> None:
+        until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"] + more
+        for gone in steps:
             if time.monotonic() > until:
                 logger.warning(
                     "The queue of %s was not cleared to its end: a worker that died still has leases.", self.group
                 )
                 return
+            if not gone:
+                time.sleep(STEP)
 
     # Seeds.
 

@@ -26,7 +26,7 @@ from twisted.python.failure import Failure
 
 from gossamer import __version__
 from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally, Withheld
-from gossamer.errors import FrontierUnavailable, GossamerError, InvalidRequest
+from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, InvalidRequest
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
 from gossamer.worker import early, hooks, robots, tuning
@@ -448,7 +448,7 @@ class Scheduler(BaseScheduler):
             try:
                 await mend(self.ask, self.join)
                 break
-            except FrontierUnavailable:
+            except (FrontierUnavailable, GroupDropping):
                 await self.sleep(TELL)
             except GossamerError as error:
                 self.failed(error)

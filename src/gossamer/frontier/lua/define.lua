@@ -1,4 +1,5 @@
--- define: makes or changes a group and lanes of it. Lanes that are not named stay as they are; queued work stays.
+-- define: makes or changes a group and lanes of it. Lanes that are not named stay as they are; queued work stays. Refused while the
+-- group is being dropped: what was made now would go with it, on some partitions or on all.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, policy or false (keep), fresh (policy of a new group),
@@ -49,9 +50,10 @@ local function define(keys, args)
   local h = unpack_msg(args[1])
   local changed, lanes, stages, left = false, {}, {}, {}
   local raw = call('HGET', S.b .. K.group_policy, h.group)
-  if not raw and not h.policy then h.policy = h.fresh end
+  local old = raw and unpack_msg(raw)
+  if old and old.paused == 'dropped' then return fail('DROPPING', h.group) end
+  if not old and not h.policy then h.policy = h.fresh end
   if h.policy then
-    local old = raw and unpack_msg(raw)
     if not old or not same_group(old, h.policy) then
       h.policy.paused = old and old.paused or ''
       call('HSET', S.b .. K.group_policy, h.group, pack(h.policy))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import count, islice
 
 import pytest
 
-from gossamer.errors import UnknownGroup, UnknownLane
+from gossamer.errors import GroupDropping, UnknownGroup, UnknownLane
 from gossamer.frontier import keys
 from gossamer.model import (
     AddOutcome,
@@ -76,8 +76,7 @@ class TestDropLane:
         assert (dropped, crawl.group().open) == (3, 1)
         crawl.expire()
         crawl.worker().exchange()
-        for count in steps:
-            dropped += count
+        dropped += sum(steps)
         assert (dropped, crawl.group().open) == (4, 0)
 
     def test_leases_that_ran_out_end_where_no_worker_calls(self, crawl: Crawl) -> None:
@@ -322,6 +321,42 @@ class TestDropGroup:
             list(crawl.frontier.drop_group("zebra"))
         assert self.left(crawl, "zebra") == memories(crawl) == []
         list(steps)
+
+    def test_nobody_makes_it_meanwhile(self, crawl: Crawl) -> None:
+        """Not on the partitions either where it is gone already: it is made everywhere, or nowhere."""
+        crawl.define()
+        last = crawl.frontier.partitions - 1
+        elsewhere = next(name for n in count() if keys.home_of(name := f"x{n}", last + 1) == last)
+        crawl.frontier.define(elsewhere, {"a": LanePolicy()})
+        for n in range(2500):
+            crawl.frontier.bury(elsewhere, b"", reason="bad", key=str(n))
+        steps, refused, made = crawl.frontier.drop_group(elsewhere), 0, False
+        for _ in steps:
+            assert not made
+            try:
+                crawl.frontier.define(elsewhere, {"a": LanePolicy()}, GroupPolicy(start=True))
+                made = True
+            except GroupDropping:
+                refused += 1
+        assert (made, refused >= 3) == (True, True)
+        everywhere = [crawl.request(f"on {host}", host, f"{elsewhere}.a") for host in crawl.spread(6)]
+        assert set(crawl.frontier.add(everywhere)[0]) == {ADDED}
+        assert (crawl.group(elsewhere).open, crawl.group(elsewhere).paused) == (7, "")
+
+    def test_what_broke_off_may_be_kept(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("one")
+        worker = crawl.worker()
+        page = worker.one()
+        steps = crawl.frontier.drop_group("g")
+        next(steps)
+        with pytest.raises(GroupDropping):
+            crawl.define()
+        crawl.frontier.resume(group="g")
+        crawl.define()
+        assert worker.settle(page) == [SETTLED]
+        crawl.add("two")
+        assert crawl.finish() == ["two"]
 
     def test_no_key_of_it_is_left_on_the_server(self, crawl: Crawl) -> None:
         """What stays belongs to the crawl, its hosts and its workers."""
