@@ -53,7 +53,13 @@ def test_a_project_on_scrapy_redis_names_its_server_by_redis_url(
         REDIS_URL=valkey_server.url,
         GOSSAMER_CRAWL=crawl,
     )
-    assert run("status", cwd=folder).stdout.startswith(f"crawl {crawl} on ")
+    plain = run("status", cwd=folder)
+    assert plain.stdout.startswith(f"crawl {crawl} on ")
+    assert "GOSSAMER_URL" not in plain.stderr
+    assert "GOSSAMER_URL" not in run("status", cwd=folder, GOSSAMER_URL=f"{valkey_server.url}/0").stderr
+    other = run("status", cwd=folder, GOSSAMER_URL="redis://nowhere.invalid")
+    assert other.stdout.startswith(f"crawl {crawl} on ")
+    assert "GOSSAMER_URL is not used" in other.stderr
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_project(

@@ -142,9 +142,12 @@ def test_sentinels_and_clusters_serve_as_well(
         ({"GOSSAMER_URL": "redis://other"}, "redis://other"),
     ],
 )  # fmt: skip
-def test_the_frontier_lives_where_the_clients_connect_to(given: dict[str, Any], url: str) -> None:
+def test_the_frontier_lives_where_the_clients_connect_to(
+    given: dict[str, Any], url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     chosen = connection.frontier_settings(Settings(given))
     assert chosen["GOSSAMER_URL"] == url
+    assert ("GOSSAMER_URL is not used" in caplog.text) == (given.get("GOSSAMER_URL", url) != url)
 
 
 PLAIN = [

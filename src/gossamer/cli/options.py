@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ import typer
 from gossamer import settings
 from gossamer.cli import output
 from gossamer.cli.project import project_settings
+from gossamer.frontier.address import same_place
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*(s|m|h|d|)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -48,6 +50,11 @@ def load_given(given: Mapping[str, Any], given_as: str = settings.GIVEN) -> sett
     """The same, with any settings given."""
     project = project_settings()
     if project.url:
+        other = os.environ.get("GOSSAMER_URL", project.values.get("GOSSAMER_URL", project.url))
+        if "GOSSAMER_URL" not in given and not same_place(str(other), project.url):
+            output.write_notice(
+                "GOSSAMER_URL is not used: REDIS_URL of the Scrapy project here names the server; --url goes before both"
+            )
         given = {"GOSSAMER_URL": project.url, **given}
     return settings.load(
         given, given_as=given_as, project=project.values, project_as=project.module or settings.PROJECT

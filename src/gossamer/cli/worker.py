@@ -63,14 +63,14 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
 def drain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Ask workers to take nothing more.
 
-    They finish what they hold and then stand idle, until they are stopped or `gossamer worker undrain`.
+    They finish what they hold and end, with exit code 0. `gossamer worker undrain` takes it back until then.
     """
     _drain(workers, True, url, crawl)
 
 
 @app.command()
 def undrain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
-    """Let workers take work again."""
+    """Let workers take work again that were asked to drain and still finish what they hold."""
     _drain(workers, False, url, crawl)
 
 

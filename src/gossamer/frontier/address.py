@@ -98,6 +98,15 @@ def redact(url: str) -> str:
     return re.sub(r"(?i)(password=)[^&]*", r"\1***", head + separator + rest)
 
 
+def same_place(one: str, other: str) -> bool:
+    """Whether two URLs name the same servers and database, however they are written and whoever connects."""
+    try:
+        left, right = parse(one), parse(other)
+    except UrlError:
+        return one == other
+    return all(getattr(left, part) == getattr(right, part) for part in ("kind", "hosts", "path", "service", "db"))
+
+
 def parse(url: str) -> Address:
     """Read a URL. Raises `UrlError`, which names the wrong part and the remedy and never shows a password."""
     url = url.strip()

@@ -6,6 +6,7 @@ The only module of this room that imports the driver.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -23,7 +24,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
-from gossamer.frontier.address import Address, host_port, parse
+from gossamer.frontier.address import Address, host_port, parse, same_place
 from gossamer.frontier.connection import Foothold
 from gossamer.frontier.routing import Node
 from gossamer.frontier.wire import check_files, options
@@ -42,6 +43,8 @@ __all__ = [
     "get_redis_from_settings",
     "undecoded",
 ]
+
+logger = logging.getLogger(__name__)
 
 # Whatever `redis_cls` makes: redis.Redis, a cluster's client, or a class of the user's own.
 Client: TypeAlias = Any
@@ -117,6 +120,9 @@ def frontier_settings(settings: BaseSettings, given: Mapping[str, Any] | None = 
     params = _params(settings)
     url = {} if _PLACES.isdisjoint(params) else {"GOSSAMER_URL": _frontier_url(params)}
     chosen = loaded(settings)
+    named = chosen.source("GOSSAMER_URL") != DEFAULT
+    if url and named and not same_place(chosen["GOSSAMER_URL"], url["GOSSAMER_URL"]):
+        logger.warning("GOSSAMER_URL is not used: REDIS_URL, or another setting of scrapy-redis, names the server.")
     more = {**url, **(given or {})}
     if not more:
         return chosen
