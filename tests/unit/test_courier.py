@@ -219,6 +219,13 @@ class TestAsking:
         assert world.desk.woken == 1
         assert world.courier.take() is None
 
+    def test_leases_of_hosts_with_a_delay_go_first_and_in_their_order(self) -> None:
+        world = World()
+        world.clock.pass_(SPACING)
+        leases = [world.lease(number)._replace(paced=number > 2) for number in (1, 2, 3, 4)]
+        world.answer(world.clock.take(), *leases)
+        assert [taken.id for _ in leases if (taken := world.courier.take())] == [3, 4, 1, 2]
+
 
 class TestSaying:
     def test_pages_that_end_together_are_settled_together(self) -> None:

@@ -408,13 +408,10 @@ class Courier:
         if self._closing is not None:
             self._release(answer.leases)
             return
-        for lease in answer.leases:
-            entry = lease, since + lasts - (lease.deadline - lease.send_by)
-            # What a host with a delay waits for goes first.
-            if lease.paced:
-                self.inbox.appendleft(entry)
-            else:
-                self.inbox.append(entry)
+        entries = [(lease, since + lasts - (lease.deadline - lease.send_by)) for lease in answer.leases]
+        # What a host with a delay waits for goes first.
+        self.inbox.extendleft(entry for entry in reversed(entries) if entry[0].paced)
+        self.inbox.extend(entry for entry in entries if not entry[0].paced)
         self._asked_all = 0 < call.want <= len(answer.leases)
         if answer.leases:
             self._idle = IDLE_FIRST
