@@ -4,10 +4,7 @@
 local function fp_text(first)
   local _, high, low = struct.unpack('>BI4I4', first)
   local sign = ''
-  if high >= 2147483648 then
-    sign, high, low = '-', 4294967295 - high, 4294967296 - low
-    if low == 4294967296 then high, low = high + 1, 0 end
-  end
+  if high >= 2147483648 then sign, high, low = '-', 4294967295 - high, 4294967296 - low end
   -- 2^32 = 4294 * 10^6 + 967296
   local tail = high * 967296 + low
   local head = high * 4294 + floor(tail / 1000000)
