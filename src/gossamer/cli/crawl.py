@@ -210,7 +210,7 @@ class _Report:
         }
         output.write_table(("figure", "number"), [(name, f"{number:,}") for name, number in rows.items()])
         output.write_line(
-            f"round {did.round} of {self.group}: {did.pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s"
+            f"round {did.round} of {self.group}: {output.counted(did.pages, 'page')} in {self.seconds:.1f} s, {rate:,.0f} pages/s"
         )
 
     def code(self, again: str) -> int:

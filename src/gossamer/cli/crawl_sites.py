@@ -202,7 +202,9 @@ class _Report:
             )
         if len(shown) > SHOWN:
             output.write_line(f"and {len(shown) - SHOWN} more")
-        output.write_line(f"{_title(self.names)}: {pages:,} pages in {self.seconds:.1f} s, {rate:,.0f} pages/s")
+        output.write_line(
+            f"{_title(self.names)}: {output.counted(pages, 'page')} in {self.seconds:.1f} s, {rate:,.0f} pages/s"
+        )
 
     def code(self, asked: Asked, given: dict[str, str]) -> int:
         words = ["gossamer", "crawl", *map(str, asked.paths), "--resume"]

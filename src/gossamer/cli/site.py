@@ -52,10 +52,11 @@ def push(
     --param, or where it needs other files, it is kept written out, without its comments.
     """
     texts = read_files(files, params.values(param))
-    with ValkeyFrontier.open(options.load_settings(url, crawl)) as frontier:
+    settings = options.load_settings(url, crawl)
+    with ValkeyFrontier.open(settings) as frontier:
         pushed = Registry(frontier).push_all(texts, who=user(who), note=note)
     _tell(pushed, json)
-    grant = grant_of(options.load_settings(url, crawl), local=False)
+    grant = grant_of(settings, local=False)
     refused = [
         problem
         for one in survey_texts((text.text, text.file) for text in texts).sites
