@@ -35,9 +35,9 @@ SUFFIXES: dict[str, str] = {
     "hosts": ":h",  # hash: host -> record
     "host_policy": ":hp",  # hash: "" -> default host policy
     "wake": ":w",  # sorted set: parked host by when to look again
-    "parked": ":pk:",  # sorted set per host: groups that wait for it, by pass
+    "parked": ":pk:",  # sorted set per host: stages of groups that wait for it, by turn
     "own": ":ho",  # hash: group|host -> requests in flight of a group that is stricter than the host, p: it waits for them
-    "hungry": ":hu:",  # sorted set per group or stage: incarnations that got less than they asked for, by time
+    "hungry": ":hu:",  # sorted set per pool (stage, group, lane): incarnations that got less than they asked for, by time
     "waiting": ":o:",  # sorted set per lane and host: priorities with work of a parked host
     "leases": ":l",  # hash: id -> lease
     "deadlines": ":ld",  # sorted set: id by deadline

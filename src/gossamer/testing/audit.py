@@ -84,11 +84,13 @@ def _placed(picture: Picture) -> Iterator[str]:
     for (number, host), parked in picture.parked.items():
         stands.update((number, one, host) for one in parked)
         group = picture.lanes[number]["group"] if number in picture.lanes else ""
-        if group not in picture.lines.get(host, {}) and not picture.own.get(f"{group}|{host}", "").endswith("p"):
+        # By its group: a lane that came to another stage while it waits stands in that of before.
+        waits = any(place.endswith(f"|{group}") for place in picture.lines.get(host, {}))
+        if not waits and not picture.own.get(f"{group}|{host}", "").endswith("p"):
             yield f"lane {number} waits for host {host}, its group does not"
     for host, row in picture.hosts.items():
         if row.parked != len(picture.lines.get(host, {})):
-            yield f"host {host} counts {row.parked} groups that wait, and {list(picture.lines.get(host, {}))} do"
+            yield f"host {host} counts {row.parked} that wait, and {list(picture.lines.get(host, {}))} do"
     work = {(ids.get(p.lane, p.lane), p.priority, p.host) for p in (*picture.queues, *picture.fronts)}
     for place in work:
         if stands[place] != 1:

@@ -250,7 +250,7 @@ def _record(raw: bytes) -> Record:
 def _host(raw: bytes) -> HostRow:
     if raw.isdigit():  # nothing but requests in flight
         return HostRow(int(raw), 0, 0, 0, 0, "", 0, None)
-    in_flight, last, blocked, throttles, _, floor, paused, _, parked, policy, gap, _, till = _unpack(raw)
+    in_flight, last, blocked, throttles, _, floor, paused, _, parked, policy, gap, _, till, *_ = _unpack(raw)
     return HostRow(in_flight, last, blocked, throttles, floor, _text(paused), parked, policy or None, gap, till)
 
 

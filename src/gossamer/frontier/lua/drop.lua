@@ -40,7 +40,7 @@ local function unpark_all(S, lane, cursor)
   local last = true
   for _, id in ipairs(Lane.ids(S, lane.group)) do
     local other = Lane.by_id(S, id)
-    last = last and not (other and not other.closed)
+    last = last and not (other and not other.closed and other.stage == lane.stage)
   end
   local page = call('HSCAN', S.b .. K.hosts, cursor, 'COUNT', 200)
   for i = 1, #page[2], 2 do
@@ -48,7 +48,7 @@ local function unpark_all(S, lane, cursor)
     local key = S.b .. K.waiting .. lane.id .. ':' .. name
     for _, priority in ipairs(call('ZRANGE', key, 0, -1)) do enter_ring(S, lane, priority, name) end
     call('UNLINK', key)
-    if last then Host.leave(S, name, lane.group) end
+    if last then Host.leave(S, name, lane.stage, lane.group) end
   end
   return page[1]
 end

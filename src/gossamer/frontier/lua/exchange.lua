@@ -15,6 +15,8 @@
 --            where `on` does not hold, {msgpack {false, epoch, change counter}}, and nothing was changed
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
+local POOLS_MAX = 16 -- groups and lanes for which a worker is noted one by one
+
 -- What a worker serves; resolved once per policy stamp. `stage` nil: all stages of the groups that are named.
 local function read_selection(S, h)
   if #h.groups == 0 and #h.lanes == 0 then
@@ -51,13 +53,14 @@ local function read_selection(S, h)
       selection.groups[group][name] = true
     end
   end
-  for _, stage in ipairs(selection.stages) do
-    if #selection.names > 16 then selection.pools[#selection.pools + 1] = 's|' .. stage end
+  local pools = selection.pools
+  if #h.groups + #h.lanes > POOLS_MAX then
+    pools[1] = 'm|' .. redis.sha1hex(signature)
+    for _, stage in ipairs(selection.stages) do pools[#pools + 1] = 's|' .. stage end
+  else
+    for _, group in ipairs(h.groups) do pools[#pools + 1] = 'g|' .. group .. (h.stage and '|' .. h.stage or '') end
+    for _, name in ipairs(h.lanes) do pools[#pools + 1] = 'l|' .. name end
   end
-  for _, group in ipairs(selection.names) do
-    if #selection.names <= 16 then selection.pools[#selection.pools + 1] = 'g|' .. group end
-  end
-  if #selection.pools == 0 then selection.pools[1] = 's|' .. (h.stage or '') end
   known[signature] = selection
   return selection
 end

@@ -7,6 +7,11 @@
 -- end of its send window: nothing else is leased for the host before it is reported, given back, or its window and the delay after
 -- it have passed.
 --
+-- Those that wait for a host, stages of groups (`stage|group`), stand in its line by the host's own count of turns: `line` is where it
+-- is, and who was served stands behind it by one over the group's weight. Passes of different stages could not be compared.
+-- `offers` are slots that are free and kept for a while for lanes whose turn it is and whose workers have yet to call: lane id ->
+-- {number, until, priority}. Within a call, S.claims has the same of lanes that the caller serves.
+--
 -- `own` counts, for groups that are stricter than a host, what they have in flight there: `group|host` -> number, and a p behind it
 -- while the group waits for its own requests to end.
 
@@ -24,11 +29,11 @@ end
 local OFFER = 1000 -- ms for which a free slot is kept for the group whose turn it is
 local WAKE_MAX = 8 -- groups of one host that are woken at once
 
--- What a host is unless its record says otherwise. `parked`: how many groups wait for it.
+-- What a host is unless its record says otherwise. `parked`: how many wait in its line.
 local AT_REST = {
   __index = {
     inflight = 0, last = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = 0, policy = false,
-    gap = 0, awaits = '', till = 0,
+    gap = 0, awaits = '', till = 0, line = 0, offers = false,
   },
 }
 
@@ -41,8 +46,13 @@ local function decode(raw, now)
   local v = unpack_msg(raw)
   local host = setmetatable({
     inflight = v[1], last = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
-    why = v[8], parked = v[9], policy = v[10], gap = v[11], awaits = v[12], till = v[13],
+    why = v[8], parked = v[9], policy = v[10], gap = v[11], awaits = v[12], till = v[13], line = v[14],
+    offers = v[15],
   }, AT_REST)
+  for id, offer in pairs(host.offers or {}) do
+    if offer[2] <= now then host.offers[id] = nil end
+  end
+  if host.offers and not next(host.offers) then host.offers = false end
   -- Never reported: it may have been sent in the last moment of its window.
   if host.till > 0 and host.till <= now then host.last, host.till, host.awaits = max(host.last, host.till), 0, '' end
   return host
@@ -77,6 +87,7 @@ flush_hosts = function(S)
   for name in pairs(S.dirty) do
     local h = S.hosts[name]
     local rest = h.plain and 0 or max(Host.next(S, h), h.blocked)
+    for _, offer in pairs(h.offers or {}) do rest = max(rest, offer[2]) end
     local plain = h.plain or rest <= S.now and h.paused == '' and not h.policy and h.delay == 0 and h.floor == 0
       and h.throttles == 0 and h.parked == 0
     if not plain then
@@ -85,6 +96,7 @@ flush_hosts = function(S)
       set[#set + 1] = name
       set[#set + 1] = pack({
         h.inflight, h.last, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy, h.gap, h.awaits, h.till,
+        h.line, h.offers,
       })
     elseif h.inflight == 0 then
       gone[#gone + 1] = name
@@ -96,6 +108,13 @@ flush_hosts = function(S)
   if #set > 0 then call_chunked('HSET', S.b .. K.hosts, set) end
   if #gone > 0 then call_chunked('HDEL', S.b .. K.hosts, gone) end
   S.dirty = {}
+  -- What the caller might have taken and did not is for others at once.
+  for name, claims in pairs(S.claims or {}) do
+    local host, left = S.hosts[name], 0
+    for _, slots in pairs(claims) do left = left + slots[1] end
+    if left > 0 and host.parked > 0 and Host.capacity(S, name, host) > 0 then S.wakes[name] = S.now end
+  end
+  S.claims = nil
   local later, never = {}, {}
   for name, wake in pairs(S.wakes) do
     if wake then
@@ -189,30 +208,69 @@ function Host.capacity(S, name, host, group, group_name)
   return free
 end
 
--- The group stands in the line of a host.
-local function queue_up(S, name, host, stage, group_name)
-  local pass = Lane.group_pass(S, stage, group_name)
-  if call('ZADD', S.b .. K.parked .. name, pass, group_name) == 1 then host.parked = host.parked + 1 end
+-- How many of a host's free slots are kept for other lanes than this, and until when.
+local function kept_for_others(S, host, lane_id)
+  local slots, till = 0, 0
+  for id, offer in pairs(host.offers or {}) do
+    if id ~= lane_id and offer[2] > S.now then slots, till = slots + offer[1], max(till, offer[2]) end
+  end
+  return slots, till
+end
+
+-- The slots that are meant for a lane, or nil.
+local function meant_for(S, name, host, lane_id)
+  local claims, offer = S.claims and S.claims[name], host.offers and host.offers[lane_id]
+  return claims and claims[lane_id] or offer and offer[2] > S.now and offer or nil
+end
+
+-- As `capacity`, for a lane: without what is kept for others.
+function Host.room(S, name, host, lane, group)
+  local room, wake, own = Host.capacity(S, name, host, group, lane.group)
+  if room > 0 and host.offers then
+    local kept, till = kept_for_others(S, host, lane.id)
+    room = max(0, min(room, Host.capacity(S, name, host) - kept))
+    if room == 0 then return 0, till end
+  end
+  return room, wake, own
+end
+
+-- The lane has taken so many slots.
+function Host.took(S, name, host, lane, n)
+  local slots = (host.offers or S.claims) and meant_for(S, name, host, lane.id)
+  if not slots then return end
+  slots[1] = max(0, slots[1] - n)
+  if slots[1] == 0 and host.offers and host.offers[lane.id] == slots then host.offers[lane.id] = nil end
+end
+
+local function turn_of(S, group_name)
+  local group = Lane.group(S, group_name)
+  return 1 / (group and group.weight or 1)
+end
+
+-- A stage of a group stands in the line of a host, behind those of the same turn. `turns`: how many it was just given there, if any.
+local function queue_up(S, name, host, stage, group_name, turns)
+  local at = host.line + (turns or 1) * turn_of(S, group_name) + 1e-6 * host.parked
+  if call('ZADD', S.b .. K.parked .. name, 'NX', at, stage .. '|' .. group_name) == 1 then host.parked = host.parked + 1 end
   touch(S, name, host)
 end
 
 -- A place with work whose host may not be asked now leaves its ring: it waits for the host, or for the group's own requests there,
 -- and costs nothing in between. Its priorities in a lane wait in a sorted set, and only the best of them returns to its ring: a
 -- host with a thousand priorities costs no more than one with a single one.
-function Host.park(S, name, host, lane, priority, wake, own)
+function Host.park(S, name, host, lane, priority, wake, own, got)
   call('ZADD', S.b .. K.waiting .. lane.id .. ':' .. name, -priority, priority)
   if own then
     local mine = own_of(S, lane.group, name)
     mine.parked, mine.changed = true, true
   else
-    queue_up(S, name, host, lane.stage, lane.group)
+    queue_up(S, name, host, lane.stage, lane.group, got)
   end
   if wake then S.wakes[name] = wake end
 end
 
--- The group goes away: it waits for no host any more.
-function Host.leave(S, name, group_name)
-  if call('ZREM', S.b .. K.parked .. name, group_name) == 0 then return end
+-- The stage of a group goes away: it waits for no host any more.
+function Host.leave(S, name, stage, group_name)
+  if call('ZREM', S.b .. K.parked .. name, stage .. '|' .. group_name) == 0 then return end
   local host = Host.get(S, name)
   host.parked = max(0, host.parked - 1)
   touch(S, name, host)
@@ -255,27 +313,95 @@ function Host.occupy(S, name, host, group, group_name, by, sent)
   S.dirty[name] = true
 end
 
--- The group's waiting work on this host returns to the rings, the best priority of each lane. Answers whether more of it waits, and
--- the stage of one of its lanes (nil: nothing waited).
-local function unpark(S, name, group_name)
-  local more, stage = false, nil
-  for _, id in ipairs(Lane.ids(S, group_name)) do
-    local key, lane = S.b .. K.waiting .. id .. ':' .. name, Lane.by_id(S, id)
-    local best = lane and call('ZPOPMIN', key)[1]
-    if best then
-      enter_ring(S, lane, best, name)
-      stage = lane.stage
-      more = call('EXISTS', key) == 1 or more
+-- Of lanes that wait for the same slot: lower tiers first, in a tier the lowest pass.
+local function first_of(S, lanes)
+  local best, least = nil, huge
+  for _, lane in ipairs(lanes) do
+    if not best or lane.tier < best.tier then best = lane end
+  end
+  if #lanes < 2 then return best end
+  local tier = best.tier
+  for _, lane in ipairs(lanes) do
+    if lane.tier == tier then
+      local v = call('HMGET', S.b .. K.shares .. lane.group, lane.id, 'v|' .. lane.stage .. '|' .. tier)
+      local pass = max(tonumber(v[1]) or 0, tonumber(v[2]) or 0)
+      if pass < least then best, least = lane, pass end
     end
   end
-  return more, stage
+  return best
 end
 
--- Lets those who wait for a host try again, as far as it has room, by the order of their passes; else sets its next look. A group that
--- nobody asks for is let through besides: it must not keep a slot from others.
+-- Whether a lane that has been given so many slots of a host, and not taken them yet, may take another.
+local function may_take(S, name, host, lane, slots)
+  local group = Lane.group(S, lane.group)
+  if Lane.closed(S, lane) ~= '' then return false end
+  if lane.max_leased > 0 and count_now(S, lane.f.l) + slots >= lane.max_leased then return false end
+  return not stricter(S, host, group) or own_of(S, lane.group, name).n + slots < group.concurrency
+end
+
+-- A slot goes to one lane of this stage of a group: it returns to its ring with its best priority, or may take one more there. Lanes that
+-- nobody asks for, or that may not be served, are let through besides: they must not keep a slot from others. Where slots are not
+-- `scarce` all are let through. Answers whether the slot is given away, and whether more waits.
+local function unpark(S, name, host, stage, group_name, scarce)
+  local lanes, waiting, more = {}, {}, false
+  local function enter(lane)
+    local priority = call('ZPOPMIN', S.b .. K.waiting .. lane.id .. ':' .. name)[1]
+    enter_ring(S, lane, priority, name)
+    more = more or waiting[lane.id] > 1
+    return priority
+  end
+  local function more_than(lane, slots)
+    local spot = lane.id .. ':' .. slots[3] .. ':' .. name
+    return call('LLEN', S.b .. K.queue .. spot) + (S.m.front > 0 and call('LLEN', S.b .. K.front .. spot) or 0) > slots[1]
+  end
+  for _, id in ipairs(Lane.ids(S, group_name)) do
+    local lane = Lane.by_id(S, id)
+    waiting[id] = lane and call('ZCARD', S.b .. K.waiting .. id .. ':' .. name) or 0
+    local waits = waiting[id] > 0
+    local slots = lane and meant_for(S, name, host, id)
+    if waits and lane.stage ~= stage then
+      -- It stands in the line for itself, also where it came to its stage while it waited.
+      queue_up(S, name, host, lane.stage, group_name)
+    elseif lane and lane.stage == stage and (waits or slots and more_than(lane, slots)) then
+      if scarce and may_take(S, name, host, lane, slots and slots[1] or 0) and Pool.asked(S, lane) then
+        lanes[#lanes + 1] = lane
+      elseif waits then
+        enter(lane)
+      end
+    end
+  end
+  if #lanes == 0 then return false, more end
+  local lane = first_of(S, lanes)
+  local slots = meant_for(S, name, host, lane.id)
+  if slots and more_than(lane, slots) then
+    slots[1] = slots[1] + 1
+    more = more or waiting[lane.id] > 0
+  elseif slots then
+    slots[1], slots[2], slots[3] = slots[1] + 1, S.now + OFFER, enter(lane)
+  else
+    slots = {1, S.now + OFFER, enter(lane)}
+    if S.selection and serves(S.selection, lane) then
+      S.claims = S.claims or {}
+      S.claims[name] = S.claims[name] or {}
+      S.claims[name][lane.id] = slots
+    else
+      host.offers = host.offers or {}
+      host.offers[lane.id] = slots
+    end
+  end
+  return true, more or #lanes > 1 or (host.parked > 1 or host.offers) and more_than(lane, slots)
+end
+
+-- Lets those who wait for a host try again, as far as it has room, in the order of its line; else sets its next look.
 function Host.refresh(S, name, host)
   if host.parked == 0 then return end
   local free, wake = Host.capacity(S, name, host)
+  if free > 0 and (host.offers or S.claims) then
+    local kept, till = kept_for_others(S, host)
+    if till > 0 then wake = till end
+    for _, claim in pairs(S.claims and S.claims[name] or {}) do kept = kept + claim[1] end
+    free = free - kept
+  end
   if free <= 0 then
     if wake then S.wakes[name] = wake end
     return
@@ -285,12 +411,15 @@ function Host.refresh(S, name, host)
     local first = call('ZPOPMIN', key)
     if not first[1] then break end
     tried = tried + 1
-    local more, stage = unpark(S, name, first[1])
-    if more then
-      again[#again + 1] = first[2]
+    local at, stage, group_name = tonumber(first[2]), string.match(first[1], '^([^|]*)|(.*)$')
+    local given, more = unpark(S, name, host, stage, group_name, free < huge)
+    if given then
+      woken, host.line = woken + 1, max(host.line, at)
+      if more then call('ZADD', key, at + turn_of(S, group_name), first[1]) end
+    elseif more then
+      again[#again + 1] = at
       again[#again + 1] = first[1]
     end
-    if stage and Lane.group_closed(S, first[1]) == '' and Pool.asked(S, stage, first[1]) then woken = woken + 1 end
   end
   if #again > 0 then call('ZADD', key, unpack(again)) end
   if tried > 0 then S.woken = (S.woken or 0) + 1 end
@@ -330,8 +459,11 @@ function Host.free(S, name, nonce, unsent, counted)
     own.n, own.changed = max(0, own.n - 1), true
     if own.parked then
       own.parked = false
-      local lane = Lane.by_id(S, Lane.ids(S, counted)[1] or '')
-      if lane then queue_up(S, name, host, lane.stage, counted) end
+      for _, id in ipairs(Lane.ids(S, counted)) do
+        local lane = Lane.by_id(S, id)
+        -- It goes first: while it waited the host had a slot for whoever asked.
+        if lane then queue_up(S, name, host, lane.stage, counted, 0) end
+      end
     end
   end
   Host.refresh(S, name, host)

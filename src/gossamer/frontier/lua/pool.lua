@@ -1,26 +1,28 @@
 -- Pools: workers that lately asked for more than they got. The slots of a host are few, and a worker that ends a page takes the slot
 -- again in the same call: others would never find one free.
 --
--- `hungry` is a sorted set of incarnations by the time of their last call, per stage (`s|stage`) for workers that serve whole stages, per
--- group (`g|group`) for those that name groups.
+-- `hungry` is a sorted set of incarnations by the time of their last call: per stage (`s|stage`) for workers that serve whole stages, per
+-- group (`g|group`, with a stage `g|group|stage`) and lane (`l|lane`) for those that name some. Those that name many stand in the sets of
+-- the stages, and in one of their own kind (`m|digest`). The first of a worker's pools are those who could do its work.
 
 local Pool = {}
 
 local HUNGRY = 2000 -- ms for which a worker that asked in vain counts as waiting
 local HUNGRY_LOOK = 4
 
--- Whether somebody asks for work of this group: the worker that calls, or one that waits.
-function Pool.asked(S, stage, group)
-  local selection = S.selection
-  if selection then
-    if selection.groups then
-      if selection.groups[group] ~= nil then return true end
-    elseif selection.stage == stage then
-      return true
-    end
-  end
+-- Whether a selection (exchange.lua) has this lane.
+local function serves(selection, lane)
+  if not selection.groups then return lane.stage == selection.stage end
+  local chosen = selection.groups[lane.group]
+  if not chosen or chosen ~= true and not chosen[lane.name] then return false end
+  return not selection.stage or lane.stage == selection.stage
+end
+
+-- Whether somebody asks for work of this lane: the worker that calls, or one that waits.
+function Pool.asked(S, lane)
+  if S.selection and serves(S.selection, lane) then return true end
   S.pools = S.pools or {}
-  for _, pool in ipairs({'s|' .. stage, 'g|' .. group}) do
+  for _, pool in ipairs({'s|' .. lane.stage, 'g|' .. lane.group, 'g|' .. lane.group .. '|' .. lane.stage, 'l|' .. lane.name}) do
     if S.pools[pool] == nil then
       local last = call('ZRANGE', S.b .. K.hungry .. pool, -1, -1, 'WITHSCORES')[2]
       S.pools[pool] = last and tonumber(last) > S.now - HUNGRY or false
@@ -34,7 +36,8 @@ end
 function Pool.reserve(S, selection, incarnation)
   local names = call('ZREVRANGEBYSCORE', S.b .. K.hungry .. selection.pools[1], '+inf', S.now - HUNGRY, 'LIMIT', 0, HUNGRY_LOOK)
   if #names == 0 or #names == 1 and names[1] == incarnation then return 0 end
-  local mine, least = count_now(S, 'w|' .. incarnation), huge
+  -- What it gave back in this call was its share until now.
+  local mine, least = count_now(S, 'w|' .. incarnation) + S.given_back, huge
   for _, name in ipairs(names) do
     if name ~= incarnation then least = min(least, count_now(S, 'w|' .. name)) end
   end

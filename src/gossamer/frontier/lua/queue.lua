@@ -163,12 +163,14 @@ end
 -- delay has one slot at a time, which nobody can hold on to.
 local function left_over(S, name, host, room, group)
   local kept = S.kept[name]
+  if not kept and (S.reserve == 0 or room == huge) or Host.delay(S, host, group) > 0 then return room end
+  -- Of what the host has: a group that is stricter has fewer to give.
+  local free = Host.capacity(S, name, host)
   if not kept then
-    if S.reserve == 0 or room == huge or Host.delay(S, host, group) > 0 then return room end
-    kept = min(S.reserve, room)
+    kept = min(S.reserve, free)
     S.kept[name], S.reserve = kept, S.reserve - kept
   end
-  return max(0, room - kept)
+  return max(0, min(room, free - kept))
 end
 
 -- Takes up to n requests of one lane into `out`: highest priority first, hosts of equal priority by turns. Returns how many.
@@ -190,7 +192,7 @@ function Queue.take(S, lane, n, out)
       local turns, waiting, free, got, empty, raised, yielded = {}, {}, {}, {}, {}, false, {}
       for _, name in ipairs(names) do
         local host = S.hosts[name]
-        local room, wake, own = Host.capacity(S, name, host, group, lane.group)
+        local room, wake, own = Host.room(S, name, host, lane, group)
         if room == 0 then
           Host.park(S, name, host, lane, priority, wake, own)
         elseif Host.raise(S, name, host, lane, priority) then
@@ -227,7 +229,10 @@ function Queue.take(S, lane, n, out)
         if not first[name] then next_up[#next_up + 1] = name end
       end
       for _, name in ipairs(next_up) do
-        if got[name] then Host.occupy(S, name, S.hosts[name], group, lane.group, got[name]) end
+        if got[name] then
+          Host.occupy(S, name, S.hosts[name], group, lane.group, got[name])
+          Host.took(S, name, S.hosts[name], lane, got[name])
+        end
         if not empty[name] then served[#served + 1] = name end
       end
       local more = have_more(S, base, served)
@@ -236,11 +241,11 @@ function Queue.take(S, lane, n, out)
           if free[name] > 0 then
             back[#back + 1] = name
           else
-            local room, wake, own = Host.capacity(S, name, S.hosts[name], group, lane.group)
+            local room, wake, own = Host.room(S, name, S.hosts[name], lane, group)
             if room > 0 then
               yielded[#yielded + 1] = name
             else
-              Host.park(S, name, S.hosts[name], lane, priority, wake, own)
+              Host.park(S, name, S.hosts[name], lane, priority, wake, own, got[name])
             end
           end
         else
@@ -248,7 +253,10 @@ function Queue.take(S, lane, n, out)
         end
       end
       -- A host that has no more here goes on with what waits at lower priorities, as far as it has room.
-      for name in pairs(empty) do Host.refresh(S, name, S.hosts[name]) end
+      for name in pairs(empty) do
+        Host.took(S, name, S.hosts[name], lane, huge)
+        Host.refresh(S, name, S.hosts[name])
+      end
       if #back > 0 then call('RPUSH', ring, unpack(back)) end
       if #yielded > 0 then call('RPUSH', ring, unpack(yielded)) end
       if #back == 0 and #waiting == 0 and #yielded == 0 and call('EXISTS', ring) == 0 then

@@ -8,13 +8,6 @@ local DIRECT_MAX = 16 -- groups that are asked one by one; more are looked for a
 local WALK_MAX = 512  -- groups walked over in search of those
 local WALK_WAIT = 100 -- ms until a worker looks again that did not see all
 
-local function serves(selection, lane)
-  if not selection.groups then return lane.stage == selection.stage end
-  local chosen = selection.groups[lane.group]
-  if not chosen or chosen ~= true and not chosen[lane.name] then return false end
-  return not selection.stage or lane.stage == selection.stage
-end
-
 -- How many pages the group may still have. When all that it may have are done or in workers' hands, it is held.
 local function set_pages_left(S, group, left)
   S.pages_left[group] = left

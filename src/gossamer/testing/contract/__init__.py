@@ -12,7 +12,7 @@ from gossamer.testing.contract.back import TestWentBack
 from gossamer.testing.contract.bounded import TestBounded
 from gossamer.testing.contract.control import TestPause, TestPolicies, TestServerTime, TestWorkers
 from gossamer.testing.contract.crawl import Crawl, Worker
-from gossamer.testing.contract.crowd import TestCrowd
+from gossamer.testing.contract.crowd import TestCrowd, TestSharedHost
 from gossamer.testing.contract.dead import TestDeadLetters
 from gossamer.testing.contract.drop import TestDropGroup, TestDropLane
 from gossamer.testing.contract.fence import TestFencing
@@ -61,6 +61,7 @@ __all__ = [
     "TestScan",
     "TestSeenMeansStored",
     "TestServerTime",
+    "TestSharedHost",
     "TestStartedOnce",
     "TestTasks",
     "TestWentBack",

@@ -209,3 +209,87 @@ class TestCrowd:
         worker.settle(first, ending=Ending.DONE)
         later = [lease for _ in range(4) for lease in worker.lease(6)]
         assert {first.payload, *(lease.payload for lease in later)} == {b"poison", b"other"}
+
+
+def served(crawl: Crawl, workers: list[Worker], turns: int = 30) -> Counter[str]:
+    """Pages of each lane, by workers that call by turns: each settles all that it holds and asks for more in one call."""
+    held: dict[Worker, list[Lease]] = {worker: [] for worker in workers}
+    done: Counter[str] = Counter()
+    for _ in range(turns):
+        for worker in workers:
+            gone = held[worker]
+            done.update(lease.lane for lease in gone)
+            held[worker] = worker.exchange(settle=[Settlement(lease) for lease in gone], want=8).leases
+            crawl.advance(0.01)
+    for worker, leases in held.items():
+        worker.settle(*leases)
+    return done
+
+
+class TestSharedHost:
+    """Guarantee 6 where workers that serve different things meet on one host: whoever frees slots does not keep them all."""
+
+    def test_groups_with_workers_of_their_own(self, crawl: Crawl) -> None:
+        for group in ("one", "two"):
+            crawl.frontier.define(group, {"a": LanePolicy()})
+            crawl.add(*(f"{group} {n}" for n in range(300)), lane=f"{group}.a")
+        crawl.frontier.set_host("", HostPolicy(concurrency=4))
+        done = served(crawl, [crawl.worker("one"), crawl.worker("two")])
+        assert 25 <= max(done.values()) <= 2 * min(done["one.a"], done["two.a"]), done
+
+    def test_stages_with_workers_of_their_own(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy(stage="second")})
+        for lane in ("g.a", "g.b"):
+            crawl.add(*(f"{lane} {n}" for n in range(300)), lane=lane)
+        for slots in (1, 4):
+            crawl.frontier.set_host("", HostPolicy(concurrency=slots))
+            done = served(crawl, [crawl.worker("g", stage=""), crawl.worker("g", stage="second")])
+            assert min(done["g.a"], done["g.b"]) >= 8 * slots, done
+
+    def test_lanes_with_workers_of_their_own(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        for lane in ("g.a", "g.b"):
+            crawl.add(*(f"{lane} {n}" for n in range(300)), lane=lane)
+        for slots in (1, 4):
+            crawl.frontier.set_host("", HostPolicy(concurrency=slots))
+            done = served(crawl, [crawl.worker(lanes=["g.a"]), crawl.worker(lanes=["g.b"])])
+            assert min(done["g.a"], done["g.b"]) >= 8 * slots, done
+
+    def test_the_past_of_one_stage_is_no_debt_to_another(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.define("late", {"a": LanePolicy(stage="second")})
+        first, second = crawl.worker(stage=""), crawl.worker(stage="second")
+        crawl.add(*(f"{n}" for n in range(200)), host=crawl.hosts(2)[1])
+        while leases := first.lease(100):
+            first.settle(*leases)
+        crawl.frontier.set_host("", HostPolicy(concurrency=1))
+        for lane in ("g.a", "late.a"):
+            crawl.add(*(f"{lane} {n}" for n in range(100)), lane=lane)
+        done = served(crawl, [first, second])
+        assert min(done["g.a"], done["late.a"]) >= 8, done
+
+    def test_a_lane_that_comes_to_another_stage_while_it_waits(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(concurrency=1))
+        crawl.add("1", "2")
+        worker = crawl.worker("g")
+        held = worker.one()
+        assert worker.lease(1) == []
+        crawl.define({"a": LanePolicy(stage="second")})
+        worker.settle(held)
+        crawl.advance(2)
+        assert names(crawl.worker(stage="second").lease(1)) == ["2"]
+
+    def test_what_nobody_came_for_is_anybodys_after_a_while(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        crawl.frontier.set_host("", HostPolicy(concurrency=4))
+        for lane in ("g.a", "g.b"):
+            crawl.add(*(f"{lane} {n}" for n in range(100)), lane=lane)
+        first, second = crawl.worker(lanes=["g.a"]), crawl.worker(lanes=["g.b"])
+        held = first.lease(4)
+        assert second.lease(1) == []
+        left = first.exchange(settle=[Settlement(lease) for lease in held], want=4).leases
+        assert len(left) < 4
+        crawl.advance(3)
+        assert len(left) + len(first.lease(4 - len(left))) == 4
+        crawl.balanced()
