@@ -90,4 +90,4 @@ def test_a_planted_bug_is_found(bug: str) -> None:
         single(schema.library({name: source.replace(right, wrong)})) as ground,
         pytest.raises((AssertionError, FrontierError)),
     ):
-        run(ground, examples=100)
+        run(ground, examples=300)
