@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -26,7 +27,7 @@ OPERATIONS = (
 )
 RARE_OPERATIONS = (
     "change_group", "crawl_delay", "drain_worker", "start", "start", "started", "new_round", "remember", "push_tasks", "lease_tasks",
-    "settle_tasks", "call_out_of_turn", "ask_drained", "drop_group", "drop_group", "drop_lane", "drop_lane", "fork", "fill",
+    "settle_tasks", "call_out_of_turn", "ask_drained", "drop_group", "drop_group", "fork", "fill",
 )  # fmt: skip
 
 
@@ -44,16 +45,24 @@ class Operators(Workers):
     def change_lane(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(NAMES), "name")
         group, _, lane = name.rpartition(".")
-        old = self.model.parts[0].lanes[name].seen
         policy = LanePolicy(
             data.draw(st.sampled_from(Order), "order"),
             data.draw(st.integers(0, 1), "tier"),
             data.draw(st.sampled_from((1.0, 3.0)), "weight"),
-            data.draw(st.sampled_from((old, old, old, SeenPolicy(), ROUND)), "seen"),
+            self.model.parts[0].lanes[name].seen,
             data.draw(st.sampled_from((0, 4)), "max_queued"),
             data.draw(st.sampled_from((0, 1)), "max_leased"),
         )
         self.define(group, {lane: policy})
+
+    def change_seen(self, data: st.DataObject) -> None:
+        """Another memory: an empty one, or that of other lanes."""
+        name, seen = (
+            data.draw(st.sampled_from(NAMES), "name"),
+            data.draw(st.sampled_from((SeenPolicy(), ROUND)), "seen"),
+        )
+        group, _, lane = name.rpartition(".")
+        self.define(group, {lane: replace(self.model.parts[0].lanes[name], seen=seen)})
 
     def drop_lane(self, data: st.DataObject) -> None:
         """Dropped, what it held is seen no more; made again, it is empty."""

@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
 from tests.contract.machine import Machine
 from tests.contract.machine_ground import FACTOR, Ground
 
@@ -28,9 +29,17 @@ def single(library: str | None = None) -> Iterator[Ground]:
         yield Ground([server], proxy.url, proxy=proxy, library=library)
 
 
-def run(ground: Ground, examples: int, steps: int = 40) -> None:
+class Forgetful(Machine):
+    """Lanes are dropped and their memories changed now and then."""
+
+    @rule(data=st.data(), what=st.sampled_from(("drop_lane", "change_seen")))
+    def forget_some(self, data: st.DataObject, what: str) -> None:
+        getattr(self, what)(data)
+
+
+def run(ground: Ground, examples: int, steps: int = 40, tested: type[Machine] = Machine) -> None:
     """MACHINE_FACTOR times as many examples, then random ones, and a failing one is made smaller."""
-    machine = type("TestedMachine", (Machine,), {"ground": ground})
+    machine = type("TestedMachine", (tested,), {"ground": ground})
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -51,6 +60,12 @@ def run(ground: Ground, examples: int, steps: int = 40) -> None:
 def test_the_frontier_behaves_like_the_model() -> None:
     with single() as ground:
         run(ground, examples=50)
+
+
+@pytest.mark.timeout(300 * FACTOR)
+def test_dropped_lanes_and_changed_memories_behave_like_the_model() -> None:
+    with single() as ground:
+        run(ground, examples=25, tested=Forgetful)
 
 
 @pytest.mark.timeout(300 * FACTOR)
