@@ -63,6 +63,7 @@ ELSEWHERE = {
         "title",
         "active",
         "engine",
+        "private_addresses",
         "extends",
         "examples",
         "revisit",

@@ -85,6 +85,11 @@ class Operators(Workers):
         self.define(DROPPED, lanes, GROUPS[DROPPED])
         self.keyed_start()
 
+    @rule(data=st.data(), really=st.integers(0, 2))
+    def drop_and_make_again(self, data: st.DataObject, really: int) -> None:
+        if not really:
+            self.drop_group(data)
+
     def keyed_start(self) -> None:
         """What a start adds, under the key that it has in every life of the group."""
         self.serial += 1
@@ -107,6 +112,18 @@ class Operators(Workers):
         else:
             self.frontier.pause(**given)
             self.model.pause(scope, name, "paused")
+
+    @rule(data=st.data(), group=st.sampled_from(sorted(GROUPS)))
+    def lease_while_paused(self, data: st.DataObject, group: str) -> None:
+        """Nothing of a paused group goes out, not even what came while it was paused."""
+        if ("group", group) in self.model.at(group).paused:
+            return
+        self.frontier.pause(group=group)
+        self.model.pause("group", group, "paused")
+        for _ in range(2):
+            self.call(self.worker(data), add=self.requests(data, 3), want=4 * self.every)
+        self.frontier.resume(group=group)
+        self.model.pause("group", group, "")
 
     def set_host(self, data: st.DataObject) -> None:
         host = data.draw(st.sampled_from(HOSTS), "host")

@@ -227,6 +227,16 @@ class Workers(RuleBasedStateMachine):
         self.call(self.worker(data), want=want * self.every)
 
     @rule(data=st.data())
+    def settle_late(self, data: st.DataObject) -> None:
+        """The same, and then it settles what it held before, not what it holds now."""
+        worker = self.worker(data)
+        self.call(worker, want=2 * self.every)
+        before = worker.leases[-2:]
+        self.advance(3)
+        self.call(worker, want=4 * self.every)
+        self.call(worker, settle=[self.settlement(data, lease) for lease in before])
+
+    @rule(data=st.data())
     def repeat(self, data: st.DataObject) -> None:
         worker = self.worker(data)
         if worker.last:
@@ -280,6 +290,16 @@ class Workers(RuleBasedStateMachine):
         if how == "repeat":
             assert self.frontier.add(requests, key=key, token=token) == (outcomes, invalid, room)
         assert (outcomes, room) == self.model.add(requests, key=key)
+
+    @rule(first=st.integers(0, 4))
+    def offer_again(self, first: int) -> None:
+        """More than a lane has room for; what is refused is offered again at once."""
+        numbers = range(first, first + 8)
+        for _ in range(2):
+            self.serial += 1
+            requests = [Request(n, HOSTS[n % len(HOSTS)], "g.fifo", b"%d\xff" % self.serial) for n in numbers]
+            outcomes, _, room = self.frontier.add(requests)
+            assert (outcomes, room) == self.model.add(requests)
 
     def push_tasks(self, data: st.DataObject) -> None:
         for _ in range(data.draw(st.integers(1, 3), "tasks")):

@@ -566,13 +566,13 @@ class Partition:
         return sum(held.worker == worker for held in self.held.values())
 
     def left_to_others(self, worker: str, spot: Spot) -> bool:
-        """Whether the slots may be kept for a worker that lately asked in vain and holds less."""
+        """Whether the slots may be kept for a worker that lately asked for them in vain."""
         _, _, host = spot
         if (self.hosts[host].policy or self.default).concurrency == 0 and not self.groups[
             group_of(spot[0])
         ].concurrency:
             return False
-        return any(self.in_hands(worker) - self.in_hands(other) >= 2 for other in self.unfed if other != worker)
+        return any(other != worker for other in self.unfed)
 
     def kept_empty(self, worker: str) -> bool:
         """A worker that tries a request alone gets nothing else, nor may one that shall do so next."""

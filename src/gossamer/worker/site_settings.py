@@ -18,7 +18,8 @@ from gossamer.worker.addon import THROTTLE
 from gossamer.worker.reach import PLACES
 from gossamer.worker.run import ASYNCIO, _is_ours
 
-AUTHORITIES = "GOSSAMER_SITE_AUTHORITIES"
+# Without our prefix, which is for settings that people may set.
+AUTHORITIES = "SITE_AUTHORITIES"
 WIRE = "gossamer.worker.site_wire.Wire"
 
 OVER: Mapping[str, Any] = {

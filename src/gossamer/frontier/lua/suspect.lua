@@ -68,7 +68,7 @@ function Lease.more(S, call_info, selection)
   elseif S.m.x > 0 then
     look_again(S, S.m.tasterat)
   end
-  S.spent = {}
+  S.spent, S.taking = {}, {}
   for _, entry in ipairs(ready_groups(S, selection, 1)) do
     local place = entry.stage .. '|' .. entry[1]
     for _, tier in ipairs(call('ZRANGE', S.b .. K.tiers .. place, 0, -1)) do

@@ -2,7 +2,7 @@
 --
 -- Groups take turns by stride: the lowest pass first, which moves on by 1/weight of the group. Inside a group lower tiers go strictly
 -- first, and lanes of one tier by stride again. `spent` names lanes (by id) and groups (by stage|group) that gave less than they were
--- asked for in this call.
+-- asked for in this call. `taking` has what lanes with a limit gave in this call: it is counted as leased only afterwards.
 
 local DIRECT_MAX = 16 -- groups that are asked one by one; more are looked for among those that have work
 local WALK_MAX = 512  -- groups walked over in search of those
@@ -30,7 +30,7 @@ local function tier_lanes(S, place, tier, want, only)
       if lane and lane.paused == '' then
         index = index + 1
         if not S.spent[lane.id] and (not only or only[lane.name]) then
-          local room = lane.max_leased == 0 and huge or lane.max_leased - count_now(S, lane.f.l)
+          local room = lane.max_leased == 0 and huge or lane.max_leased - count_now(S, lane.f.l) - (S.taking[lane.id] or 0)
           list[#list + 1] = {lane, tonumber(page[i + 1]), weight = lane.weight, room = room}
         end
       elseif lane then
@@ -119,6 +119,7 @@ local function take_group(S, stage, name, want, taken, only)
       local got = Queue.take(S, lane, share, taken)
       if got > 0 then
         local moved = entry[2] + got / lane.weight
+        if lane.max_leased > 0 then S.taking[lane.id] = (S.taking[lane.id] or 0) + got end
         notes['v|' .. stage .. '|' .. tier], notes[lane.id] = entry[2], moved
         call('ZADD', S.b .. K.active .. place .. '|' .. tier, 'XX', moved, lane.id)
       end
@@ -247,7 +248,7 @@ function Lease.take(S, selection, want)
     if got < share then S.spent[place_of(stage, name)] = true end
     return got
   end
-  S.spent = {}
+  S.spent, S.taking = {}, {}
   local list = ready_groups(S, selection, want)
   S.woken = 0
   by_turns(S, list, want, give, function()

@@ -84,6 +84,16 @@ class TestBounded:
         crawl.add(*(f"b{n}" for n in range(2)), lane="g.b")
         assert len(crawl.worker().lease(10)) == 2
 
+    def test_max_leased_holds_for_a_lane_that_is_asked_twice_in_one_call(self, crawl: Crawl) -> None:
+        """Because another group had less than its share."""
+        crawl.define({"a": LanePolicy(max_leased=5)})
+        crawl.frontier.define("h", {"b": LanePolicy()})
+        crawl.add(*(f"a{n}" for n in range(20)))
+        crawl.add("b", lane="h.b")
+        leases = crawl.worker().lease(8)
+        assert [lease.lane for lease in leases].count("g.a") == 5
+        assert len(leases) == 6
+
     def test_max_leased_may_be_raised(self, crawl: Crawl) -> None:
         crawl.define({"a": LanePolicy(max_leased=1)})
         crawl.add("1", "2", "3")
