@@ -432,13 +432,17 @@ function Host.refresh(S, name, host)
   end
 end
 
--- The request of lease `nonce` was sent at this time: the delay of its host counts from then.
-function Host.sent(S, name, nonce, at)
+-- The request of lease `nonce`, of a lane, was sent at this time: the delay of its host counts from then, also if the host had not been
+-- waiting for it any more.
+function Host.sent(S, name, nonce, at, lane_id)
   local host = Host.get(S, name)
   if host.awaits == nonce then
     host.awaits, host.till = '', 0
-  elseif host.plain then
-    return
+  else
+    local lane = lane_id ~= '' and Lane.by_id(S, lane_id)
+    local group = lane and Lane.group(S, lane.group)
+    if host.plain and Host.delay(S, host, group or nil) == 0 then return end
+    if group then host.gap = max(host.gap, group.delay) end
   end
   host.last = max(host.last, at)
   touch(S, name, host)

@@ -239,8 +239,8 @@ function Lease.sent(S, sent)
         set[#set + 1] = '1' .. s[2]
       end
       if s[3] then
-        local _, host = unpack_msg(raws[i])
-        Host.sent(S, host, s[2], S.now - s[3])
+        local lane_id, host = unpack_msg(raws[i])
+        Host.sent(S, host, s[2], S.now - s[3], lane_id)
       end
     end
   end

@@ -22,7 +22,7 @@ local function release(keys, args)
       seen[ids[i]] = true
       out[i] = 'r'
       gone[#gone + 1] = ids[i]
-      if l[3] then Host.sent(S, v[2], v[7], S.now - l[3]) end
+      if l[3] then Host.sent(S, v[2], v[7], S.now - l[3], v[1]) end
       put_down(S, v, mark_of(marks[i], v[7]), true)
       local lane = v[1] ~= '' and Lane.by_id(S, v[1])
       if lane then

@@ -80,6 +80,19 @@ class TestPoliteness:
         crawl.advance(0.1)
         assert names(worker.lease(1)) == ["2"]
 
+    def test_what_is_reported_as_sent_after_its_window_keeps_others_away_all_the_same(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(delay=3))
+        crawl.add("1", "2")
+        worker, other = crawl.worker("g"), crawl.worker("g")
+        answer = worker.exchange(want=crawl.frontier.partitions)
+        [lease] = answer.leases
+        crawl.advance(lease.send_by - answer.hints.now + 4)
+        other.exchange()  # by now the host is at rest
+        worker.sent(lease)
+        assert other.lease(1) == []
+        crawl.advance(3)
+        assert names(other.lease(1)) == ["2"]
+
     def test_before_it_is_reported_as_sent_its_host_gets_no_other(self, crawl: Crawl) -> None:
         """It may be sent in the last moment of its window; then the delay begins."""
         crawl.define()
