@@ -38,7 +38,10 @@ PasswordFile = Annotated[
 ]
 Operator = Annotated[
     bool,
-    typer.Option("--operator", help="Also what doctor, export and `items tail` read: SCAN, CONFIG GET, XREVRANGE."),
+    typer.Option(
+        "--operator",
+        help="Also what doctor, export and `items tail` read: SCAN, CONFIG GET (which shows requirepass too), XREVRANGE.",
+    ),
 ]
 NoFunctions = Annotated[
     bool,

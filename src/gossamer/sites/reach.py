@@ -40,6 +40,9 @@ METADATA = frozenset(
 _METADATA_NAMES = frozenset({"metadata.google.internal", "metadata", "instance-data", "instance-data.ec2.internal"})
 _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 _COMPATIBLE = ip_network("::/96")
+_TRANSLATED = ip_network("::ffff:0:0:0/96")
+_LOCAL = (ip_network("64:ff9b:1::/48"), ip_network("fec0::/10"), ip_network("5f00::/16"), _TRANSLATED)
+"""Networks of IPv6 that lead to no public place, whatever the standard library thinks of them."""
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}\.?", re.IGNORECASE)
 _PRIVATE_NAMES = re.compile(
     r"(.*\.)?(localhost|local|localdomain|internal|intranet|private|corp|home|lan|home\.arpa)\.?|[^.:]+", re.IGNORECASE
@@ -140,7 +143,18 @@ def _kind(address: str) -> str:
     found = list(_inside(address))
     if any(one in METADATA for one in found):
         return _NEVER
-    return "" if all(one.is_global and not one.is_multicast for one in found) else _PRIVATE
+    return "" if all(map(_public, found)) else _PRIVATE
+
+
+def _public(one: Address) -> bool:
+    if isinstance(one, IPv6Address) and (any(one in net for net in _LOCAL) or _is_isatap(one)):
+        return False
+    return one.is_global and not one.is_multicast
+
+
+def _is_isatap(one: IPv6Address) -> bool:
+    """An address of IPv4 in the lower half, behind a mark: its tunnel ends inside a network."""
+    return int(one) >> 32 & 0xFFFFFFFF in (0x00005EFE, 0x02005EFE)
 
 
 def _inside(address: str) -> Iterator[Address]:
@@ -154,8 +168,11 @@ def _inside(address: str) -> Iterator[Address]:
         return
     if any(one in net for net in _NAT64):
         yield IPv4Address(int(one) & 0xFFFFFFFF)
-        return
+        if one not in _LOCAL[0]:
+            return
     yield one
+    if one in _TRANSLATED or _is_isatap(one):
+        yield IPv4Address(int(one) & 0xFFFFFFFF)
     if one.sixtofour is not None:
         yield one.sixtofour
     if one.teredo is not None:
