@@ -26,8 +26,8 @@ PAGE = """
         ("    hooks: {after_round: 'subprocess:call'}\n", "hooks.after_round"),
         ("    request: {headers: {X: '${GOSSAMER_URL}'}}\n", "request.headers.X"),
         ("    request: {headers: {X: '${HOME}'}}\n", "request.headers.X"),
-        ("    archive_pages: /tmp/not-here\n", "archive_pages"),
-        ("    database: sqlite:////tmp/not-here.db\n", "database"),
+        ("    archive_pages: /elsewhere/not-here\n", "archive_pages"),
+        ("    database: sqlite:////elsewhere/not-here.db\n", "database"),
     ],
 )
 async def test_a_pushed_file_that_asks_for_more_than_is_granted_is_not_served(

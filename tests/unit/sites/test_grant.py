@@ -198,7 +198,7 @@ class TestPaths:
             ("database: 'sqlite:///DATA/x.db?uri=true'\n", "database"),
             ("database: 'sqlite:///${SITE_DIR}/x.db'\n", "database"),
             ("database: postgresql:///records\n", "database"),
-            ("database: 'postgresql://u@h/d?sslkey=/root/key'\n", "database"),
+            ("database: 'postgresql://u@h/d?sslkey=/keys/key'\n", "database"),
             ("database: 'mysql://u@h/d?local_infile=1'\n", "database"),
             ("proxies: {a: {file: /etc/passwd}}\nrequest: {proxy: a}\n", "proxies.a.file"),
             ("request: {verify: /etc/shadow}\n", "request.verify"),
