@@ -73,7 +73,7 @@ class Host:
     policy: HostPolicy | None = None
     last: float | None = None
     gap: float = 0.0
-    awaits: str = ""
+    awaits: Held | None = None
     till: float = 0.0
     blocked: float = 0.0
     throttles: int = 0
@@ -197,33 +197,33 @@ class Partition:
     def wait(self, name: str) -> float:
         host = self.hosts[name]
         if host.awaits and host.till <= self.now:
-            host.last, host.awaits = host.till, ""
+            host.last, host.awaits = host.till, None
         sent = host.till if host.awaits else host.last
         return host.blocked if sent is None else max(host.blocked, sent + max(self.delay(name), host.gap))
 
-    def occupied(self, name: str, group: str, nonce: str) -> None:
+    def occupied(self, held: Held, group: str) -> None:
         """A request was leased: if there is a delay, it is waited for."""
-        if self.delay(name, group) > 0:
-            host = self.hosts[name]
-            host.awaits, host.till, host.gap = nonce, self.now + self.send_seconds, self.groups[group].delay
+        if self.delay(held.host, group) > 0:
+            host = self.hosts[held.host]
+            host.awaits, host.till, host.gap = held, self.now + self.send_seconds, self.groups[group].delay
 
-    def on_its_way(self, name: str, nonce: str, at: float) -> None:
+    def on_its_way(self, held: Held, at: float) -> None:
         """A lease was sent at this time."""
-        host = self.hosts[name]
-        self.wait(name)
-        if host.awaits == nonce:
-            host.awaits = ""
+        host = self.hosts[held.host]
+        self.wait(held.host)
+        if host.awaits is held:
+            host.awaits = None
         host.last = at if host.last is None else max(host.last, at)
 
     def let_go(self, held: Held, *, unsent: bool = False) -> None:
         """A lease ends: if its host waited for it, it does so no more."""
         host = self.hosts[held.host]
         self.wait(held.host)
-        if host.awaits == held.nonce and held.mark != 2:
+        if host.awaits is held and held.mark != 2:
             if unsent:
-                host.awaits = ""
+                host.awaits = None
             else:
-                self.on_its_way(held.host, held.nonce, self.now)
+                self.on_its_way(held, self.now)
 
     def stricter(self, host: str, group: str) -> bool:
         limit, own = (self.hosts[host].policy or self.default).concurrency, self.groups[group].concurrency
@@ -499,7 +499,7 @@ class Partition:
             if held and held.nonce == lease.nonce:
                 held.mark = held.mark or 1
                 if lease.paced:
-                    self.on_its_way(held.host, held.nonce, self.now)
+                    self.on_its_way(held, self.now)
         settled = [self.settle(worker, one) for one in settle]
         for arrival in fetched:
             held = self.holds(worker, arrival.lease)
@@ -549,9 +549,10 @@ class Partition:
             self.check_lease(lease, job)
             assert lease.paced == (self.delay(lease.host, group) > 0)
             counted = group if self.stricter(lease.host, group) else ""
-            self.occupied(lease.host, group, lease.nonce)
             deadline = self.now + self.lease_seconds
-            self.held[lease.id] = Held(job, lease.host, worker, lease.nonce, deadline, lease.alone, counted=counted)
+            taken = Held(job, lease.host, worker, lease.nonce, deadline, lease.alone, counted=counted)
+            self.held[lease.id] = taken
+            self.occupied(taken, group)
             self.settle_turns()
         if len(leases) < want and worker not in self.draining and not self.kept_empty(worker):
             kept = [spot for lane in lanes if self.serves(lane) for spot in self.surely_ready(lane)]

@@ -3,8 +3,8 @@
 -- A host that is at rest, and of which nothing was learned, has no record.
 --
 -- The delay counts from send to send. `last` is when the host was sent its last request, `gap` the delay that the group of that
--- request asks for. While a request is leased and not yet reported as sent, `awaits` is the nonce of its lease and `till` the
--- end of its send window: nothing else is leased for the host before it is reported, given back, or its window and the delay after
+-- request asks for. While a request is leased and not yet reported as sent, `awaits` is the nonce of its lease and its group (what is
+-- leased with it in one call has the same nonce, and may be of a group without a delay) and `till` the end of its send window: nothing else is leased for the host before it is reported, given back, or its window and the delay after
 -- it have passed.
 --
 -- Those that wait for a host, stages of groups (`stage|group`), stand in its line by the host's own count of turns: `line` is where it
@@ -304,7 +304,7 @@ function Host.occupy(S, name, host, group, group_name, by, sent)
     if sent then
       host.last = S.now
     else
-      host.awaits, host.till = S.nonce, S.now + S.send_ms
+      host.awaits, host.till = S.nonce .. '|' .. group_name, S.now + S.send_ms
       S.paced = S.paced or {}
       S.paced[group_name .. '|' .. name] = true
     end
@@ -432,11 +432,18 @@ function Host.refresh(S, name, host)
   end
 end
 
+-- Whether the host waits for the lease of this nonce and lane. In one call it gets one request of one group at most that has a delay.
+local function awaits(S, host, nonce, lane_id)
+  if host.awaits == '' or sub(host.awaits, 1, #nonce) ~= nonce then return false end
+  local lane = lane_id ~= '' and Lane.by_id(S, lane_id)
+  return lane and host.awaits == nonce .. '|' .. lane.group
+end
+
 -- The request of lease `nonce`, of a lane, was sent at this time: the delay of its host counts from then, also if the host had not been
 -- waiting for it any more.
 function Host.sent(S, name, nonce, at, lane_id)
   local host = Host.get(S, name)
-  if host.awaits == nonce then
+  if awaits(S, host, nonce, lane_id) then
     host.awaits, host.till = '', 0
   else
     local lane = lane_id ~= '' and Lane.by_id(S, lane_id)
@@ -450,11 +457,11 @@ function Host.sent(S, name, nonce, at, lane_id)
 end
 
 -- A slot is free again. `unsent`: nothing went out for it. `counted`: the group whose own request it was, if it counts them.
-function Host.free(S, name, nonce, unsent, counted)
+function Host.free(S, name, nonce, lane_id, unsent, counted)
   local host = Host.get(S, name)
   host.inflight = max(0, host.inflight - 1)
   S.dirty[name] = true
-  if host.awaits ~= '' and host.awaits == nonce then
+  if awaits(S, host, nonce, lane_id) then
     if not unsent then host.last = S.now end
     host.awaits, host.till = '', 0
   end

@@ -45,7 +45,7 @@ end
 -- The request of a lease (v as in `leases`) leaves the hands of a worker; its slot is freed unless the response had arrived.
 local function put_down(S, v, mark, unsent)
   local lane_id, incarnation = v[1], v[6]
-  if mark ~= '2' then Host.free(S, v[2], v[7], unsent, v[11]) end
+  if mark ~= '2' then Host.free(S, v[2], v[7], lane_id, unsent, v[11]) end
   if v[8] == 1 then
     S.m.alone = max(0, S.m.alone - 1)
     call('HDEL', S.b .. K.alone, incarnation)
@@ -213,11 +213,11 @@ function Lease.fetched(S, incarnation, fetched)
   for _, f in ipairs(fetched) do
     local raw = call('HGET', S.b .. K.leases, f[1])
     if raw then
-      local _, host, _, _, _, holder, nonce, _, _, _, counted = unpack_msg(raw)
+      local lane_id, host, _, _, _, holder, nonce, _, _, _, counted = unpack_msg(raw)
       if holder == incarnation and nonce == f[2] and mark_of(call('HGET', S.b .. K.marks, f[1]), nonce) ~= '2' then
         call('HSET', S.b .. K.marks, f[1], '2' .. nonce)
         if f[3] then Host.learn(S, host, f[3]) end
-        Host.free(S, host, nonce, false, counted)
+        Host.free(S, host, nonce, lane_id, false, counted)
       end
     end
   end
@@ -253,7 +253,7 @@ local function bury_garbage(S, lane, priority, host, record)
   count(S, lane.f.open, -1)
   count(S, lane.id .. '|failed', 1)
   bury(S, lane.group, lane.name, {lane.id, host, priority, 0, 0, '', '', 0, record}, 0, 'garbage', 'not a record of the frontier')
-  Host.free(S, host, S.nonce, true, S.counted and S.counted[lane.group .. '|' .. host] and lane.group or nil)
+  Host.free(S, host, S.nonce, lane.id, true, S.counted and S.counted[lane.group .. '|' .. host] and lane.group or nil)
   fewer_leased(S, lane)
   S.looked = LOOK_MAX -- what lies behind it may be ready: the worker is asked to call again
   Lane.activate(S, lane)

@@ -139,6 +139,30 @@ class TestPoliteness:
         crawl.advance(2)
         assert crawl.worker().lease(1) == [], "the second may still be on its way"
 
+    def test_only_its_own_lease_ends_the_wait_of_a_host(self, crawl: Crawl) -> None:
+        """Leases of one call have one nonce, be they of a group with a delay or without."""
+        crawl.define()
+        crawl.frontier.define("slow", {"a": LanePolicy()}, GroupPolicy(delay=40))
+        crawl.frontier.set_host("", HostPolicy(concurrency=8))
+        crawl.add("released", "fetched", "settled")
+        crawl.add("first", "second", lane="slow.a")
+        worker, other = crawl.worker(), crawl.worker("slow")
+        answer = worker.exchange(want=6 * crawl.frontier.partitions)
+        leases = {lease.payload.decode(): lease for lease in answer.leases}
+        first = leases["first"]
+        assert {lease.nonce for lease in answer.leases} == {first.nonce}
+        assert [name for name, lease in leases.items() if lease.paced] == ["first"]
+        worker.release(leases["released"])
+        worker.fetched(leases["fetched"])
+        worker.settle(leases["settled"])
+        crawl.advance(first.send_by - answer.hints.now - 0.5)
+        assert other.lease(1) == [], "the first may be sent yet"
+        worker.sent(first)
+        crawl.advance(30)
+        assert other.lease(1) == []
+        crawl.advance(10)
+        assert names(other.lease(1)) == ["second"]
+
     def test_in_flight_never_exceeds_the_concurrency(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(concurrency=3))
