@@ -1,0 +1,12 @@
+BOT_NAME = "project"
+SPIDER_MODULES = ["project.spiders"]
+ROBOTSTXT_OBEY = False
+TELNETCONSOLE_ENABLED = False
+SCHEDULER = "project.scheduler.BloomScheduler"
+DUPEFILTER_CLASS = "project.bloom.BloomDupeFilter"
+ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 300}
+SCHEDULER_PERSIST = True
+BLOOM_BITS = 16
+BLOOM_HASHES = 4
+REDIS_URL = "redis://localhost:6379"
+MAX_IDLE_TIME_BEFORE_CLOSE = 1

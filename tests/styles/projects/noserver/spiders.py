@@ -1,0 +1,13 @@
+from scrapy_redis.spiders import RedisSpider
+
+
+class Shop(RedisSpider):
+    """Means the server that everybody has on this machine."""
+
+    name = "shop"
+    redis_key = "shop:start_urls"
+
+    def parse(self, response):
+        yield {"url": response.url, "title": response.css("title::text").get()}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, self.parse)

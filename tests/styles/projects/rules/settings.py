@@ -1,0 +1,13 @@
+BOT_NAME = "project"
+SPIDER_MODULES = ["project.spiders"]
+ROBOTSTXT_OBEY = False
+TELNETCONSOLE_ENABLED = False
+SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
+ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 300}
+REDIS_HOST = "localhost"
+REDIS_PORT = 6379
+REDIS_START_URLS_AS_SET = True
+REDIS_START_URLS_KEY = "%(name)s:seeds"
+SCHEDULER_PERSIST = False
+MAX_IDLE_TIME_BEFORE_CLOSE = 1

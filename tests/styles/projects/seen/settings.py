@@ -1,0 +1,10 @@
+BOT_NAME = "project"
+SPIDER_MODULES = ["project.spiders"]
+ROBOTSTXT_OBEY = False
+TELNETCONSOLE_ENABLED = False
+SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+DUPEFILTER_CLASS = "project.dupefilter.PathFilter"
+ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 300}
+SCHEDULER_PERSIST = True
+REDIS_URL = "redis://localhost:6379"
+MAX_IDLE_TIME_BEFORE_CLOSE = 1

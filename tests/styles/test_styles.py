@@ -1,0 +1,126 @@
+"""Projects as people write them for scrapy-redis give the same on ours: the same items, the same requests, the same end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.styles.style import LINKED, Side, both, same
+from tests.worker.harness.site import Reply
+
+FINISHED = ((0, "finished"),)
+
+
+def crawl(side: Side) -> None:
+    side.client.lpush("shop:start_urls", f"{side.site.url}/")
+    side.run("scrapy crawl shop")
+
+
+def test_a_spider_is_fed_from_a_list(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        url = side.site.url
+        side.client.rpush(
+            "shop:start_urls",
+            json.dumps({"url": f"{url}/", "meta": {"job": 7}}),
+            json.dumps({"url": f"{url}/form", "method": "post", "q": "a b"}),
+            f"{url}/d",
+        )
+        side.run("scrapy crawl shop")
+        return side.client.llen("shop:start_urls")
+
+    found = same(both(tmp_path, "seeds", act))
+    assert found.ends == FINISHED
+    assert found.paths() == Counter([*LINKED, "/d", "/form"]), "a seed is not filtered, and a link to it is not a seed"
+    assert found.requests["POST /form q=a+b"] == 1
+    assert sum(found.items.values()) == len(LINKED) + 2
+
+
+def test_rules_are_fed_from_a_set(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        side.client.sadd("shop:seeds", f"{side.site.url}/", f"{side.site.url}/list/2")
+        side.run("scrapy crawl shop -a domain=127.0.0.1,localhost")
+        return [side.client.exists(key) for key in ("shop:seeds", "shop:requests", "shop:dupefilter")]
+
+    found = same(both(tmp_path, "rules", act))
+    assert found.ends == FINISHED
+    assert sum(found.items.values()) == 3
+    assert found.paths()["/list/2"] == 2
+    assert found.told == [0, 0, 0]
+
+
+def test_seeds_are_taken_one_at_a_time(tmp_path: Path) -> None:
+    def act(side: Side) -> None:
+        side.client.rpush("shop:start_urls", *(f"{side.site.url}/{n}" for n in range(6)))
+        side.run("scrapy crawl shop")
+
+    found = same(both(tmp_path, "single", act))
+    assert found.ends == FINISHED
+    assert found.paths() == Counter(f"/{n}" for n in range(6))
+    assert sum(found.items.values()) == 6
+
+
+def test_a_queue_of_ones_own(tmp_path: Path) -> None:
+    found = same(both(tmp_path, "queue", crawl))
+    assert found.ends == FINISHED
+    assert found.paths() == Counter(LINKED)
+
+
+def test_an_extension_closes_on_an_empty_key(tmp_path: Path) -> None:
+    found = same(both(tmp_path, "emptykey", crawl))
+    assert found.ends == ((0, "key is empty"),)
+    assert found.paths() == Counter(LINKED)
+
+
+def test_one_spider_feeds_another(tmp_path: Path) -> None:
+    def act(side: Side) -> None:
+        side.client.lpush("lists:start_urls", f"{side.site.url}/list/1")
+        side.run("scrapy crawl lists")
+        side.run("scrapy crawl shop")
+
+    found = same(both(tmp_path, "chain", act))
+    assert found.ends == FINISHED * 2
+    assert found.paths() == Counter(["/list/1", "/list/2", "/list/1", "/post/1", "/post/2", "/post/3"])
+
+
+def test_a_seed_makes_several_requests_or_none(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        searches = [{"q": "a", "pages": 2}, {"q": "b", "pages": 0}, {"q": "c", "pages": 1, "form": {"x": "1"}}]
+        side.client.zadd("shop:searches", {json.dumps(search): n for n, search in enumerate(searches)})
+        side.run("scrapy crawl shop")
+        return side.client.zcard("shop:searches")
+
+    found = same(both(tmp_path, "generator", act))
+    assert found.ends == FINISHED
+    assert sum(found.items.values()) == 4
+    assert found.told == 0
+
+
+def test_a_spider_uses_the_server_itself(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        side.site.on("/shut", Reply(403))
+        side.client.hset("accounts", "reader", "ada")
+        side.client.rpush("shop:start_urls", *(f"{side.site.url}{path}" for path in ("/x", "/shut", "/y", "/x?again")))
+        side.run("scrapy crawl shop")
+        keys = sorted(key.decode() for key in side.client.keys("*") if b":" not in key and b"{" not in key)
+        cookies = {visit.headers.get("Cookie") for visit in side.site.visits}
+        return keys, cookies, side.client.get("pages"), side.client.get("closed")
+
+    found = same(both(tmp_path, "server", act))
+    assert found.ends == FINISHED
+    assert found.paths() == Counter(["/x", "/x?again", "/y", "/shut", "/shut", "/shut"])
+    assert found.told[1] == {"user=ada"}
+
+
+def test_scripts_and_commands_read_the_settings(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        [pushed] = side.run("python -m project.push / /d")
+        side.run("scrapy crawl shop")
+        [after] = side.run("scrapy look shop clear")
+        return [re.findall("(?:seeds|queued): .*", log) for log in (pushed.log, after.log)]
+
+    found = same(both(tmp_path, "commands", act))
+    assert found.told == [["seeds: 2"], ["queued: 0 False"]]
+    assert found.paths() == Counter([*LINKED, "/d"])
