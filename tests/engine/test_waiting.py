@@ -30,9 +30,12 @@ def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
     async def ask(verb: str, *_: Any, **__: Any) -> Any:
         return SimpleNamespace(groups=(), lanes=())
 
+    async def current() -> bool:
+        return True
+
     shelf: Any = SimpleNamespace(rounds={})
     adder: Any = None
-    rounds = Rounds(ask, Book(), shelf, adder, lease_seconds=60, repeat=False, payload_max=1000)
+    rounds = Rounds(ask, Book(), shelf, adder, lease_seconds=60, repeat=False, payload_max=1000, current=current)
     rounds.called = event
     return rounds.run()
 

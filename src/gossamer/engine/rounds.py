@@ -46,7 +46,8 @@ Ask = Callable[..., Awaitable[Any]]
 class Rounds:
     """`adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all. `open_hint` says how much
     the frontier had open of these sites a moment ago, None if that is unknown. While that is nothing, sites need no look
-    whose round is over: what happens to them opens something."""
+    whose round is over: what happens to them opens something. `current` says whether the sites are those of the crawl's files as
+    they are now: no round begins with an older file than the one that was there when it was asked for."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Rounds:
         payload_max: int,
         only: str = "",
         open_hint: Callable[[], int | None] = lambda: None,
+        current: Callable[[], Awaitable[bool]],
     ) -> None:
         self._ask, self._book, self._shelf, self._adder = ask, book, shelf, adder
         self._renewal, self._repeat, self._payload_max, self._only = lease_seconds / 3, repeat, payload_max, only
@@ -73,7 +75,7 @@ class Rounds:
         """When the next round begins, and the schedule that says so."""
         self._forced = True
         self._not_before = 0.0
-        self._open = open_hint
+        self._open, self._current = open_hint, current
         self._back: set[str] = set()
         """Sites of which some partitions may be in an earlier round than others."""
         self.called = asyncio.Event()
@@ -172,7 +174,11 @@ class Rounds:
         if row.start in ("owed", "leased"):
             state, number = await self._ask("start", site.name, self._token)
             if state is StartState.GRANTED:
-                self._begin(site, self._start(site, number))
+                # Its file may have changed since, also in this moment. The sites are looked at again when they are served anew.
+                if await self._current() and self._book.sites.get(site.name) is site:
+                    self._begin(site, self._start(site, number))
+                else:
+                    await self._ask("release_start", site.name, self._token)
         elif row.open == 0 and site.name not in self._over:
             state, number = await self._ask("end_round", site.name, self._token)
             if state is EndState.GRANTED:

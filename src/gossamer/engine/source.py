@@ -51,6 +51,11 @@ class Source:
         self._texts: dict[str, str] = {}
         self._doubted = False
 
+    @property
+    def version(self) -> int:
+        """Of the crawl's documents at the last look, -1 if there was none."""
+        return self._version
+
     def doubt(self) -> None:
         """What was read may not be what is there, under the same version: look at all texts again."""
         self._version, self._doubted, self._files = -1, True, {}

@@ -103,6 +103,8 @@ class Worker:
         self._signal = 0
         self._behind = False
         """Whether what is served may not be what the frontier has."""
+        self._outdated = False
+        """Whether a site file is known to have changed since the files were read."""
         self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
         """Sites that are to be served as soon as their database is there, or the frontier answers again."""
         self._trying: asyncio.Task[None] | None = None
@@ -191,7 +193,7 @@ class Worker:
         self._rounds = Rounds(
             self.ask, self._book, self._shelf, partial(Adder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
-            open_hint=self._open_now,
+            open_hint=self._open_now, current=self._current,
         )  # fmt: skip
         self._engine.went = self._went_back
         try:
@@ -243,6 +245,13 @@ class Worker:
     def _open_now(self) -> int | None:
         hints = self._engine.courier.hints
         return None if hints is None or self._engine.courier.away else hints.open
+
+    async def _current(self) -> bool:
+        """Whether the sites are served as the crawl's files say now. If not, they soon are, and the rounds are looked at again."""
+        if self._serving.locked():
+            return False
+        self._outdated = await self.ask("documents_version") != self._source.version
+        return not self._outdated
 
     def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
         # It ends when it is cancelled. Otherwise something broke, and without it no site would ever begin or end a round.
@@ -383,9 +392,10 @@ class Worker:
                 version = version if self._changing.result() else ""
                 self._changing = None
             hints = self._engine.courier.hints
-            if hints is not None and self._changing is None and (self._behind or hints.config_version != version):
+            changed = self._behind or self._outdated or (hints is not None and hints.config_version != version)
+            if hints is not None and self._changing is None and changed:
                 # Not awaited: a database that does not answer must keep nobody from stopping this worker.
-                version, behind, self._behind = hints.config_version, self._behind, False
+                version, behind, self._behind, self._outdated = hints.config_version, self._behind, False, False
                 self._changing = asyncio.ensure_future(self._served_again(define=behind))
             idle = not (self._engine.busy or self._behind) and self._changing is None
             if done and idle and not (self._job.forever or self._job.repeat):
