@@ -101,7 +101,8 @@ def judge(plan: Plan, fleet: Fleet | NativeFleet, at: list[int], seconds: float)
     with fleet.frontier() as frontier:
         found = arrived(plan.pages, fleet.items(frontier), visits)
         audit(frontier)
-        assert frontier.drained(fleet.group).drained, f"{plan}: the workers ended before the crawl"
+        left = frontier.drained(fleet.group)
+        assert left.drained, f"{plan}: the workers ended before the crawl: {left}, {frontier.counts(fleet.group)}"
         assert frontier.dead_letters(fleet.group) == [], f"{plan}: dead letters"
     never = sum(1 for page in range(plan.pages) if not visits[page])
     return Outcome(plan, at, never, found.lost, found.doubled, found.again, seconds)

@@ -25,7 +25,7 @@ from gossamer.settings import load
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, names
 from gossamer.testing.faultproxy import FaultProxy
-from gossamer.testing.process import wait_until
+from gossamer.testing.process import free_port, hold_port, wait_until
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
 CLIENTS = pytest.mark.parametrize("asynchronous", [False, True], ids=["blocking", "async"])
@@ -139,6 +139,21 @@ class TestFailover:
             pair.wait_ok()
             pair.failover(kill=kill)
             scene.check()
+
+    @CLIENTS
+    def test_a_primary_that_was_replaced_ends_no_crawl(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
+        with SentinelPair() as pair, hold_port(free_port()) as nobody:
+            crawl: Crawl = opened(pair.url, asynchronous=asynchronous)
+            crawl.define()
+            crawl.add("a")
+            pair.wait_ok()
+            pair.replica.call("REPLICAOF", "127.0.0.1", nobody.getsockname()[1])
+            worker = crawl.worker()
+            worker.exchange(settle=[Settlement(worker.one())])
+            assert crawl.frontier.drained("g").drained
+            # Until the sentinels make it a replica, some seconds later, the old primary answers as before.
+            pair.failover(kill=False)
+            assert crawl.frontier.drained("g").open == 1
 
     def test_pages_go_on_through_a_failover(self, opened: Callable[..., Crawl]) -> None:
         with SentinelPair() as pair:

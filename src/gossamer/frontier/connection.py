@@ -38,6 +38,7 @@ Key = bytes | str
 Call = tuple[str, Sequence[Key], Sequence[Any]]
 T = TypeVar("T")
 Talk = Generator[list[Trip], list[Entries], T]
+DRAINED = schema.function("group_open")
 _EXPECTED = re.compile(r"already exists|not found", re.IGNORECASE)
 
 
@@ -57,7 +58,7 @@ class Dialogue:
 
     def errand(self, function: str, keys: Sequence[Key], args: Sequence[Any]) -> Errand:
         slot = slot_of(keys[0]) if keys and self.address.kind == "cluster" else None
-        return Errand(("FCALL", function, len(keys), *keys, *args), slot)
+        return Errand(("FCALL", function, len(keys), *keys, *args), slot, final=function == DRAINED)
 
     def value(self, entry: Any) -> Any:
         if is_problem(entry):

@@ -51,11 +51,13 @@ class Trip:
 
 
 class Errand(NamedTuple):
-    """One command, and the slot of its keys or the node it is for; neither means any primary."""
+    """One command, and the slot of its keys or the node it is for; neither means any primary. `final`: workers end by its answer, so
+    that only the present primary may give it."""
 
     command: Command
     slot: int | None = None
     node: Node | None = None
+    final: bool = False
 
 
 Entries = list[Any]
@@ -100,7 +102,8 @@ class SentinelRouter:
     """The primary that the sentinels name.
 
     They are asked before every new connection, so that a primary which died and came back is not trusted, and
-    after READONLY. A primary must say itself that it is one.
+    after READONLY. A primary must say itself that it is one. One that was replaced does so for some ten seconds more, and
+    answers over the connections it has: therefore they are also asked before whatever is `final`.
     """
 
     def __init__(self, sentinels: Sequence[Node], service: str) -> None:
@@ -112,7 +115,7 @@ class SentinelRouter:
         commands = tuple(errand.command for errand in errands)
         tried: Node | None = None
         entries: Entries = [NO_IDLE]
-        if self.primary is not None:
+        if self.primary is not None and not any(errand.final for errand in errands):
             tried = self.primary
             [entries] = yield [Trip(tried, commands, fresh=False)]
         if entries[0] is NO_IDLE or self._demoted(entries):

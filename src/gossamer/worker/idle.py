@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from gossamer.courier import Courier
 from gossamer.model import Drained
+
+logger = logging.getLogger(__name__)
 
 AGAIN = 0.5
 """Seconds from one question to the next."""
@@ -20,6 +23,7 @@ class Idle:
         self._answer: Drained | None = None
         self._asking = False
         self._since: float | None = None
+        self._trouble = ""
 
     @property
     def seconds(self) -> float:
@@ -50,6 +54,9 @@ class Idle:
 
     def _answered(self, answer: Drained | None, error: BaseException | None) -> None:
         self._answer = answer
+        if error is not None and self._trouble != str(error):
+            logger.warning("Whether %s is drained is not known: %s", self._courier.plan.group, error)
+        self._trouble = str(error) if error is not None else ""
         if answer is not None and answer.drained:
             self._since = self._since or self._courier.link.now()
             self._asking = False
