@@ -15,6 +15,7 @@ from scrapy.utils.python import to_unicode
 
 from gossamer.scrapy_redis import defaults
 from gossamer.scrapy_redis.connection import Client, get_redis_from_settings
+from gossamer.worker import aside
 from gossamer.worker.fingerprint import canonical
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ class RFPDupeFilter(BaseDupeFilter):
         return cls(get_redis_from_settings(settings), key=key, debug=settings.getbool("DUPEFILTER_DEBUG"))
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        if aside.stands_aside():
+            return aside.dupefilter(crawler)
         return cls.from_settings(crawler.settings)
 
     @classmethod

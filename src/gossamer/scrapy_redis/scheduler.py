@@ -21,6 +21,7 @@ from gossamer.scrapy_redis.connection import Client
 from gossamer.scrapy_redis.joining import joined, seeds_lane
 from gossamer.scrapy_redis.threads import in_thread
 from gossamer.scrapy_redis.wire import WireScheduler, say_resuming
+from gossamer.worker import aside
 from gossamer.worker import scheduler as worker
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
@@ -53,6 +54,8 @@ class Scheduler(worker.Scheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
+        if aside.stands_aside():
+            return aside.scheduler(crawler)
         if crawler.settings.get("SCHEDULER_QUEUE_CLASS"):
             logger.info(
                 "SCHEDULER_QUEUE_CLASS is set: the queue is shared with workers of scrapy-redis, and what a worker holds when "

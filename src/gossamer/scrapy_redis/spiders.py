@@ -19,6 +19,7 @@ from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.feed import Feed
 from gossamer.scrapy_redis.seed import request_of
 from gossamer.scrapy_redis.utils import TextColor, bytes_to_str
+from gossamer.worker import aside
 from gossamer.worker.scheduler import Scheduler as FrontierScheduler
 from gossamer.worker.spiders import FleetCrawlSpider, FleetSpider
 
@@ -100,6 +101,9 @@ class RedisMixin:
         self.tasks = () if self._takes_its_own_way() else tuple(key.replace("%", "%%") for key in keys)
         self._decodes = settings.getbool("REDIS_DECODE_RESPONSES")
         self._feed = Feed(self, keys, self.redis_key_check_interval)
+        if aside.stands_aside():
+            # Seeds are for those who crawl.
+            return
         self._feed.connect(crawler)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
 

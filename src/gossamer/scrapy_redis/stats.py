@@ -21,6 +21,7 @@ from gossamer.scrapy_redis.connection import from_settings as redis_from_setting
 from gossamer.scrapy_redis.defaults import SCHEDULER_PERSIST, STATS_KEY
 from gossamer.scrapy_redis.tally import Change, Tally, arguments
 from gossamer.scrapy_redis.utils import convert_bytes_to_str
+from gossamer.worker import aside
 from gossamer.worker.stats import Fleet
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class HashStats(StatsCollector):
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._failing = False
+        self._alone = aside.stands_aside()
         self._stats = self._tally().view
 
     def _get_key(self, spider: Spider | None = None) -> str:
@@ -167,6 +169,8 @@ class HashStats(StatsCollector):
 
     def flush(self, then: str = "stay") -> bool:
         """Exchange with the server now; False if it cannot be reached. Changes are kept until it can."""
+        if self._alone:
+            return True
         with self._sending:
             for key in list(self._tallies):
                 try:

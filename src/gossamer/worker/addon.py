@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
-from gossamer.worker import tuning
+from gossamer.worker import aside, tuning
 from gossamer.worker.reach import PLACES
 from gossamer.worker.settings import loaded
 from gossamer.worker.stats import fleet_collector
@@ -27,9 +28,17 @@ ADDON = SETTINGS_PRIORITIES["addon"]
 
 class Addon:
     """Puts the fleet's scheduler and stats in place, hands Scrapy's politeness over to the frontier, turns remote control
-    off, and makes Scrapy's own work cheaper where that changes nothing (GOSSAMER_TUNING)."""
+    off, and makes Scrapy's own work cheaper where that changes nothing (GOSSAMER_TUNING). Does nothing for commands of Scrapy
+    that do not crawl (see `aside`)."""
 
     def update_settings(self, settings: BaseSettings) -> None:
+        found = aside.command()
+        if found is not None and aside.looks_only(found):
+            logger.info(
+                "`scrapy %s` does not take part in the crawl: it runs as without Gossamer.", aside.name_of(found)
+            )
+            # Scrapy goes on without this add-on, and says nothing of it.
+            raise NotConfigured
         ours = loaded(settings)
         scheduler = settings["SCHEDULER"]
         if scheduler not in (DEFAULT_SCHEDULER, SCHEDULER) and (settings.getpriority("SCHEDULER") or 0) > ADDON:

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
@@ -23,6 +23,7 @@ from gossamer.errors import GossamerError
 from gossamer.frontier.memory import ValkeyMemory
 from gossamer.model import SeenKind, SeenPolicy
 from gossamer.settings import Settings
+from gossamer.worker import aside
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.seen import memory_name, policy_of
 from gossamer.worker.settings import loaded
@@ -101,7 +102,9 @@ class SeenFilter(BaseDupeFilter):
         self._told = False
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        if aside.stands_aside():
+            return aside.dupefilter(crawler)
         settings = loaded(crawler.settings)
         spider = crawler.spider.name if crawler.spider is not None else crawler.spidercls.name
         policy = policy_of(settings, cls.kind)

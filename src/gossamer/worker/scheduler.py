@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
@@ -29,7 +29,7 @@ from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally, Withh
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, InvalidRequest
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
-from gossamer.worker import early, hooks, robots, tuning
+from gossamer.worker import aside, early, hooks, robots, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
@@ -71,7 +71,9 @@ class Scheduler(BaseScheduler):
         self._carrying = 0
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        if aside.stands_aside():
+            return aside.scheduler(crawler)
         return cls(crawler, Join.from_crawler(crawler))
 
     # Opening.
