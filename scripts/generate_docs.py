@@ -22,6 +22,7 @@ from gossamer.cli import app, exits
 from gossamer.exporter import usermetric
 from gossamer.exporter.metrics import METRICS
 from gossamer.frontier import schema as functions
+from gossamer.migrate.scrapy_redis import RULES
 from gossamer.settings import SETTINGS
 from gossamer.sites import match, schema
 from gossamer.worker.tuning import TUNES
@@ -44,6 +45,7 @@ def pages() -> dict[str, str]:
         "metrics.md": metrics_page(),
         "tuning.md": tuning_page(),
         "site-files.md": site_files_page(),
+        "migrate.md": migrate_page(),
         "site-file.schema.json": json.dumps(schema.schema(), indent=1, ensure_ascii=False) + "\n",
     }
 
@@ -82,6 +84,27 @@ def errors_page() -> str:
     found.sort(key=lambda error: inspect.getsourcelines(error)[1])
     rows = [(f"`{e.__name__}`", f"`{e.__base__.__name__}`", str(e.exit_code), str(e())) for e in found if e.__base__]
     return page("Errors", intro, table(("error", "is a", "exit code", "message"), rows))
+
+
+def migrate_page() -> str:
+    intro = (
+        "`gossamer migrate scrapy-redis PATH` reads a project and names every place that uses scrapy-redis, with a verdict:\n\n"
+        "- `decide`: somebody has to decide, or to change something by hand;\n"
+        "- `differs`: it works, and something about it is not as it was;\n"
+        "- `moves`: it works as it did. These are counted, and listed with `--all` or `--json`.\n\n"
+        "The exit code is 0 if nothing is to be decided, 1 if something is, 2 if the path cannot be read or git has changes that are "
+        "not committed and `--write` was given without `--allow-dirty`. Nothing of the project is imported or run. What only the "
+        "run knows (a setting made by a function, a key read from a file) is reported as such where it can be recognised, and "
+        "not found otherwise.\n\n"
+        "Read are Python files, and scripts, requirements and configuration beside them; written, with `--write`, only Python files: "
+        "the name `scrapy_redis` in imports and in texts that are paths of its modules becomes `gossamer.scrapy_redis`. Comments, "
+        "docstrings, layout, encoding and line ends stay. Left out are folders that begin with a dot, virtual environments, "
+        "`site-packages`, `node_modules`, `vendor`, `third_party`, `build`, `dist`, links, and a copy of scrapy_redis itself. "
+        "How to go on: [move from scrapy-redis](../how-to/move-from-scrapy-redis.md); what the words mean: "
+        "[scrapy-redis](scrapy-redis.md)."
+    )
+    rows = [(f"`{code}`", rule.verdict.value, rule.remedy) for code, rule in RULES.items()]
+    return page("gossamer migrate", intro, table(("code", "verdict", "what to do or know"), rows))
 
 
 def tuning_page() -> str:

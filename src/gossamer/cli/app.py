@@ -32,6 +32,7 @@ NOUNS: Mapping[str, str] = {
     "export": "gossamer.cli.export",
     "exporter": "gossamer.cli.exporter",
     "import": "gossamer.cli.import_",
+    "migrate": "gossamer.cli.migrate",
     "init": "gossamer.cli.init",
     "status": "gossamer.cli.status",
     "top": "gossamer.cli.top",

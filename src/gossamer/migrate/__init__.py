@@ -1,0 +1,1 @@
+"""Projects written for other tools: what they use, and what becomes of it here. Text in, findings out."""

@@ -1,0 +1,182 @@
+"""What the names of a project's modules mean: what they import, and which classes derive from what."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+PACKAGE = "scrapy_redis"
+OURS = f"gossamer.{PACKAGE}"
+MODULES = (
+    "connection", "defaults", "dupefilter", "picklecompat", "pipelines", "queue", "scheduler", "spiders", "stats", "utils",
+)  # fmt: skip
+
+_KINDS: Mapping[str, str] = {
+    "Scheduler": "scheduler",
+    "RFPDupeFilter": "dupefilter",
+    **dict.fromkeys(("Base", "PriorityQueue", "FifoQueue", "LifoQueue"), "queue"),
+    **dict.fromkeys(("SpiderQueue", "SpiderPriorityQueue", "SpiderStack"), "queue"),
+    **dict.fromkeys(("RedisSpider", "RedisCrawlSpider", "RedisMixin"), "spider"),
+    "RedisPipeline": "pipeline",
+    "RedisStatsCollector": "stats",
+}
+_FOREIGN: Mapping[str, str] = {
+    "scrapy.Item": "item",
+    "scrapy.item.Item": "item",
+    "pydantic.BaseModel": "item",
+    "scrapy.loader.ItemLoader": "loader",
+    "scrapy.loader.XPathItemLoader": "loader",
+    "itemloaders.ItemLoader": "loader",
+    "itemloaders.loaders.ItemLoader": "loader",
+    "scrapy.Selector": "selector",
+    "scrapy.selector.Selector": "selector",
+    "parsel.Selector": "selector",
+    "functools.partial": "partial",
+}
+_FIELD = re.compile(r"%(\(\w+\))?[sdr]|\{\w*\}")
+_ITEM_DECORATORS = frozenset(
+    {"dataclasses.dataclass", "attr.s", "attr.attrs", "attr.define", "attr.dataclass", "attrs.define", "attrs.frozen"}
+)
+
+
+def dotted(node: ast.AST) -> str:
+    """`a.b.c` of names and attributes; "" for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        head = dotted(node.value)
+        return f"{head}.{node.attr}" if head else ""
+    return ""
+
+
+def original(path: str) -> str:
+    """The path as it was before a project was rewritten."""
+    return path.removeprefix("gossamer.") if path == OURS or path.startswith(OURS + ".") else path
+
+
+@dataclass
+class Module:
+    """One parsed file and what its names stand for."""
+
+    path: str
+    tree: ast.Module
+    names: dict[str, str] = field(default_factory=dict)
+    classes: list[ast.ClassDef] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, path: str, tree: ast.Module) -> Module:
+        made = cls(path, tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    # `import a.b` binds a, and `original` has no say in what that is.
+                    made.names[alias.asname or alias.name.split(".")[0]] = (
+                        original(alias.name) if alias.asname else alias.name.split(".")[0]
+                    )
+            elif isinstance(node, ast.ImportFrom):
+                source = "." * node.level + (node.module or "")
+                for alias in node.names:
+                    joined = source + alias.name if source.endswith(".") else f"{source}.{alias.name}"
+                    made.names[alias.asname or alias.name] = original(joined)
+            elif isinstance(node, ast.ClassDef):
+                made.classes.append(node)
+        made.functions = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+        return made
+
+    def resolve(self, node: ast.AST) -> str:
+        """The full path of a name or attribute, as far as imports tell; "" for anything else."""
+        head, dot, rest = dotted(node).partition(".")
+        return original(self.names.get(head, head) + dot + rest)
+
+
+class Classes:
+    """The classes of a project by their own names."""
+
+    def __init__(self, modules: list[Module]) -> None:
+        self._found: dict[str, list[tuple[Module, ast.ClassDef]]] = {}
+        for module in modules:
+            for node in module.classes:
+                self._found.setdefault(node.name, []).append((module, node))
+
+    def __contains__(self, path: str) -> bool:
+        return path.rpartition(".")[2] in self._found
+
+    def kind(self, path: str, seen: frozenset[str] = frozenset()) -> str:
+        """What a class is in the end, `scheduler` or `item` for example; "" if nothing that matters here."""
+        if path.startswith(PACKAGE + "."):
+            return _KINDS.get(path.rpartition(".")[2], "")
+        if path in _FOREIGN:
+            return _FOREIGN[path]
+        name = path.rpartition(".")[2]
+        if not path or name in seen:
+            return ""
+        for module, node in self._found.get(name, ()):
+            if kind := self.kind_of(module, node, seen | {name}):
+                return kind
+        return ""
+
+    def kind_of(self, module: Module, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> str:
+        for decorator in node.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if module.resolve(called) in _ITEM_DECORATORS:
+                return "item"
+        kinds = (self.kind(module.resolve(base), seen) for base in node.bases)
+        return next((kind for kind in kinds if kind), "")
+
+    def of_kind(self, module: Module) -> Iterator[tuple[ast.ClassDef, str]]:
+        for node in module.classes:
+            if kind := self.kind_of(module, node):
+                yield node, kind
+
+
+def members(node: ast.ClassDef) -> dict[str, int]:
+    """What a class defines itself, with the line of each."""
+    found: dict[str, int] = {}
+    for part in node.body:
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.setdefault(part.name, part.lineno)
+        elif isinstance(part, ast.Assign):
+            found.update({target.id: part.lineno for target in part.targets if isinstance(target, ast.Name)})
+        elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.value is not None:
+            found[part.target.id] = part.lineno
+    return found
+
+
+def text_of(node: ast.AST | None, known: Mapping[str, str] | None = None) -> str | None:
+    """The text that an expression makes, `*` in place of what only the run knows; None if it makes no text."""
+    if isinstance(node, ast.Constant):
+        value = node.value.decode(errors="replace") if isinstance(node.value, bytes) else node.value
+        return value if isinstance(value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part, known) or "*" for part in node.values)
+    if isinstance(node, ast.Name) and known and node.id in known:
+        return known[node.id]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return _formatted(text_of(node.left, known))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = text_of(node.left, known), text_of(node.right, known)
+        return None if left is None and right is None else (left or "*") + (right or "*")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "format":
+            return _formatted(text_of(node.func.value, known))
+        if node.func.attr in ("encode", "decode", "strip"):
+            return text_of(node.func.value, known)
+    return None
+
+
+def _formatted(text: str | None) -> str | None:
+    return None if text is None else _FIELD.sub("*", text)
+
+
+def texts(tree: ast.AST) -> dict[str, str]:
+    """Names that are given a text, wherever in the tree; the last one counts."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            text = text_of(node.value, found)
+            if text is not None:
+                found.update({target.id: text for target in node.targets if isinstance(target, ast.Name)})
+    return found
