@@ -3,8 +3,9 @@
 from gossamer.courier.adder import Adder
 from gossamer.courier.courier import DRAINING, OVERDUE, Courier, Desk, Plan
 from gossamer.courier.intake import Intake
+from gossamer.courier.keeper import Keeper
 from gossamer.courier.known import Known, Withheld
-from gossamer.courier.link import AsyncLink, Link, ThreadLink, Timer
+from gossamer.courier.link import AsyncLink, Link, SharedLink, ThreadLink, Timer
 from gossamer.courier.tally import Tally
 
 __all__ = [
@@ -15,9 +16,11 @@ __all__ = [
     "Courier",
     "Desk",
     "Intake",
+    "Keeper",
     "Known",
     "Link",
     "Plan",
+    "SharedLink",
     "Tally",
     "ThreadLink",
     "Timer",

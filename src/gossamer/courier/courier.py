@@ -149,6 +149,7 @@ class Courier:
         self._closing: Callable[[], None] | None = None
         self._releasing = 0
         self._closed = False
+        self._ends: list[Callable[[], None]] = []
 
     # What the engine says.
 
@@ -195,7 +196,7 @@ class Courier:
         if settlement.lease not in self.held:
             return
         # From here on it is only a matter of being told: neither to be renewed nor overdue.
-        self.held.renewed(settlement.lease, float("inf"))
+        self.held.ended(settlement.lease)
         self._note_first()
         self._settle.append((settlement, page))
         self._plan_call()
@@ -243,6 +244,10 @@ class Courier:
             self.inbox.clear()
             self._release(leases)
         self._plan_call()
+
+    def at_end(self, do: Callable[[], None]) -> None:
+        """Call this when the last word is said, or given up."""
+        self._ends.append(do)
 
     # When to call.
 
@@ -571,6 +576,8 @@ class Courier:
         for timer in (self._timer, self._watch, self._latest):
             if timer is not None:
                 timer.cancel()
+        while self._ends:
+            self._ends.pop()()
         if done is not None:
             if self.waiting:
                 logger.warning(

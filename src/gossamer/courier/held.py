@@ -16,11 +16,13 @@ def identity(lease: Lease) -> Identity:
 
 @dataclass(slots=True)
 class Hold:
-    """One lease: held since, and until when it surely is ours (this machine's clock)."""
+    """One lease: held since, and until when it surely is ours (this machine's clock). `ended`: its page is through, and only has
+    to be told."""
 
     lease: Lease
     since: float
     until: float
+    ended: bool = False
 
 
 class Held:
@@ -43,9 +45,19 @@ class Held:
         if hold is not None:
             hold.until = until
 
+    def ended(self, lease: Lease) -> None:
+        """Its page is through."""
+        hold = self._holds.get(identity(lease))
+        if hold is not None:
+            hold.ended = True
+
     def let_go(self, lease: Lease) -> Hold | None:
         return self._holds.pop(identity(lease), None)
 
     def ending(self, before: float) -> Iterator[Hold]:
-        """Those that run out before this time."""
-        return (hold for hold in list(self._holds.values()) if hold.until < before)
+        """Those that run out before this time while their pages are worked on."""
+        return (hold for hold in list(self._holds.values()) if hold.until < before and not hold.ended)
+
+    def every(self) -> list[Hold]:
+        """All of them. Any thread may ask."""
+        return list(self._holds.values())

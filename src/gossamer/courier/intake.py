@@ -23,7 +23,7 @@ EMPTY_FIRST, EMPTY_LAST = 0.1, 1.0
 FULL_PAUSE = 1.0
 OUTAGE_PAUSE = 2.0
 
-POISON = "It was leased {attempt} times, the last time alone, and its workers died."
+POISON = "Its lease ran out {attempt} times without a word from its worker, the last time alone."
 
 _REFUSED = {
     AddOutcome.INVALID: "The frontier cannot take the task's request",
@@ -124,7 +124,10 @@ class Intake:
             if task.poison:
                 self._buried.append((task, "poison", POISON.format(attempt=task.attempt - 1)))
                 self._bad("poison")
-                logger.error("A task from %s became a dead letter: its workers died.", self.source)
+                logger.error(
+                    "A task from %s became a dead letter: its lease ran out too often without a word from its worker.",
+                    self.source,
+                )
                 continue
             try:
                 made = list(self._make(task.data))

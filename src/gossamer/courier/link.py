@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -42,6 +43,16 @@ class Link(Protocol):
 
     def close(self) -> None:
         """Let the connection go. Answers still to come are dropped."""
+
+
+class SharedLink(Link, Protocol):
+    """A link of which other threads know."""
+
+    def post(self, do: Callable[[], None]) -> None:
+        """Call this on the engine's thread. Any thread may ask; what comes after `close` is dropped."""
+
+    def beside(self) -> ValkeyFrontier:
+        """A connection of its own to the same crawl, for a thread that waits."""
 
 
 class AsyncLink:
@@ -90,6 +101,14 @@ class AsyncLink:
 
     def now(self) -> float:
         return time.monotonic()
+
+    def post(self, do: Callable[[], None]) -> None:
+        # A loop that is closed says so.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(lambda: None if self._closed else do())
+
+    def beside(self) -> ValkeyFrontier:
+        return ValkeyFrontier.find(self._settings)
 
     def close(self) -> None:
         self._closed = True
@@ -156,6 +175,12 @@ class ThreadLink:
 
     def now(self) -> float:
         return time.monotonic()
+
+    def post(self, do: Callable[[], None]) -> None:
+        self._post(lambda: None if self._closed else do())
+
+    def beside(self) -> ValkeyFrontier:
+        return ValkeyFrontier.find(self._settings)
 
     def close(self) -> None:
         self._closed = True

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gossamer.courier import DRAINING, OVERDUE, Courier, Link, Plan, Tally
+from gossamer.courier import DRAINING, OVERDUE, Courier, Keeper, Plan, SharedLink, Tally
 from gossamer.courier.held import Identity, identity
 from gossamer.engine.waiting import cancelled
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
@@ -38,8 +38,9 @@ class Engine:
     """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored. `parked` pages
     wait for a database that is away, which may take long: they count for neither."""
 
-    def __init__(self, link: Link, visits: Visiting, plan: Plan, tally: Tally, concurrency: int) -> None:
+    def __init__(self, link: SharedLink, visits: Visiting, plan: Plan, tally: Tally, concurrency: int) -> None:
         self.courier = Courier(link, self, plan, tally)
+        self._keeper = Keeper(self.courier, link)
         self._visits, self._concurrency = visits, concurrency
         self._downloads = 0
         self.parked = 0
@@ -55,6 +56,7 @@ class Engine:
 
     def begin(self) -> None:
         self.courier.begin()
+        self._keeper.begin()
 
     @property
     def busy(self) -> bool:

@@ -88,7 +88,8 @@ class Frontier(Protocol):
         `token`, a repeated call answers as the first did."""
 
     def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
-        """Leases with a new deadline; None where one was given away: stop working on it."""
+        """Leases with a new deadline; None where one was given away: stop working on it. Without leases it only says that the worker
+        lives."""
 
     def release(self, token: Token, leases: Sequence[Lease | Sent]) -> list[bool]:
         """Give back what was not sent; it goes ahead of other work and nothing counts against it. `Sent`: its host was asked for

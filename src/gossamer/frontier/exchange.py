@@ -434,18 +434,18 @@ class WorkVerbs:
 
     def renew(self, incarnation: str, leases: Sequence[Lease]) -> Verb[list[Lease | None]]:
         renewed: list[Lease | None] = [None] * len(leases)
-        by_partition = _by_partition(leases)
+        # Without leases it says that the worker lives: in one place, which is enough.
+        by_partition = _by_partition(leases) or {0: []}
         asks = [
             ask("renew", self.bases[p], {"i": incarnation, "lease": self.lease_ms, "leases": _ids(leases, indexes)})
             for p, indexes in by_partition.items()
         ]
-        if asks:
-            replies = yield asks
-            for indexes, reply in zip(by_partition.values(), replies, strict=True):
-                letters, deadline = read(reply)
-                for index, letter in zip(indexes, letters, strict=True):
-                    if letter == "r":
-                        renewed[index] = leases[index]._replace(deadline=deadline / 1000)
+        replies = yield asks
+        for indexes, reply in zip(by_partition.values(), replies, strict=True):
+            letters, deadline = read(reply)
+            for index, letter in zip(indexes, letters, strict=True):
+                if letter == "r":
+                    renewed[index] = leases[index]._replace(deadline=deadline / 1000)
         return renewed
 
     def release(self, incarnation: str, given: Sequence[Lease | Sent]) -> Verb[list[bool]]:

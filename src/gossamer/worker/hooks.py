@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from time import monotonic
 from typing import Any, Protocol
 
 from scrapy import Request
@@ -24,8 +25,8 @@ from gossamer.worker.reactor import on_asyncio
 
 APART = "apart "
 """Before the host, the name of a slot for downloads that are no leases."""
-PAUSE_EVERY = 100
-"""After so many requests of one callback other work gets its turn."""
+PAUSE_EVERY, PAUSE_SECONDS = 100, 0.01
+"""After so many requests of one callback, or so many seconds, other work gets its turn."""
 
 
 class Watcher(Protocol):
@@ -258,27 +259,34 @@ class Output:
                 raise
 
     async def _take(self, result: Iterable[Any], request: Request, tasks: _Tasks) -> None:
-        crawl, yields, yielded, count = self._engine.crawl, self._watcher.yields, self._watcher.yielded, 0
+        put, count, until = self._put, 0, monotonic() + PAUSE_SECONDS
         for output in result:
             if isinstance(output, Request):
-                yields(request, output)
-                crawl(output)
-                yielded(output)
+                put(request, output)
                 count += 1
-                if count % PAUSE_EVERY == 0:
-                    await asyncio.sleep(0)
             elif output is not None:
                 await tasks.put(output)
+            if count >= PAUSE_EVERY or monotonic() > until:
+                # Its next step may take as long again: nobody else would get a turn before its last.
+                await asyncio.sleep(0)
+                count, until = 0, monotonic() + PAUSE_SECONDS
 
     async def _take_async(self, result: AsyncIterator[Any], request: Request, tasks: _Tasks) -> None:
-        crawl, yields, yielded = self._engine.crawl, self._watcher.yields, self._watcher.yielded
+        put, count, until = self._put, 0, monotonic() + PAUSE_SECONDS
         async for output in result:
             if isinstance(output, Request):
-                yields(request, output)
-                crawl(output)
-                yielded(output)
+                put(request, output)
+                count += 1
             elif output is not None:
                 await tasks.put(output)
+            if count >= PAUSE_EVERY or monotonic() > until:
+                await asyncio.sleep(0)
+                count, until = 0, monotonic() + PAUSE_SECONDS
+
+    def _put(self, request: Request, child: Request) -> None:
+        self._watcher.yields(request, child)
+        self._engine.crawl(child)
+        self._watcher.yielded(child)
 
     def _marked(self, result: Iterable[Any], request: Request, children: list[Request]) -> Iterator[Any]:
         for output in result:

@@ -8,7 +8,7 @@ from typing import Any
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from gossamer.courier import AsyncLink, Link, ThreadLink
+from gossamer.courier import AsyncLink, SharedLink, ThreadLink
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings
 
@@ -20,7 +20,7 @@ except ImportError:  # Scrapy 2.13
 __all__ = ["Promise", "link_for", "on_asyncio"]
 
 
-def link_for(settings: Settings, host: HostPolicy) -> Link:
+def link_for(settings: Settings, host: HostPolicy) -> SharedLink:
     """A link that calls back on Scrapy's thread: on the asyncio loop where there is one, else through the reactor."""
     if on_asyncio():
         return AsyncLink(settings, host)

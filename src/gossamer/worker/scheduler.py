@@ -25,8 +25,9 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gossamer import __version__
-from gossamer.courier import OVERDUE, Adder, Courier, Intake, Plan, Tally, Withheld
+from gossamer.courier import OVERDUE, Adder, Courier, Intake, Keeper, Plan, Tally, Withheld
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, InvalidRequest
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
 from gossamer.worker import aside, early, hooks, robots, tuning
@@ -126,6 +127,7 @@ class Scheduler(BaseScheduler):
             early.attach(self.crawler, self._surely_known)
         engine._start = self._started(engine._start)
         self.courier.begin()
+        Keeper(self.courier, self.link, self._keep_start).begin()
         for key in join.tasks:
             self._begin_intake(key)
         self._pace = min(TELL, join.settings["GOSSAMER_LEASE_SECONDS"] / 3)
@@ -505,6 +507,10 @@ class Scheduler(BaseScheduler):
         self.courier.tell(self._info())
         if self.start.granted:
             deferred_from_coro(self.start.renew())
+
+    def _keep_start(self, frontier: ValkeyFrontier, token: Token) -> None:
+        if self.start.granted:
+            frontier.renew_start(self.group, token)
 
     # What a start needs.
 

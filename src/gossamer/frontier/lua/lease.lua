@@ -99,7 +99,8 @@ function Lease.reclaim(S, strikes_max)
         if v[8] == 1 and (mark or silent) then
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
-          bury(S, lane.group, lane.name, v, id, 'poison', 'its workers died on it ' .. v[5] .. ' times, the last time alone')
+          bury(S, lane.group, lane.name, v, id, 'poison', 'its lease ran out ' .. v[5] + (v[10] or 0)
+            .. ' times without a word from its worker, the last time while it was tried alone')
         else
           count(S, lane.id .. '|q', 1)
           if v[5] >= strikes_max or silent then

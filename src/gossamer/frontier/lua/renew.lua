@@ -27,7 +27,8 @@ local function renew(keys, args)
   for first = 1, #order, UNPACK_MAX do
     call('ZADD', S.b .. K.deadlines, 'XX', unpack(order, first, min(first + UNPACK_MAX - 1, #order)))
   end
-  call('ZADD', S.b .. K.worker_seen, S.now, h.i)
+  -- One that has left is not listed again.
+  call('ZADD', S.b .. K.worker_seen, 'XX', S.now, h.i)
   finish(S)
   return pack({table.concat(out), deadline})
 end

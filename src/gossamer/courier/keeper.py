@@ -1,0 +1,111 @@
+"""The keeper: a thread that speaks for a worker whose event loop is held up, by a callback that computes or waits for long.
+
+Such a worker is alive, and its pages are worked on: others must not do them again. As long as the loop turns, the courier
+renews its leases itself, and the keeper has nothing to say. It has a connection of its own, which waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from gossamer.courier.courier import PULSE, Courier
+from gossamer.courier.held import Hold, Identity, identity
+from gossamer.courier.link import SharedLink
+from gossamer.errors import GossamerError
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import Lease, Token
+
+logger = logging.getLogger(__name__)
+
+LOOK = 2.5
+"""Seconds between two looks at the loop, at most."""
+LATE = 1.0
+"""Seconds after its send window after which a lease that was not taken is given back."""
+
+Also = Callable[[ValkeyFrontier, Token], None]
+"""Something else that a worker has to keep while its loop is held up."""
+
+
+class Keeper:
+    """One for each courier. `also` is called in the thread whenever the leases are renewed there."""
+
+    def __init__(self, courier: Courier, link: SharedLink, *also: Also) -> None:
+        self._courier, self._link, self._also = courier, link, also
+        self._stopped = threading.Event()
+        self._frontier: ValkeyFrontier | None = None
+        self._given: set[Identity] = set()
+        self._asked_at = 0.0
+        self._turns = True
+        """Whether the loop has answered what it was asked at `_asked_at`."""
+        self._kept = 0
+
+    def begin(self) -> None:
+        """Until the courier has ended. A daemon: it keeps no process from ending. A forked child has none: its couriers are new."""
+        self._courier.at_end(self._stopped.set)
+        threading.Thread(target=self._work, name="gossamer-keeper", daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            while not self._stopped.wait(self._pace()):
+                # Whatever is wrong, the loop says so as soon as it turns.
+                with suppress(GossamerError):
+                    self._look()
+        finally:
+            if self._frontier is not None:
+                self._frontier.close()
+
+    def _pace(self) -> float:
+        return min(LOOK, self._courier.plan.lease_seconds / 8)
+
+    def _look(self) -> None:
+        now, plan = self._link.now(), self._courier.plan
+        if self._turns:
+            self._turns, self._asked_at = False, now
+            self._link.post(self._turned)
+            self._given.clear()
+            return
+        if now - self._asked_at < min(PULSE, plan.lease_seconds / 4):
+            return
+        waiting = {identity(lease): (lease, send_by) for lease, send_by in list(self._courier.inbox)}
+        keep: list[Hold] = []
+        for hold in self._courier.held.every():
+            name = identity(hold.lease)
+            if name not in waiting and hold.until != float("inf") and now - hold.since <= plan.renew_max:
+                keep.append(hold)
+        # Never sent any more, whenever the loop goes on: others may have them.
+        late = [
+            lease for lease, send_by in waiting.values() if now > send_by + LATE and identity(lease) not in self._given
+        ]
+        self._speak(keep, late, now)
+
+    def _speak(self, keep: list[Hold], late: list[Lease], now: float) -> None:
+        if self._frontier is None:
+            self._frontier = self._link.beside()
+        token, seconds = self._courier.token, self._courier.plan.lease_seconds
+        if self._stopped.is_set():
+            return  # a worker that has left must not be heard of again
+        renewed = self._frontier.renew(token, [hold.lease for hold in keep])
+        for hold, lease in zip(keep, renewed, strict=True):
+            if lease is not None and hold.until != float("inf"):
+                hold.until = now + seconds
+        if late:
+            self._frontier.release(token, late)
+            self._given.update(map(identity, late))
+        for do in self._also:
+            do(self._frontier, token)
+        self._kept = len(keep)
+
+    def _turned(self) -> None:
+        """On the loop's own thread."""
+        kept, self._kept = self._kept, 0
+        if kept:
+            logger.warning(
+                "The event loop was held up for %.0f s, by code that computes or waits without `await`. %d leases were kept "
+                "meanwhile.",
+                self._link.now() - self._asked_at,
+                kept,
+            )
+        self._turns = True
