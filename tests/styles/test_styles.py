@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.styles.style import LINKED, Side, both, same
 from tests.worker.harness.site import Reply
+from tests.worker.scrapy_redis_sides import SIDES
 
 FINISHED = ((0, "finished"),)
 
@@ -72,6 +73,30 @@ def test_an_extension_closes_on_an_empty_key(tmp_path: Path) -> None:
     found = same(both(tmp_path, "emptykey", crawl))
     assert found.ends == ((0, "key is empty"),)
     assert found.paths() == Counter(LINKED)
+
+
+def test_an_extension_counts_idle_signals(tmp_path: Path) -> None:
+    waited = {}
+
+    def act(side: Side) -> None:
+        crawl(side)
+        waited[side.package] = float(side.client.get("waited"))
+
+    found = same(both(tmp_path, "smartidle", act))
+    assert found.ends == ((0, "idle for long"),)
+    assert found.paths() == Counter(LINKED)
+    assert waited[SIDES[1]] > 5, "idle when all is done, and then every five seconds"
+    assert waited[SIDES[1]] >= waited[SIDES[0]] - 1
+
+
+def test_a_spider_closes_when_it_finds_no_seeds(tmp_path: Path) -> None:
+    def act(side: Side) -> None:
+        side.client.rpush("shop:start_urls", f"{side.site.url}/", f"{side.site.url}/late")
+        side.run("scrapy crawl shop", "scrapy crawl shop")
+
+    found = same(both(tmp_path, "closing", act))
+    assert found.ends == ((0, "no more seeds"),) * 2
+    assert found.paths() == Counter([*LINKED, "/late"])
 
 
 def test_one_spider_feeds_another(tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ import scrapy
 class Plain(scrapy.Spider):
     name = "plain"
 
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(lambda: spider.logger.info("now it is idle"), scrapy.signals.spider_idle, weak=False)
+        return spider
+
     async def start(self):
         yield scrapy.Request(os.environ["SITE"] + "/", dont_filter=True)
 
@@ -67,7 +73,9 @@ def test_a_spider_without_seeds_runs_once_for_all_workers_and_anew_each_time(pro
     site.reached("/")
     site.release("/")
     for worker in workers:
-        assert "Closing spider (finished)" in worker.ended()
+        log = worker.ended()
+        assert "Closing spider (finished)" in log
+        assert log.count("now it is idle") == 1, "idle is who has nothing to do when nobody has"
     assert Counter(site.paths()) == Counter(["/", *PAGES])
     project.start("plain", SCHEDULER_PERSIST=False).ended()
     assert Counter(site.paths()) == Counter(["/", *PAGES] * 2), "a new crawl"
@@ -142,6 +150,36 @@ class Own(Catalog):
     there.rpush("elsewhere", f"{site.url}/")
     project.start("own").ended()
     assert Counter(site.paths()) == Counter(["/", *PAGES])
+
+
+def test_one_that_closes_without_seeds_waits_for_what_a_killed_worker_held(
+    project: Project, site: Site, there: Any
+) -> None:
+    add(
+        project,
+        """
+from shop.spiders.catalog import Catalog
+
+class Closing(Catalog):
+    name = "closing"
+
+    def next_requests(self):
+        found = list(super().next_requests())
+        yield from found
+        if not found:
+            self.crawler.engine.close_spider(self, "no more seeds")
+""",
+    )
+    site.hold("/")
+    there.rpush("closing:start_urls", f"{site.url}/")
+    first = project.start("closing")
+    site.reached("/")
+    second = project.start("closing")
+    second.said("Spider opened")
+    first.kill()
+    site.release("/")
+    assert "Closing spider (no more seeds)" in second.ended()
+    assert Counter(site.paths()) == Counter(["/", "/", *PAGES])
 
 
 def test_start_requests_of_ones_own_run_too(project: Project, site: Site, there: Any) -> None:

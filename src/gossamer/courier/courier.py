@@ -127,6 +127,7 @@ class Courier:
         self.held = Held()
         self.hints: Hints | None = None
         self.active_at = link.now()
+        self.open_at = self.active_at
         self.token = Token.fresh()
         self.exchanges = 0
         self._settle: list[tuple[Settlement, Any]] = []
@@ -393,6 +394,8 @@ class Courier:
             # A new round, or another policy: what was known may be wanted again.
             self.known.clear()
         self.hints = answer.hints
+        if answer.hints.open:
+            self.open_at = now
         self._take_in(call, answer, now)
         for (settlement, page), outcome, children in zip(call.settle, answer.settled, answer.children, strict=True):
             self.held.let_go(settlement.lease)

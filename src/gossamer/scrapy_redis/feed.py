@@ -26,10 +26,11 @@ LOOK_SECONDS = 0.5
 
 class Feed:
     """One spider's seeds. `interval` is after how many seconds the first key with seeds is looked for again while another
-    still has some; 0: not before it is empty."""
+    still has some; 0: not before it is empty. `judged`: the spider has a `next_requests` of its own, which may close it when
+    there are no seeds. It is called as in scrapy-redis: when the spider is idle; before that only if there are seeds."""
 
-    def __init__(self, spider: Any, keys: Sequence[str], interval: float) -> None:
-        self._spider, self._keys, self._interval = spider, tuple(keys), interval
+    def __init__(self, spider: Any, keys: Sequence[str], interval: float, judged: bool = False) -> None:
+        self._spider, self._keys, self._interval, self._judged = spider, tuple(keys), interval, judged
         self._key = keys[0]
         self._looked_at = self._active_at = time.monotonic()
         self._loop: Any = None
@@ -72,13 +73,24 @@ class Feed:
         self._active_at = time.monotonic()
 
     def _look(self) -> None:
-        """Take seeds while slow pages keep the spider from being idle."""
+        """Take seeds while slow pages, here or at other workers, keep the spider from being idle."""
         engine = self._spider.crawler.engine
         slot, downloader = engine._slot, engine.downloader
         if engine.paused or slot is None or slot.closing or len(downloader.active) >= downloader.total_concurrency:
             return
+        # On the frontier only what is here counts: that of the group is asked when the spider may be idle.
+        busy = getattr(slot.scheduler, "holds", slot.scheduler.has_pending_requests)
         try:
-            if not slot.scheduler.has_pending_requests():
+            if not busy() and (not self._judged or self._surely_some(engine)):
                 self._spider.schedule_next_requests()
         except RedisError as error:
             logger.warning("Seeds could not be taken: %s", error)
+
+    def _surely_some(self, engine: Any) -> bool:
+        """Whether a spider that may draw conclusions from finding no seeds would find some, and has nothing else to do."""
+        if engine.downloader.active or not engine.scraper.slot.is_idle() or engine._start is not None:
+            return False
+        try:
+            return any(self._spider.count_size(key) for key in self._keys)
+        except RedisError:
+            return False  # what the spider reads is no key of this kind: it is asked when it is idle

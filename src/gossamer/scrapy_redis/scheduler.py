@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
-from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.exceptions import CloseSpider
 from scrapy.settings import BaseSettings
 
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
@@ -170,11 +170,9 @@ class Scheduler(worker.Scheduler):
     # Idle.
 
     def _on_idle(self, spider: Spider) -> None:
-        decides = getattr(spider, "decides_when_to_close", False)
-        if decides and not len(self) and not self.has_pending_requests():
+        if getattr(spider, "decides_when_to_close", False):
+            self.idle.hold()
             return
-        if decides:
-            raise DontCloseSpider
         try:
             super()._on_idle(spider)
         except CloseSpider:

@@ -74,7 +74,10 @@ class RedisMixin:
         if crawler is None:
             raise ValueError("crawler is required")
         settings = crawler.settings
-        keys = self._keys(self.redis_key or settings.get("REDIS_START_URLS_KEY", defaults.START_URLS_KEY))
+        given = self.redis_key
+        if given is None:
+            given = settings.get("REDIS_START_URLS_KEY", defaults.START_URLS_KEY)
+        keys = self._keys(given)
         self.redis_key = keys[0]
         batch = self.redis_batch_size
         if batch is None:
@@ -100,7 +103,8 @@ class RedisMixin:
         # Seeds are leased unless the spider has a way of its own to get them.
         self.tasks = () if self._takes_its_own_way() else tuple(key.replace("%", "%%") for key in keys)
         self._decodes = settings.getbool("REDIS_DECODE_RESPONSES")
-        self._feed = Feed(self, keys, self.redis_key_check_interval)
+        judged = self._overrides("next_requests", "schedule_next_requests")
+        self._feed = Feed(self, keys, self.redis_key_check_interval, judged)
         if aside.stands_aside():
             # Seeds are for those who crawl.
             return
@@ -124,8 +128,10 @@ class RedisMixin:
             self.fetch_data, self.count_size = self.pop_list_queue, self.server.llen
 
     def _takes_its_own_way(self) -> bool:
-        ways = ("next_requests", "schedule_next_requests", "pop_list_queue", "pop_priority_queue")
-        return any(getattr(type(self), way) is not getattr(RedisMixin, way) for way in ways)
+        return self._overrides("next_requests", "schedule_next_requests", "pop_list_queue", "pop_priority_queue")
+
+    def _overrides(self, *names: str) -> bool:
+        return any(getattr(type(self), name) is not getattr(RedisMixin, name) for name in names)
 
     @property
     def _leases(self) -> bool:

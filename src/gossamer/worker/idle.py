@@ -1,4 +1,9 @@
-"""Whether the whole group has anything left to do, asked of the frontier when this worker has nothing."""
+"""Whether the whole group has anything left to do, asked of the frontier when this worker has nothing.
+
+Scrapy says that a spider is idle when its scheduler has nothing pending. Here that is: nothing in the whole group, also not at
+other workers, living or dead. The engine asks without waiting, so the answer comes a moment later and makes it look again; that
+is the only time it is woken without work, so that `spider_idle` comes as often as it does in Scrapy.
+"""
 
 from __future__ import annotations
 
@@ -12,61 +17,84 @@ logger = logging.getLogger(__name__)
 
 AGAIN = 0.5
 """Seconds from one question to the next."""
+FRESH = 1.0
+"""So many seconds after it came an answer counts no more: others may have found something."""
+MOMENT = 0.02
+"""So much after its time a limit is looked at, so that all who measure it agree that it is over."""
 
 
 class Idle:
-    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again. With `stays`, the
-    engine need not look when the group is drained: the worker goes on all the same."""
+    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again."""
 
-    def __init__(self, courier: Courier, busy: Callable[[], bool], wake: Callable[[], None], stays: bool) -> None:
-        self._courier, self._busy, self._wake, self._stays = courier, busy, wake, stays
-        self._answer: Drained | None = None
-        self._asking = False
+    def __init__(self, courier: Courier, busy: Callable[[], bool], wake: Callable[[], None]) -> None:
+        self._courier, self._busy, self._wake = courier, busy, wake
+        self._drained_at: float | None = None
         self._since: float | None = None
+        self._asking = self._wanted = self._held = self._timed = False
         self._trouble = ""
 
     @property
     def seconds(self) -> float:
-        """For how long the group has been drained, as far as it was asked."""
-        return 0.0 if self._since is None else self._courier.link.now() - self._since
+        """For how long the group has been drained, as far as it was asked or seen."""
+        return 0.0 if self._since is None else self._courier.link.now() - max(self._since, self._courier.open_at)
 
-    def drained(self) -> bool:
-        """Whether the group is drained; where that is not known for sure, it is asked, and the engine looks again."""
-        answer, self._answer = self._answer, None
-        hints = self._courier.hints
-        if answer is not None and answer.drained and hints is not None and not hints.open:
+    def pending(self) -> bool:
+        """Whether the group may have something to do. If that is not known, it is asked, and the engine looks again."""
+        if self._busy():
+            self._wanted = True
             return True
-        self.ask()
-        return False
+        hints = self._courier.hints
+        fresh = self._drained_at is not None and (self._held or self._courier.link.now() - self._drained_at < FRESH)
+        if fresh and hints is not None and not hints.open:
+            return False
+        self._wanted = True
+        self.look()
+        return True
+
+    def hold(self) -> None:
+        """The signal is being sent: until everybody has heard it, the answer counts, however long that takes."""
+        if not self._held:
+            self._held = True
+            self._courier.link.later(0, self._let_go)
+
+    def look_in(self, seconds: float) -> None:
+        """Let the engine look again then, if the group is still drained."""
+        if not self._timed:
+            self._timed = True
+            self._courier.link.later(seconds + MOMENT, self._look_now)
 
     def forget(self) -> None:
         """Something is open again."""
-        self._answer = None
+        self._drained_at = self._since = None
 
-    def ask(self) -> None:
+    def look(self) -> None:
+        """Ask, if the engine waits for an answer and it may be that the group is drained."""
         hints = self._courier.hints
-        if self._asking or hints is None or hints.open > 0 or self._busy():
-            if hints is not None and hints.open > 0:
-                self._since = None
-            return
-        self._asking = True
-        self._courier.link.call("drained", self._answered, self._courier.plan.group)
+        if self._wanted and not self._asking and hints is not None and not hints.open and not self._busy():
+            self._asking = True
+            self._courier.link.call("drained", self._answered, self._courier.plan.group)
 
     def _answered(self, answer: Drained | None, error: BaseException | None) -> None:
-        self._answer = answer
         if error is not None and self._trouble != str(error):
             logger.warning("Whether %s is drained is not known: %s", self._courier.plan.group, error)
         self._trouble = str(error) if error is not None else ""
-        if answer is not None and answer.drained:
-            self._since = self._since or self._courier.link.now()
-            self._asking = False
-            if not self._stays:
-                self._wake()
-                return
-        else:
-            self._since = None
+        if answer is not None and answer.drained and not self._busy():
+            now = self._courier.link.now()
+            self._drained_at, self._since = now, self._since or now
+            self._asking = self._wanted = False
+            self._wake()
+            return
+        self.forget()
         self._courier.link.later(AGAIN, self._again)
 
     def _again(self) -> None:
         self._asking = False
-        self._wake()
+        self.look()
+
+    def _let_go(self) -> None:
+        # The next look is at another time, and wants to know of that.
+        self._held, self._drained_at = False, None
+
+    def _look_now(self) -> None:
+        self._timed, self._wanted = False, True
+        self.look()

@@ -108,7 +108,7 @@ class Scheduler(BaseScheduler):
         self.courier = Courier(self.link, self, self._plan(), self.tally)
         latency = Metrics(self.crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
         self.pages = Pages(self.courier, join, latency)
-        self.idle = Idle(self.courier, self.has_pending_requests, self.wake, join.forever)
+        self.idle = Idle(self.courier, self.holds, self.wake)
         self.adder = Adder(self.link, self.added, self.failed)
         self.start = Start(self, self.adder)
         self._opened = True
@@ -207,6 +207,11 @@ class Scheduler(BaseScheduler):
     # What the engine asks of a scheduler.
 
     def has_pending_requests(self) -> bool:
+        """Whether the group has anything to do, here or elsewhere; where that is not known yet, it has."""
+        return self._opened and self.idle.pending()
+
+    def holds(self) -> bool:
+        """Whether this worker has something to hand out, or to tell."""
         return self._opened and bool(self.courier.inbox or self.courier.waiting or len(self.adder))
 
     def next_request(self) -> Request | None:
@@ -401,7 +406,10 @@ class Scheduler(BaseScheduler):
         hints = self.courier.hints
         if hints is not None and hints.open:
             self.idle.forget()
-        self.wake()
+        if self.courier.inbox:
+            self.wake()
+        else:
+            self.idle.look()
 
     def wake(self) -> None:
         slot = self._engine._slot
@@ -477,17 +485,20 @@ class Scheduler(BaseScheduler):
     # Idle, drained, paused.
 
     def _on_idle(self, spider: Spider) -> None:
+        """The group is drained, as far as this worker knows; other handlers may have found more for it."""
+        self.idle.hold()
         if self.join.forever:
             limit = self.join.settings["GOSSAMER_IDLE_SECONDS"]
             if limit > 0 and self.idle_seconds() >= limit:
                 raise CloseSpider("idle")
-        elif self.idle.drained():
+            if limit > 0:
+                self.idle.look_in(limit - self.idle_seconds())
+        elif not self.has_pending_requests():
             raise CloseSpider("drained")
         raise DontCloseSpider
 
     def idle_seconds(self) -> float:
         """For how long the whole group has had nothing to do."""
-        self.idle.ask()
         return self.idle.seconds
 
     def _note_pause(self) -> None:
