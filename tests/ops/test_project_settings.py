@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from tests.ops.watched import run
 from gossamer.cli.project import project_settings
 from gossamer.errors import SettingError
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import LanePolicy
+from gossamer.model import LanePolicy, Request
+from gossamer.scrapy_redis.dupefilter import digest_of
 from gossamer.settings import load
 from gossamer.testing.servers import Server
+from gossamer.worker.seen import number_of_custom
 from gossamer.worker.settings import loaded
 
 
@@ -102,3 +105,63 @@ def test_settings_that_cannot_be_imported_are_said(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("SCRAPY_SETTINGS_MODULE", raising=False)
     with pytest.raises(SettingError, match="cannot be imported: missing_here"):
         project_settings()
+
+
+FINGERPRINTERS = """
+class ByPath:
+    def fingerprint(self, request):
+        return (request.method + request.url.partition("?")[0]).encode()
+
+class Whole:
+    def fingerprint(self, request):
+        return request.url.encode()
+"""
+SPIDERS = """
+import scrapy
+
+class Books(scrapy.Spider):
+    name = "books"
+    custom_settings = {"REQUEST_FINGERPRINTER_CLASS": "shop.fingerprints.Whole"}
+"""
+
+
+def test_pages_are_forgotten_by_the_fingerprints_of_the_project(
+    valkey_server: Server, crawl: str, tmp_path: Path
+) -> None:
+    folder = project(
+        tmp_path,
+        GOSSAMER_URL=valkey_server.url,
+        GOSSAMER_CRAWL=crawl,
+        REQUEST_FINGERPRINTER_CLASS="shop.fingerprints.ByPath",
+        SPIDER_MODULES=["shop.spiders"],
+        ADDONS={"gossamer.Addon": 100},
+    )
+    (folder / "shop" / "fingerprints.py").write_text(FINGERPRINTERS)
+    (folder / "shop" / "spiders.py").write_text(SPIDERS)
+    whole = number_of_custom(b"http://site/a?x=1")
+    by_path = number_of_custom(b"POSThttp://site/a")
+    with ValkeyFrontier.open(load({"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl}, {})) as frontier:
+        frontier.define("books", {"all": LanePolicy()})
+        frontier.add([Request(whole, "site", "books.all", b"x"), Request(by_path, "site", "shop.all", b"x")])
+        words = ("--yes", "--json", "http://site/a?x=1", "--method")
+        [one] = json.loads(run("seen", "forget", "books.all", *words, "GET", cwd=folder).stdout)
+        [other] = json.loads(run("seen", "forget", "shop.all", *words, "POST", cwd=folder).stdout)
+        assert (one["was_known"], one["fingerprint"]) == (True, f"{whole:016x}"), "as the spider of that name says"
+        assert (other["was_known"], other["fingerprint"]) == (True, f"{by_path:016x}"), "as the project says"
+
+
+def test_pages_of_a_project_on_scrapy_redis_are_forgotten_by_its_digests(
+    valkey_server: Server, crawl: str, tmp_path: Path
+) -> None:
+    folder = project(
+        tmp_path,
+        SCHEDULER="gossamer.scrapy_redis.scheduler.Scheduler",
+        DUPEFILTER_CLASS="gossamer.scrapy_redis.dupefilter.RFPDupeFilter",
+        REDIS_URL=valkey_server.url,
+        GOSSAMER_CRAWL=crawl,
+    )
+    number = number_of_custom(digest_of("GET", "http://site/a", b""))
+    with ValkeyFrontier.open(load({"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl}, {})) as frontier:
+        frontier.add([Request(number, "site", "shop.all", b"x")])
+        run("seen", "forget", "shop.all", "http://site/a#top", "--yes", cwd=folder)
+        assert frontier.seen("shop.all", [number]) == [False]

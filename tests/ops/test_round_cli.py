@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.ops.command import Command
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import GroupPolicy, LanePolicy, Request, Settlement, Token
+from gossamer.model import GroupPolicy, LanePolicy, Request, SeenPolicy, SeenScope, Settlement, Token
 from gossamer.testing.clock import advance
 
 
@@ -54,3 +54,22 @@ def test_rounds_are_listed_newest_first(command: Command, frontier: ValkeyFronti
 def test_an_unknown_site_is_an_error(command: Command, frontier: ValkeyFrontier) -> None:
     assert "no site or spider 'nope' has run in this crawl" in command("round", "list", "nope", code=2).err
     assert "'--limit'" in command("round", "list", "nope", "--limit", "0", code=2).err
+
+
+def test_a_round_is_begun_by_hand(command: Command, frontier: ValkeyFrontier) -> None:
+    """As after `redis-cli del <spider>:dupefilter`, where pages are remembered over all rounds."""
+    of_round = LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))
+    frontier.define("news", {"list": LanePolicy(), "index": of_round}, GroupPolicy(start=True))
+    crawl_round(frontier, 3)
+    frontier.add([Request(77, "h1", "news.index", b"x")])
+    refused = command("round", "new", "news", code=1, given="n\n").err
+    assert "Begin round 1 of news? 1 of round 0 are still open and stay so." in refused
+    assert command("round", "new", "news", "--yes").out == "round 1 of news begins\n"
+    assert frontier.seen("news.list", [0, 1]) == [True, True], "what is remembered for good stays"
+    assert frontier.seen("news.index", [77]) == [False]
+    assert frontier.counts("news").groups[0].start == "owed"
+    said = command("round", "new", "news", "--forget", "--yes", "--json").json
+    assert said == {"group": "news", "round": 2, "forgotten": 3}
+    assert frontier.seen("news.list", [0, 1]) == [False, False]
+    assert command("round", "list", "news").rows[0][4] == "by hand"
+    assert "there is no group 'nope'" in command("round", "new", "nope", code=2).err

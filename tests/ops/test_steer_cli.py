@@ -240,6 +240,27 @@ class TestSeen:
         said = command("seen", "forget", "news.list", "ff", "--json", code=1)
         assert said.json == [{"page": "ff", "fingerprint": "00000000000000ff", "was_known": False}]
 
+    def test_a_url_is_one_of_a_request_with_method_and_body(self, command: Command, frontier: ValkeyFrontier) -> None:
+        number = int.from_bytes(fingerprint(ScrapyRequest("http://h1/form", method="POST", body="q=1"))[:8])
+        frontier.add([Request(number, "h1", "news.list", b"x")])
+        words = ("seen", "forget", "news.list", "http://h1/form", "--yes")
+        command(*words, code=1)
+        command(*words, "--method", "POST", "--body", "q=1")
+        assert frontier.seen("news.list", [number]) == [False]
+
+    def test_a_group_forgets_all_it_has_seen(self, command: Command, frontier: ValkeyFrontier) -> None:
+        before = frontier.counts("news")
+        queued = [(lane.lane, lane.queued) for lane in before.lanes]
+        assert "Forget 27 pages that group news has seen?" in command("seen", "clear", "news", code=1, given="n\n").err
+        assert frontier.seen("news.list", [3]) == [True]
+        assert command("seen", "clear", "news", "--yes", "--json").json == {"group": "news", "forgotten": 27}
+        after = frontier.counts("news")
+        assert [(lane.lane, lane.queued) for lane in after.lanes] == queued, "what is queued stays"
+        assert after.lane_policies == before.lane_policies
+        assert sum(each.known for each in frontier.seen_counts() if each.name.startswith("news|")) == 0
+        assert frontier.add([Request(3, "h3", "news.list", b"x")])[0][0].name == "ADDED"
+        assert "there is no group 'nope'" in command("seen", "clear", "nope", code=2).err
+
     @pytest.mark.parametrize("text", ["xyz", "", "1" * 17, "-1"])
     def test_what_is_no_fingerprint_is_refused(self, command: Command, text: str) -> None:
         assert (

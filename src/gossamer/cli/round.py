@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
+from gossamer import status
 from gossamer.cli import options, output
 from gossamer.cli.moment import moment
 from gossamer.cli.progress import duration
+from gossamer.cli.site import user
 from gossamer.errors import UnknownGroup
+from gossamer.frontier.clearing import clear_seen, seen_known
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
 
@@ -61,6 +64,40 @@ def list_(
             for x in rounds
         ],
     )
+
+
+@app.command()
+def new(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The spider or the site.")],
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Also forget what is remembered over all rounds: everything is fetched again."),
+    ] = False,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Begin the next round of a spider or a site.
+
+    Its start (start(), start_urls, the seeds of a site) is run once more, by the next worker that starts or by one that
+    waits for rounds, and what was seen in the last round only is new again. Under SCHEDULER_PERSIST or `seen: forever` pages stay
+    seen over all rounds: --forget makes them new too. A round that is not over is cut short; what is queued stays queued.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        [row] = status.counted(frontier, group).groups
+        unfinished = f" {row.open:,} of round {row.round} are still open and stay so." if row.open else ""
+        known = seen_known(frontier, group) if forget else 0
+        lost = f" {known:,} pages that were seen are forgotten." if forget else ""
+        if unfinished or lost:
+            options.confirm(f"Begin round {row.round + 1} of {group}?{unfinished}{lost}", yes)
+        if forget:
+            clear_seen(frontier, group)
+        number = frontier.new_round(group, row.round + 1, trigger="by hand", who=user(None))
+    if json:
+        output.write_json({"group": group, "round": number, "forgotten": known})
+    else:
+        output.write_line(f"round {number} of {group} begins" + (f"; {known:,} pages are new again" if forget else ""))
 
 
 def _took(info: RoundInfo, now: float) -> str:

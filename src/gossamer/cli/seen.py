@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
+from gossamer import status
 from gossamer.cli import exits, options, output
+from gossamer.cli.project import SCRAPY_REDIS, project_settings
 from gossamer.cli.status import size
+from gossamer.frontier.clearing import clear_seen, seen_known
 from gossamer.frontier.line import fingerprint_text
 from gossamer.frontier.valkey import ValkeyFrontier
 
@@ -43,6 +47,8 @@ def forget(
     pages: Annotated[
         list[str], typer.Argument(metavar="PAGE", help="A URL, or a fingerprint of 16 hexadecimal digits.")
     ],
+    method: Annotated[str, typer.Option("--method", metavar="NAME", help="Of the requests of the URLs.")] = "GET",
+    body: Annotated[str, typer.Option("--body", metavar="TEXT", help="Of the requests of the URLs.")] = "",
     yes: options.Yes = False,
     json: options.Json = False,
     url: options.Url = None,
@@ -50,12 +56,14 @@ def forget(
 ) -> None:
     """Make pages new again.
 
-    They are queued when they are met again. A URL means a plain GET of it, known by Scrapy's fingerprint: where a
-    project has a fingerprinter of its own, or for other requests, give the fingerprint that `gossamer dead` shows. All
-    lanes of the group with the same seen policy share the memory. Exit code 1 if none of the pages was known.
+    They are queued when they are met again. In a Scrapy project, a URL is known as its spiders know it: by
+    REQUEST_FINGERPRINTER_CLASS, of the project or of the spider that the group is called after, and in a project on scrapy-redis
+    by its DUPEFILTER_CLASS. Elsewhere it is known by Scrapy's own fingerprint. What else a fingerprinter looks at (meta,
+    headers) cannot be said here: give the fingerprint that `gossamer dead` shows. All lanes of the group with the same
+    seen policy share the memory. Exit code 1 if none of the pages was known.
     """
     settings = options.load_settings(url, crawl)
-    numbers = [_number(text, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"]) for text in pages]
+    numbers = _numbers(pages, lane, method, body, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
     with ValkeyFrontier.find(settings) as frontier:
         known = frontier.seen(lane, numbers)
         if any(known):
@@ -71,13 +79,61 @@ def forget(
         raise typer.Exit(exits.FAILED)
 
 
-def _number(text: str, default_ports: bool) -> int:
-    match = _FINGERPRINT.fullmatch(text)
-    if match is not None:
-        return int(match[1], 16)
-    if "://" not in text:
-        raise typer.BadParameter(f"{text!r} is neither a URL nor a fingerprint of up to 16 hexadecimal digits")
-    # Imported here: it brings Scrapy with it, which takes its time.
-    from gossamer.worker.fingerprint import number_of_url
+@app.command()
+def clear(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Whose memories: a spider or a site.")],
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Make every page of a group new again.
 
-    return number_of_url(text, default_ports)
+    What is queued stays queued, and what is found from now on is queued although it was fetched before. Nothing is
+    fetched by that alone: push the seeds again, or begin a round with `gossamer round new`. Workers may run meanwhile; a page
+    that is queued at this moment may then be fetched twice.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        status.counted(frontier, group)
+        known = seen_known(frontier, group)
+        options.confirm(f"Forget {known:,} pages that group {group} has seen?", yes)
+        clear_seen(frontier, group)
+    if json:
+        output.write_json({"group": group, "forgotten": known})
+    else:
+        output.write_line(f"group {group} has forgotten {output.counted(known, 'page')}")
+
+
+def _numbers(pages: Sequence[str], lane: str, method: str, body: str, default_ports: bool) -> list[int]:
+    urls = [text for text in pages if _FINGERPRINT.fullmatch(text) is None]
+    for text in urls:
+        if "://" not in text:
+            raise typer.BadParameter(f"{text!r} is neither a URL nor a fingerprint of up to 16 hexadecimal digits")
+    if not urls:
+        return [_given(text) for text in pages]
+    # Imported here: it brings Scrapy with it, which takes its time.
+    from gossamer.worker.project import number_page
+
+    number = _numbering(lane.rpartition(".")[0], default_ports)
+    return [number_page(number, text, method, body) if text in urls else _given(text) for text in pages]
+
+
+def _given(text: str) -> int:
+    match = _FINGERPRINT.fullmatch(text)
+    assert match is not None
+    return int(match[1], 16)
+
+
+def _numbering(spider: str, default_ports: bool) -> Callable[[Any], int]:
+    project = project_settings()
+    if not project.module:
+        from gossamer.worker.fingerprint import Fingerprinter
+
+        return Fingerprinter(default_ports).number
+    if SCRAPY_REDIS in str(project.values.get("SCHEDULER", "")):
+        from gossamer.scrapy_redis.joining import project_number
+
+        return project_number(spider)
+    from gossamer.worker.project import crawler_of, number_in
+
+    return number_in(crawler_of(spider))

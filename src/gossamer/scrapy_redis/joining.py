@@ -16,6 +16,7 @@ from gossamer.settings import DEFAULT, Settings
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.join import Join, seen_policy
 from gossamer.worker.lanes import MAIN, declared
+from gossamer.worker.project import crawler_of, number_in
 from gossamer.worker.seen import number_of_custom
 from gossamer.worker.settings import loaded
 
@@ -42,6 +43,13 @@ def joined(crawler: Crawler) -> Join:
         new_round=settings["GOSSAMER_ROUND"] == "new",
         number=_number(crawler, spider) or join.number,
     )
+
+
+def project_number(spider: str) -> Callable[[Request], int]:
+    """How the project of this directory, which is one of scrapy-redis, tells the requests of a spider apart."""
+    crawler = crawler_of(spider)
+    assert crawler.spider is not None
+    return _number(crawler, crawler.spider) or number_in(crawler)
 
 
 def seeds_lane(number: int) -> str:

@@ -88,8 +88,8 @@ _DECIDE: Mapping[str, str] = {
     "key-queue-clear": "Requests are on the frontier: `gossamer lane drop GROUP.main` drops them, `gossamer group drop GROUP` all.",
     "key-queue-write": "Requests are on the frontier: push a seed into the spider's key, or `gossamer task push`.",
     "key-seen-read": "What was seen is on the frontier: `gossamer seen stats` counts it.",
-    "key-seen-clear": "What was seen is on the frontier: `gossamer seen forget GROUP.main URL` makes a page new again, `gossamer group "
-    "drop GROUP` everything.",
+    "key-seen-clear": "What was seen is on the frontier: `gossamer seen clear GROUP` forgets it; `gossamer round new GROUP --forget` "
+    "also runs the start again.",
     "key-seen-write": "What was seen is on the frontier: `gossamer seen forget GROUP.main URL` makes one page new again.",
     "flush-server": "It would take the frontier along with everything else: `gossamer group drop GROUP` drops one spider's.",
     "python-2": "Port it to Python 3 first: neither Scrapy nor Gossamer runs on Python 2.",
