@@ -45,6 +45,13 @@ class DecodingError(GossamerError):
     """Stored bytes are not a payload of this codec. The request becomes a dead letter."""
 
 
+class UnknownClass(DecodingError):
+    """A stored request holds an object that this worker does not make: its class is gone, has other fields, or is of no package that
+    is allowed. Use the code that has it, or set GOSSAMER_OBJECT_MODULES; then replay the dead letter."""
+
+    reason = "unknown_class"
+
+
 class UnknownCallback(InvalidRequest):
     """A stored request names a callback that the spider does not have. Use the code that has it, then replay the dead letter."""
 

@@ -325,6 +325,12 @@ SETTINGS: tuple[Setting, ...] = (
         "The Python modules and packages whose functions site files may name as hooks and handlers, divided by commas; `.` stands for all that lie in the project's own folder (the nearest one with a scrapy.cfg, else the working directory). Empty: those of that folder for a site file that is named on the command line, none for one that comes out of the crawl.",
     ),
     Setting(
+        "GOSSAMER_OBJECT_MODULES",
+        "",
+        _text_or_empty,
+        "The Python modules and packages, besides those of the Scrapy project itself, whose items, dataclasses, attrs classes, pydantic models, named tuples and enums requests may hold in meta and cb_kwargs, divided by commas.",
+    ),
+    Setting(
         "GOSSAMER_SITE_VARIABLES",
         "SITE_*",
         _text_or_empty,

@@ -12,6 +12,7 @@ from tests.worker.harness.workers import Worker, Workers, left
 from tests.worker.spiders import troubled
 from tests.worker.spiders.troubled import Batching, Counting, Endless, Other, Same, Unserialisable
 
+from gossamer.frontier import codec
 from gossamer.testing.faultproxy import FaultProxy
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
@@ -19,6 +20,7 @@ from gossamer.testing.servers import Server
 pytestmark = pytest.mark.timeout(300)
 
 ENDS = some((FIRST, "select"), (LAST, "uvloop"))
+MISSING = "cannot be stored. Mend the spider, then replay this dead letter."
 VERBATIM = "url: 'http://host.example:99999/bad' has no host"
 BAD = (
     "meta['bad']: _io.TextIOWrapper",
@@ -30,12 +32,13 @@ BAD = (
     "meta['deep'][0]",
     "GOSSAMER_PAYLOAD_MAX_BYTES",
     VERBATIM,
+    "aaaa' must be text of 1 to 255 characters",
 )
-"""What the log says of each request that could not be queued."""
+"""What the log and the dead letter of their page say of each request that could not be queued."""
 
 
 @pytest.mark.parametrize("variant", ENDS, ids=str)
-def test_requests_that_cannot_be_kept_are_refused_by_name_and_the_rest_goes_on(
+def test_a_page_whose_requests_cannot_be_kept_is_a_dead_letter_that_names_them_and_the_rest_goes_on(
     variant: Variant, site: Site, valkey_server: Server, crawl_name: str
 ) -> None:
     with Workers(valkey_server.url, crawl_name, variant) as workers:
@@ -48,14 +51,22 @@ def test_requests_that_cannot_be_kept_are_refused_by_name_and_the_rest_goes_on(
         for text in said:
             assert text in worker.log, text
         stats = worker.stats()
-        assert stats["scheduler/unserializable"] == len(said)
-        assert stats["scheduler/refused/invalid"] == 1
+        assert stats["scheduler/unserializable"] == len(said) + 1  # one of start()
+        assert "scheduler/refused/invalid" not in stats
         assert stats["gossamer/items_refused"] == 2
         assert "spider_exceptions/count" not in stats
         with workers.frontier() as frontier:
             found = left(frontier, Unserialisable.name)
+            letters = {each.lane: frontier.dead_letter(each.partition, each.id) for each in found.dead}
         assert found.ids() == Counter(["plain", "/start/1", "/start/2"])
-        assert found.dead == []
+        page, seed = letters["unserialisable.main"], letters[""]
+        assert {letter.reason for letter in found.dead} == {"unserializable"}
+        first = f"{len(said) + 2} of what it yielded {MISSING}\n<GET {site.url}/start/2>: meta['bad']"
+        assert page.detail.startswith(first)
+        for text in (*said, "an item: value['file']: _io.TextIOWrapper", "an item: RecursionError"):
+            assert text in page.detail, text
+        assert seed.detail.startswith("cb_kwargs['bad']: tests.worker.spiders.troubled.Other cannot be stored")
+        assert codec.decode_request(seed.payload)["url"] == f"{site.url}/seed"
 
 
 def refused(worker: Worker, reason: str, text: str) -> None:

@@ -11,12 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer.errors import DecodingError, EncodingError, PayloadTooLarge
-from gossamer.frontier.packing import lower, pack, pack_slowly, pairs, unpack, unpack_slowly
-from gossamer.frontier.plain import Refused
+from gossamer.errors import DecodingError, EncodingError, PayloadTooLarge, UnknownClass
+from gossamer.frontier.packing import (
+    Build,
+    Store,
+    lower,
+    pack,
+    pack_slowly,
+    pairs,
+    unpack,
+    unpack_row_slowly,
+    unpack_slowly,
+)
+from gossamer.frontier.plain import Refused, StoredObject
 from gossamer.frontier.readable import from_json, to_json
 
-__all__ = ["VERSION", "decode", "decode_request", "encode", "encode_request", "from_json", "to_json"]
+__all__ = ["VERSION", "StoredObject", "decode", "decode_request", "encode", "encode_request", "from_json", "to_json"]
 
 VERSION = 1
 _VALUE = bytes([VERSION])
@@ -67,10 +77,11 @@ def decode(data: bytes) -> Any:
         return _unpack_slowly(data, "a value")
 
 
-def encode_request(fields: Mapping[str, Any], *, limit: int | None = None) -> bytes:
+def encode_request(fields: Mapping[str, Any], *, limit: int | None = None, store: Store | None = None) -> bytes:
     """The bytes of a request's fields; errors as in `encode`, with paths such as `meta['a'][0]`.
 
-    Known fields take one byte each, those at their default nothing; any other field is kept under its name.
+    Known fields take one byte each, those at their default nothing; any other field is kept under its name. `store` gives what
+    is kept of objects that are no plain data.
     """
     row: list[Any] = []
     for name, value in fields.items():
@@ -95,18 +106,19 @@ def encode_request(fields: Mapping[str, Any], *, limit: int | None = None) -> by
     try:
         data = _REQUEST + pack(row)
     except Exception:
-        data = _REQUEST + _pack_row_slowly(row)
+        data = _REQUEST + _pack_row_slowly(row, store)
     if limit is not None and len(data) > limit:
         raise _too_large(data, limit)
     return data
 
 
-def decode_request(data: bytes) -> dict[str, Any]:
+def decode_request(data: bytes, *, build: Build | None = None) -> dict[str, Any]:
     """The fields of bytes that `encode_request` made, every known field present but `url` if it was not given.
 
-    Containers are fresh, so a caller may change them. `DecodingError` for any other bytes.
+    Containers are fresh, so a caller may change them. `DecodingError` for any other bytes. `build` makes objects again, and
+    `UnknownClass` says where it refuses; without it they are `StoredObject`.
     """
-    row = _row(data)
+    row = _row(data, build)
     fields: dict[str, Any] = {
         "method": "GET",
         "headers": {},
@@ -129,13 +141,13 @@ def given_fields(data: bytes) -> dict[str, Any]:
     return fields if "method" in fields else {"method": "GET", **fields}
 
 
-def _row(data: bytes) -> list[Any]:
+def _row(data: bytes, build: Build | None = None) -> list[Any]:
     if data[:1] != _REQUEST:
         raise DecodingError(_wrong_form(data, "a request"))
     try:
         row = unpack(data[1:])
     except Exception:
-        row = _unpack_slowly(data, "a request")
+        row = _unpack_row_slowly(data, build)
     if type(row) is not list or len(row) % 2:
         raise DecodingError("Not a request: its fields are not pairs.")
     return row
@@ -197,11 +209,11 @@ def _pack_slowly(value: Any) -> bytes:
         raise EncodingError(f"value: cannot be stored ({error})") from error
 
 
-def _pack_row_slowly(row: list[Any]) -> bytes:
+def _pack_row_slowly(row: list[Any], store: Store | None) -> bytes:
     lowered: list[Any] = []
     for code, value in pairs(row):
         try:
-            lowered += lower(code, 1), lower(value, 1)
+            lowered += lower(code, 1), lower(value, 1, False, store)
         except Refused as refused:
             raise refused.error(_NAMES.get(code, code)) from None
         except Exception as error:
@@ -217,6 +229,19 @@ def _unpack_slowly(data: bytes, what: str) -> Any:
         return unpack_slowly(data[1:])
     except Exception as error:
         raise DecodingError(f"Not {what} of this codec: {error or type(error).__name__}.") from error
+
+
+def _unpack_row_slowly(data: bytes, build: Build | None) -> list[Any]:
+    row: list[Any] = []
+    try:
+        for code, value in unpack_row_slowly(data[1:], build):
+            row += code, value
+    except Refused as refused:
+        code = refused.steps.pop()
+        raise UnknownClass(str(refused.error(str(_NAMES.get(code, code))))) from None
+    except Exception as error:
+        raise DecodingError(f"Not a request of this codec: {error or type(error).__name__}.") from error
+    return row
 
 
 def _wrong_form(data: bytes, what: str) -> str:

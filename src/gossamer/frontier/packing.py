@@ -8,7 +8,7 @@ a culprit. Callers try the first and fall back to the second.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +24,7 @@ from gossamer.frontier.plain import (
     MEMBER_STEP,
     PATHS,
     Refused,
+    StoredObject,
     base,
     flat,
     step,
@@ -51,6 +52,12 @@ _PAIR, _END, _END_PACKED = b"\x92", "\x00end", b"\xa4\x00end"
 
 _INT, _STR, _TUPLE, _SET, _FROZENSET, _DICT = 1, 2, 3, 4, 5, 6
 _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _PATH, _COMPLEX = 7, 8, 9, 10, 11, 12, 13, 14
+_OBJECT = 15
+
+Store = Callable[[Any], StoredObject | None]
+"""Gives what is kept of an object; None: it is none that can be kept so. May raise `Refused`."""
+Build = Callable[[StoredObject], Any]
+"""Makes the object again. May raise `Refused`."""
 
 
 def pairs(row: list[Any]) -> zip[tuple[Any, Any]]:
@@ -100,7 +107,7 @@ _PACK: dict[type, Callable[[Any], Any]] = {
 _PACK.update(dict.fromkeys(PATHS, lambda v: _ext_text(_PATH, v)))
 
 
-_KINDS = frozenset(_PACK) | {type(None), bool, float, str, bytes, bytearray, list, dict}
+_KINDS = frozenset(_PACK) | {type(None), bool, float, str, bytes, bytearray, list, dict, StoredObject}
 
 # The bytes that open no list and no dict. Without them, a payload is at least as long as its value is deep.
 _NOT_OPENING = bytes(byte for byte in range(256) if not (0x80 <= byte <= 0x9F or 0xDC <= byte <= 0xDF))
@@ -137,21 +144,24 @@ def _pack_rare(value: Any) -> Any:
     return base(value) if pack is None else pack(value)
 
 
-def lower(value: Any, depth: int, hashed: bool = False) -> Any:
+def lower(value: Any, depth: int, hashed: bool = False, store: Store | None = None) -> Any:
     """The second pass: the value in the packer's own types and extensions; `Refused` for what cannot be carried.
 
     `depth` containers stand around it; `hashed` says that one of them is a key or a set, where no list may stand.
     """
     kind = type(value)
     if kind not in _KINDS:
-        value = base(value)
+        stored = None if store is None else store(value)
+        value = base(value) if stored is None else stored
         kind = type(value)
     if kind is str:
         return value if value.isascii() or not _has_surrogate(value) else _ext_text(_STR, value)
     if kind is int:
         return value if -(1 << 63) <= value < 1 << 64 else _ext_int(value)
     if kind in (list, dict, tuple, set, frozenset):
-        return _lower_container(value, depth, hashed)
+        return _lower_container(value, depth, hashed, store)
+    if kind is StoredObject:
+        return _lower_object(value, depth, store)
     pack = _PACK.get(kind)
     return value if pack is None else pack(value)
 
@@ -164,7 +174,7 @@ def _has_surrogate(text: str) -> bool:
     return False
 
 
-def _lower_container(value: Any, depth: int, hashed: bool) -> Any:
+def _lower_container(value: Any, depth: int, hashed: bool, store: Store | None) -> Any:
     kind = type(value)
     if kind in (tuple, set, frozenset) and flat(value):
         try:
@@ -177,14 +187,14 @@ def _lower_container(value: Any, depth: int, hashed: bool) -> Any:
     if kind is dict:
         if hashed:
             raise unhashable()
-        return _lower_dict(value, depth)
+        return _lower_dict(value, depth, store)
     if kind is list and hashed:
         raise unhashable()
     unordered = kind in (set, frozenset)
     lowered = []
     for index, item in enumerate(value):
         try:
-            lowered.append(lower(item, depth, hashed or unordered))
+            lowered.append(lower(item, depth, hashed or unordered, store))
         except Refused as refused:
             raise refused.at(MEMBER_STEP if unordered else step(index)) from None
     if kind is list:
@@ -193,17 +203,25 @@ def _lower_container(value: Any, depth: int, hashed: bool) -> Any:
     return Ext(tag, packb(lowered, None, _OPTIONS))
 
 
-def _lower_dict(value: dict[Any, Any], depth: int) -> Any:
+def _lower_object(value: StoredObject, depth: int, store: Store | None) -> Ext:
+    if depth >= MAX_DEPTH:
+        raise too_deep()
+    # Steps of a path go through its values as through those of a dict or list: an object is one step with them.
+    row = [value.form, value.name, *(lower(part, depth + 1, False, store) for part in value.values)]
+    return Ext(_OBJECT, packb(row, None, _OPTIONS))
+
+
+def _lower_dict(value: dict[Any, Any], depth: int, store: Store | None) -> Any:
     row: list[Any] = []
     textual = True
     for key, item in value.items():
         try:
-            lowered = lower(key, depth, True)
+            lowered = lower(key, depth, True, store)
         except Refused as refused:
             raise refused.at(KEY_STEP) from None
         textual = textual and type(lowered) is str
         try:
-            row += lowered, lower(item, depth, False)
+            row += lowered, lower(item, depth, False, store)
         except Refused as refused:
             raise refused.at(step(key)) from None
     return dict(pairs(row)) if textual else Ext(_DICT, packb(row, None, _OPTIONS))
@@ -224,9 +242,22 @@ def unpack(data: bytes) -> Any:
     return value
 
 
-def unpack_slowly(data: bytes) -> Any:
-    """The second pass. Raises any Exception, with a message that tells people what is wrong."""
-    return _raise_parts(_segment(data, _Part), 0)
+def unpack_slowly(data: bytes, build: Build | None = None) -> Any:
+    """The second pass. Raises any Exception, with a message that tells people what is wrong; `Refused` as `build` does."""
+    return _raise_parts(_segment(data, _Part), 0, build)
+
+
+def unpack_row_slowly(data: bytes, build: Build | None = None) -> Iterator[tuple[Any, Any]]:
+    """The second pass over a row of key, value, key, value: pair by pair."""
+    row = _segment(data, _Part)
+    if type(row) is not list or len(row) % 2:
+        raise ValueError("its fields are not pairs")
+    for key, value in pairs(row):
+        name = _raise_parts(key, 1, None)
+        try:
+            yield name, _raise_parts(value, 1, build)
+        except Refused as refused:
+            raise refused.at(name) from None
 
 
 def _segment(data: bytes, hook: Callable[[int, bytes], Any] | None = None) -> Any:
@@ -288,21 +319,40 @@ def _revive(tag: int, data: bytes) -> Any:
     return _CONTAINERS[tag](items)
 
 
-def _raise_parts(value: Any, depth: int) -> Any:
+def _raise_parts(value: Any, depth: int, build: Build | None) -> Any:
     """The second pass: the value with its extensions revived, level by level."""
     kind = type(value)
     if kind is _Part:
-        make = _SCALARS.get(value.tag)
-        if make is not None:
-            return make(value.data)
-        container = _CONTAINERS.get(value.tag)
-        if container is None:
-            raise ValueError(f"extension {value.tag} is not known")
-        return container(_raise_parts(_items(value.data, _Part), depth))
+        return _raise_part(value, depth, build)
     if kind is not list and kind is not dict:
         return value
     if depth > MAX_DEPTH:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if kind is list:
-        return [_raise_parts(item, depth + 1) for item in value]
-    return {key: _raise_parts(item, depth + 1) for key, item in value.items()}
+        return [_raise_at(index, item, depth, build) for index, item in enumerate(value)]
+    return {key: _raise_at(key, item, depth, build) for key, item in value.items()}
+
+
+def _raise_at(key: Any, value: Any, depth: int, build: Build | None) -> Any:
+    try:
+        return _raise_parts(value, depth + 1, build)
+    except Refused as refused:
+        raise refused.at(step(key)) from None
+
+
+def _raise_part(part: _Part, depth: int, build: Build | None) -> Any:
+    make = _SCALARS.get(part.tag)
+    if make is not None:
+        return make(part.data)
+    container = _CONTAINERS.get(part.tag)
+    if container is not None:
+        return container(_raise_parts(_items(part.data, _Part), depth, build))
+    if part.tag != _OBJECT:
+        raise ValueError(f"extension {part.tag} is not known")
+    form, name, *values = _items(part.data, _Part)
+    if type(form) is not str or type(name) is not str:
+        raise ValueError("an object has no name")
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    stored = StoredObject(form, name, tuple(_raise_parts(each, depth + 1, build) for each in values))
+    return stored if build is None else build(stored)

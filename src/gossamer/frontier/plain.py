@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import UTC, timedelta, timezone, tzinfo
 from enum import Enum
 from io import IOBase
@@ -25,15 +25,29 @@ _MICROSECOND = timedelta(microseconds=1)
 _ZONE_KEY = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
 
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as the codec keeps it: what `form` it has (the worker's word), what it is called, and plain values. To the codec
+    it is data and nothing more: only a worker makes an object of it."""
+
+    form: str
+    name: str
+    values: tuple[Any, ...] = ()
+
+    def __hash__(self) -> int:
+        # Values may be lists and dicts.
+        return hash((self.form, self.name))
+
+
 class Refused(Exception):
     """A value that cannot be carried, on its way up: every container that it leaves adds a step to its path."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.steps: list[str] = []
+        self.steps: list[Any] = []
 
-    def at(self, step: str) -> Refused:
+    def at(self, step: Any) -> Refused:
         self.steps.append(step)
         return self
 
@@ -82,7 +96,7 @@ def base(value: Any) -> Any:
         for builtin, plain in _BASES:
             if issubclass(kind, builtin):
                 return plain(value)
-    raise Refused(f"{_name(kind)} cannot be stored; {_hint(value, kind)}")
+    raise Refused(f"{name_of(kind)} cannot be stored; {_hint(value, kind)}")
 
 
 # An OrderedDict keeps its order beside the dict's own, hence before it.
@@ -98,7 +112,8 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 
 
-def _name(kind: type) -> str:
+def name_of(kind: type) -> str:
+    """How messages call a class."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -134,7 +149,7 @@ def zone_parts(zone: tzinfo | None) -> Any:
         # The only place where a fixed offset tells a name that was given from one that it made up.
         offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
         return [offset // _MICROSECOND, *name]
-    raise Refused(f"tzinfo {_name(type(zone))} cannot be stored; {_hint(zone, tzinfo)}")
+    raise Refused(f"tzinfo {name_of(type(zone))} cannot be stored; {_hint(zone, tzinfo)}")
 
 
 def zone_from(parts: Any) -> tzinfo | None:

@@ -24,6 +24,7 @@ from gossamer.frontier.plain import (
     MEMBER_STEP,
     PATHS,
     Refused,
+    StoredObject,
     base,
     flat,
     step,
@@ -68,6 +69,10 @@ def _tagged(value: Any, depth: int, hashed: bool) -> Any:
         kind = type(value)
     if kind is list or kind is dict or kind in _COLLECTIONS:
         return _tagged_container(value, depth, hashed)
+    if kind is StoredObject:
+        if depth >= MAX_DEPTH:
+            raise too_deep()
+        return {"$object": [value.form, value.name, *(_tagged(part, depth + 1, False) for part in value.values)]}
     write = _WRITERS.get(kind)
     return value if write is None else write(value)
 
@@ -164,7 +169,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
 }
 _WRITERS.update(dict.fromkeys(PATHS, lambda v: {"$path": _write_str(str(v))}))
 
-_KINDS = frozenset(_WRITERS) | frozenset(_COLLECTIONS) | {type(None), bool, list, dict}
+_KINDS = frozenset(_WRITERS) | frozenset(_COLLECTIONS) | {type(None), bool, list, dict, StoredObject}
 
 
 def _untagged(value: Any) -> Any:
@@ -246,6 +251,11 @@ def _read_dict(pairs: list[Any]) -> dict[Any, Any]:
     return {_untagged(key): _untagged(item) for key, item in pairs}
 
 
+def _read_object(parts: list[Any]) -> StoredObject:
+    form, name, *values = parts
+    return StoredObject(_text(form), _text(name), tuple(map(_untagged, values)))
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "$str": _read_str,
     "$int": _read_int,
@@ -264,4 +274,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$uuid": lambda v: UUID(_text(v)),
     "$path": lambda v: Path(_text(_untagged(v))),
     "$complex": lambda v: complex(*_items(v)),
+    "$object": _read_object,
 }

@@ -16,6 +16,9 @@ from gossamer.model import Request as Asked
 from gossamer.sites.reach import PRIVATE_ADDRESS, AddressRefused
 
 THROTTLED = frozenset({429, 503})
+UNSERIALIZABLE = "unserializable"
+MOST_NAMED = 20
+"""So many requests that could not be stored are named in a dead letter."""
 
 
 class Page:
@@ -35,6 +38,7 @@ class Page:
         "left_out",
         "outcome",
         "push",
+        "refused",
         "replaced",
         "request",
         "task",
@@ -52,6 +56,7 @@ class Page:
         self.items: list[bytes] = []
         self.kept = 0
         self.push: list[tuple[str, bytes]] = []
+        self.refused: list[str] = []
         self.outcome: Response | Failure | None = None
         self.failure: tuple[str, str] | None = None
         self.handled = self.replaced = self.told = self.given_up = False
@@ -69,6 +74,10 @@ class Page:
         value = failure.value if isinstance(failure, Failure) else failure
         if self.failure is None and not isinstance(value, CloseSpider):
             self.failure = (reason, trace(failure))
+
+    def misses(self, what: str) -> None:
+        """Something that it yielded cannot be stored: it is not done."""
+        self.refused.append(what)
 
     def settlement(self, failures: str, tries: int, gave_up: bool) -> Settlement:
         """How it ended. `failures` is what becomes of a page that failed: dead, done or retry (until so many `tries`, then
@@ -89,19 +98,34 @@ class Page:
             and not (self.asked or self.items or self.kept)
         ):
             self.failure = (f"http_{outcome.status}", f"The last answer was {outcome}.")
+        if self.refused:
+            # Another try would yield the same, and to call it done would hide what is missing.
+            missing = missed(self.refused)
+            reason, detail = self.failure or (UNSERIALIZABLE, "")
+            return self._dead(reason, f"{detail.rstrip()}\n\n{missing}" if detail else missing)
         if self.failure is not None and failures != "done":
             reason, detail = self.failure
             if failures == "retry" and self.lease.attempt < tries and reason != PRIVATE_ADDRESS:
                 # Nothing of this attempt counts: the next one produces it again.
                 return Settlement(self.lease, Ending.RETRY, delay=min(2.0**self.lease.attempt, 60.0))
-            return Settlement(
-                self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push,
-                withheld=self.withheld, kept=self.kept,
-            )  # fmt: skip
+            return self._dead(reason, detail)
         ending = Ending.REPLACED if self.replaced else Ending.DONE
         return Settlement(
             self.lease, ending, self.asked, self.items, push=self.push, withheld=self.withheld, kept=self.kept
         )
+
+    def _dead(self, reason: str, detail: str) -> Settlement:
+        return Settlement(
+            self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push,
+            withheld=self.withheld, kept=self.kept,
+        )  # fmt: skip
+
+
+def missed(refused: list[str]) -> str:
+    """What a dead letter says of requests and items that could not be stored; the first ones by name."""
+    head = f"{len(refused)} of what it yielded cannot be stored. Mend the spider, then replay this dead letter."
+    more = [f"... and {len(refused) - MOST_NAMED} more"] if len(refused) > MOST_NAMED else []
+    return "\n".join([head, *more, *refused[:MOST_NAMED]])
 
 
 def feedback_of(response: Response, latency: Any) -> Feedback:

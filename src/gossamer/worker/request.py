@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from types import MethodType
 from typing import Any
 
 from scrapy import Request, Spider
@@ -11,10 +13,12 @@ from scrapy.utils.misc import load_object
 
 from gossamer.errors import DecodingError, EncodingError, UnknownCallback
 from gossamer.frontier import codec
+from gossamer.frontier.batch import Checked
 from gossamer.model import Lease, host_of
 from gossamer.model import Request as Asked
 from gossamer.worker.hooks import APART
 from gossamer.worker.lanes import ATTRIBUTE, MAIN, META
+from gossamer.worker.objects import Objects, method_name
 
 SLOT = "download_slot"
 CLASS = "class"
@@ -40,10 +44,13 @@ class Carrier:
         lanes: Mapping[str, Any],
         number: Callable[[Request], int],
         payload_max: int,
+        objects: Objects | None = None,
     ) -> None:
         self._spider, self._group, self._lanes = spider, group, lanes
+        self._objects = objects or Objects.of(spider)
         self._number, self._payload_max = number, payload_max
         self._names: dict[Any, str] = {}
+        self._checked = Checked(payload_max)
         self._classes: dict[str, type[Request]] = {}
         self._full = {name: f"{group}.{name}" for name in lanes}
         # A request without a callback goes to the spider's parse.
@@ -54,6 +61,8 @@ class Carrier:
         name = request.meta.get(META)
         if name is None:
             callback = request.callback
+            if type(callback) is partial:
+                callback = callback.func
             name = self._default if callback is None else getattr(callback, ATTRIBUTE, MAIN)
         full = self._full.get(name) if isinstance(name, str) else None
         if full is not None:
@@ -100,12 +109,12 @@ class Carrier:
             fields["dont_filter"] = True
         if type(request) is not Request:
             self._add_class(request, fields)
-        payload = codec.encode_request(fields, limit=self._payload_max)
+        payload = codec.encode_request(fields, limit=self._payload_max, store=self._objects.store)
         try:
             host = str(slot) if slot is not None else host_of(request.url)
         except ValueError as error:
             raise EncodingError(f"url: {request.url!r:.200} has no host that could be asked: {error}.") from None
-        return Asked(number, host or "-", lane, payload, request.priority, request.dont_filter)
+        return Asked(number, self._checked.host(host or "-"), lane, payload, request.priority, request.dont_filter)
 
     def _add_class(self, request: Request, fields: dict[str, Any]) -> None:
         kind = type(request)
@@ -114,23 +123,28 @@ class Carrier:
             if name not in Request.attributes and name not in fields:
                 fields[name] = getattr(request, name)
 
-    def _name_of(self, callback: Any, field: str) -> str:
+    def _name_of(self, callback: Any, field: str) -> Any:
+        if type(callback) is partial:
+            self._name_of(callback.func, field)
+            return callback
         function = getattr(callback, "__func__", callback)
         name = self._names.get(function)
         if name is not None and getattr(callback, "__self__", None) is self._spider:
             return name
-        name = getattr(function, "__name__", "")
-        if getattr(callback, "__self__", None) is self._spider:
-            for candidate in (name, *dir(type(self._spider))):
-                if getattr(getattr(self._spider, candidate, None), "__func__", None) is function:
-                    self._names[function] = candidate
-                    return candidate
-        elif getattr(callback, "__module__", None) == "scrapy.http.request" and name == "NO_CALLBACK":
+        name = method_name(self._spider, callback)
+        if name is not None:
+            self._names[function] = name
+            return name
+        if getattr(callback, "__module__", None) == "scrapy.http.request" and callback.__name__ == "NO_CALLBACK":
             return "NO_CALLBACK"
         raise EncodingError(
             f"{field}: {callback!r} is not a method of the spider {self._spider.name}; another worker could not call it. "
-            "Use a method, and cb_kwargs for what it needs."
+            "Use a method or a functools.partial of one, and cb_kwargs for what it needs."
         )
+
+    def address(self, request: Request) -> bytes:
+        """What a dead letter shows of a request that cannot be stored."""
+        return codec.encode_request({"url": request.url, "method": request.method})
 
     def carry(self, item: bytes, key: str) -> Asked:
         """A request that brings an item: it asks no host, so it need not wait for any."""
@@ -140,7 +154,7 @@ class Carrier:
     def decode(self, lease: Lease) -> Request:
         """The request of a lease; DecodingError or UnknownCallback where this worker cannot make it, Carried where it is
         none."""
-        fields = codec.decode_request(lease.payload)
+        fields = codec.decode_request(lease.payload, build=self._objects.make)
         if fields.get("url") == CARRIED:
             raise Carried(fields.get("items", []))
         fields["callback"] = self._method(fields["callback"], "callback")
@@ -158,6 +172,8 @@ class Carrier:
             from scrapy.http.request import NO_CALLBACK
 
             return NO_CALLBACK
+        if type(name) is partial or type(name) is MethodType:
+            return name  # one of the spider's, or it would not have been made
         method = getattr(self._spider, name, None) if isinstance(name, str) and not name.startswith("__") else None
         if not callable(method):
             raise UnknownCallback(

@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,8 @@ from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
 from gossamer.worker.metric import Metrics
-from gossamer.worker.page import Page, trace
+from gossamer.worker.objects import Objects
+from gossamer.worker.page import UNSERIALIZABLE, Page, trace
 from gossamer.worker.pages import Pages
 from gossamer.worker.quiet import quiet
 from gossamer.worker.reactor import Promise, link_for
@@ -69,7 +70,8 @@ class Scheduler(BaseScheduler):
         self._logged_duplicates = False
         self._paused = ""
         self._closing = self._opened = self._restarting = False
-        self._carrying = 0
+        self._carrying = self._burying = 0
+        self._all_buried: Promise | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
@@ -103,7 +105,12 @@ class Scheduler(BaseScheduler):
             self.crawler.signals.connect(self._stay, signals.spider_idle)
             return
         self.carrier = Carrier(
-            self.spider, self.group, join.lanes, join.number, join.settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
+            self.spider,
+            self.group,
+            join.lanes,
+            join.number,
+            join.settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
+            Objects.of(self.spider, join.settings["GOSSAMER_OBJECT_MODULES"]),
         )
         self.courier = Courier(self.link, self, self._plan(), self.tally)
         latency = Metrics(self.crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
@@ -212,7 +219,7 @@ class Scheduler(BaseScheduler):
 
     def holds(self) -> bool:
         """Whether this worker has something to hand out, or to tell."""
-        return self._opened and bool(self.courier.inbox or self.courier.waiting or len(self.adder))
+        return self._opened and bool(self.courier.inbox or self.courier.waiting or len(self.adder) or self._burying)
 
     def next_request(self) -> Request | None:
         if not self._opened:
@@ -251,11 +258,7 @@ class Scheduler(BaseScheduler):
                 return False
             asked = self._encode(request, lane, number, page)
         except InvalidRequest as error:
-            self._count("scheduler/unserializable")
-            logger.error("Request %s was not queued: %s", request, error)
-            if page is not None and page.replaced:
-                # It was to stand for the page, which would be gone with it.
-                page.failed("unserializable", error)
+            self._refuse(request, error, page)
             return False
         if page is not None:
             page.children.append(request)
@@ -267,6 +270,25 @@ class Scheduler(BaseScheduler):
         else:
             self.courier.add(asked, request)
         return True
+
+    def _refuse(self, request: Request, error: InvalidRequest, page: Page | None = None) -> None:
+        """It cannot be stored: its page is not done then, and without a page it is a dead letter itself."""
+        self._count("scheduler/unserializable")
+        logger.error("Request %s was not queued: %s", request, error)
+        if page is not None:
+            page.misses(f"{request}: {error}")
+            return
+        self._burying += 1
+        deferred_from_coro(self._bury(self.start.refused(request, self.carrier.address(request), str(error))))
+
+    async def _bury(self, burying: Coroutine[Any, Any, None]) -> None:
+        try:
+            await burying
+        except GossamerError as error:
+            self.failed(error)
+        finally:
+            self._burying -= 1
+            self._all_buried.keep() if self._all_buried is not None and not self._burying else self.wake()
 
     def _known(self, page: Page, request: Request, lane: str, number: int) -> bool:
         if (lane, number) in page.fingerprints:
@@ -289,7 +311,7 @@ class Scheduler(BaseScheduler):
             try:
                 requests.append(self._encode(request, lane, number, page))
             except InvalidRequest as error:
-                logger.error("Request %s was not queued: %s", request, error)
+                self._refuse(request, error)
         return requests
 
     def _surely_known(self, request: Request, response: Response) -> bool:
@@ -326,6 +348,10 @@ class Scheduler(BaseScheduler):
             self.adder.below(0, carried.keep)
             self.link.later(self.stopping.patience(), carried.keep)
             await carried
+        if self._burying and not self.courier.away:
+            self._all_buried = Promise()
+            self.link.later(self.stopping.patience(), self._all_buried.keep)
+            await self._all_buried
         await self.start.give_back()
         self.courier.tell({**self._info(), CLOSED: "1"})
         self.courier.plan = replace(self.courier.plan, close_seconds=self.stopping.patience())
@@ -361,20 +387,25 @@ class Scheduler(BaseScheduler):
                 self.tally.add(ITEMS)
                 self.start.item(None)
             return
-        data = self._encode_item(item)
+        try:
+            data = self.join.encode_item(item)
+        except Exception as error:
+            self._refuse_item(error, page)
+            return
         if page is None:
             self.start.item(data)
-        elif data is not None:
+        else:
             page.items.append(data)
 
-    def _encode_item(self, item: Any) -> bytes | None:
-        try:
-            return self.join.encode_item(item)
-        except Exception as error:
-            self._count("gossamer/items_refused")
-            why = error if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
-            logger.error("An item was not put into the stream: %s", why)
-            return None
+    def _refuse_item(self, error: Exception, page: Page | None) -> None:
+        """It cannot be stored: its page is not done then, and without a page it is a dead letter itself."""
+        self._count("gossamer/items_refused")
+        why = str(error) if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
+        logger.error("An item was not put into the stream: %s", why)
+        if page is not None:
+            page.misses(f"an item: {why}")
+        else:
+            deferred_from_coro(self.start.item_failed(UNSERIALIZABLE, f"an item: {why}"))
 
     def _on_item_dropped(self, response: Any) -> None:
         if self.page_of(response) is None:
@@ -385,7 +416,7 @@ class Scheduler(BaseScheduler):
         if page is not None:
             page.failed("pipeline", failure)
         else:
-            deferred_from_coro(self.start.item_failed(trace(failure)))
+            deferred_from_coro(self.start.item_failed("pipeline", trace(failure)))
 
     # What robots.txt and the courier say.
 

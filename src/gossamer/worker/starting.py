@@ -10,7 +10,7 @@ import inspect
 import logging
 import secrets
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from gossamer.courier import Adder
 from gossamer.errors import FrontierUnavailable
 from gossamer.model import Request as Asked
 from gossamer.model import StartState, Token
+from gossamer.worker.page import UNSERIALIZABLE
 
 logger = logging.getLogger(__name__)
 
@@ -93,11 +94,26 @@ class Start:
             self._adder.put(self._asking.carry(data, key), key, None)
         self._items.discard(-1 if place is None else place)
 
-    async def item_failed(self, detail: str) -> None:
-        """The pipelines failed on an item without a page."""
+    async def item_failed(self, reason: str, detail: str) -> None:
+        """The pipelines failed on an item without a page, or it cannot be stored."""
         place = self._claim()
         key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
-        await self._patiently("bury", self._asking.group, b"", reason="pipeline", key=f"start {key}", detail=detail)
+        await self._patiently("bury", self._asking.group, b"", reason=reason, key=f"start {key}", detail=detail)
+        self._items.discard(-1 if place is None else place)
+
+    def refused(self, request: Request, payload: bytes, detail: str) -> Coroutine[Any, Any, None]:
+        """A request without a page cannot be stored: what is returned makes a dead letter of it, without a lane, since it is not
+        all there."""
+        place = self.place_of(request)
+        if place is not None:
+            self._items.add(place)  # the start is not over before
+        return self._bury_request(place, payload, detail)
+
+    async def _bury_request(self, place: int | None, payload: bytes, detail: str) -> None:
+        key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
+        await self._patiently(
+            "bury", self._asking.group, payload, reason=UNSERIALIZABLE, key=f"start {key}", detail=detail
+        )
         self._items.discard(-1 if place is None else place)
 
     def _claim(self) -> int | None:

@@ -55,6 +55,10 @@ class Unserialisable(Base):
     name = "unserialisable"
     verbatim = ""
 
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.site + "/seed", cb_kwargs={"bad": Other()})
+        yield Request(self.site + "/start", dont_filter=True)
+
     def parse(self, response: Response) -> Iterator[Any]:
         url, leaf = response.url, self.parse_leaf
         loop: dict[str, Any] = {}

@@ -1,0 +1,205 @@
+"""Objects of the project in requests: what is kept of them, and which are made again.
+
+Kept are a class's name and its plain values; nothing that is stored says what to run. An object is made again only of a class in a
+package that is allowed, that is what it was stored as: an item, a dataclass, an attrs class, a pydantic model, a named tuple, an
+enum, an item loader. `shapes` puts it together without its constructor. Of functions, only methods of the spider are kept, by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+from types import MethodType
+from typing import Any, Self
+
+from scrapy import Spider
+
+from gossamer.frontier.plain import Refused, StoredObject, name_of
+from gossamer.worker.shapes import LOADER, apart, form_of, from_pickle, together
+
+CLASS, METHOD, PARTIAL, PICKLED = "class", "method", "partial", "pickled"
+_OWN = frozenset({"scrapy.item:Item", "scrapy.loader:ItemLoader", "itemloaders:ItemLoader"})
+"""Classes of libraries that objects of every project are of, or hold."""
+_NOBODYS = sys.stdlib_module_names | {"scrapy", "scrapy_redis", "gossamer", "itemadapter", "itemloaders", "twisted"}
+
+
+class Objects:
+    """What one spider's requests may hold besides plain data. `modules` are modules and packages."""
+
+    def __init__(self, modules: Iterable[str], spider: Spider | None = None) -> None:
+        self.modules = frozenset(modules)
+        self._spider = spider
+        self._names: dict[type, tuple[str, str] | None] = {}
+        self._classes: dict[str, type] = {}
+
+    @classmethod
+    def of(cls, spider: Spider, more: str = "") -> Self:
+        """Those of a spider's project, and of the modules in `more`, divided by commas."""
+        named = {name.strip() for name in more.split(",") if name.strip()}
+        return cls(project_packages(spider) | named, spider)
+
+    def store(self, value: Any) -> StoredObject | None:
+        """What is kept of an object; None: it is no object of a kind that is kept. `Refused`: it is, but must not be."""
+        kind = type(value)
+        if kind is MethodType or kind is functools.partial:
+            return self._store_call(value)
+        if isinstance(value, type):
+            known = self._known(value)
+            return None if known is None else StoredObject(CLASS, known[1])
+        known = self._known(kind)
+        if known is None:
+            return None
+        form, name = known
+        return StoredObject(form, name, apart(value, form))
+
+    def make(self, stored: StoredObject) -> Any:
+        """The object again; `Refused` says why not."""
+        form, name, values = stored.form, stored.name, stored.values
+        if form == METHOD:
+            return self._method(name)
+        if form == PARTIAL:
+            args, kwargs = values
+            return functools.partial(self._method(name), *args, **kwargs)
+        kind = self._class(name)
+        if form == CLASS:
+            return kind
+        actual = form_of(kind)
+        if actual is None or (form not in (actual, PICKLED)):
+            raise Refused(f"{name_of(kind)} is not what was stored under its name; run the code that stored it")
+        try:
+            return from_pickle(kind, actual, *values) if form == PICKLED else together(kind, form, values)
+        except Refused:
+            raise
+        except Exception as error:
+            raise Refused(f"{name_of(kind)} cannot be made again: {type(error).__name__}: {error}") from error
+
+    def admits(self, kind: type) -> bool:
+        """Whether objects of a class may be pickled for others: they are data, of a class that is allowed."""
+        try:
+            known = self._known(kind)
+        except Refused:
+            return False
+        return known is not None and known[0] != LOADER
+
+    def _known(self, kind: type) -> tuple[str, str] | None:
+        """The form and the name of a class, if it has a form; `Refused` if another worker could not use it."""
+        try:
+            return self._names[kind]
+        except KeyError:
+            pass
+        form = form_of(kind)
+        known = None if form is None else (form, f"{kind.__module__}:{kind.__qualname__}")
+        if known is not None:
+            self._check(kind, known[1])
+        self._names[kind] = known
+        return known
+
+    def _check(self, kind: type, name: str) -> None:
+        if name not in _OWN and not self._allowed(kind.__module__):
+            raise Refused(f"{name_of(kind)} is of a package that is not the project's own {self._remedy()}")
+        if _found(name) is not kind:
+            raise Refused(
+                f"{name_of(kind)} cannot be found by its name, so another worker could not make it; define it at the top of a module"
+            )
+        try:
+            object.__new__(kind) if form_of(kind) == "fields" else None
+        except TypeError:
+            raise Refused(f"{name_of(kind)} is built on a class of another kind; send plain data") from None
+
+    def _allowed(self, module: str) -> bool:
+        if module in self.modules:
+            return True
+        while "." in module:
+            module = module.rpartition(".")[0]
+            if module in self.modules:
+                return True
+        return False
+
+    def _remedy(self) -> str:
+        return f"({', '.join(sorted(self.modules)) or 'none'}); send plain data, or name its module in GOSSAMER_OBJECT_MODULES"
+
+    def _class(self, name: str) -> type:
+        kind = self._classes.get(name)
+        if kind is not None:
+            return kind
+        module, _, path = name.partition(":")
+        if name not in _OWN and not self._allowed(module):
+            raise Refused(f"{module}.{path} is of a package that is not the project's own {self._remedy()}")
+        kind = _found(name) or _imported(module, path)
+        if not isinstance(kind, type) or form_of(kind) is None:
+            raise Refused(f"{module}.{path} is no class of this worker's code; run the code that has it")
+        self._classes[name] = kind
+        return kind
+
+    def _store_call(self, value: Any) -> StoredObject:
+        function = value.func if type(value) is functools.partial else value
+        name = method_name(self._spider, function)
+        if name is None:
+            raise Refused(
+                f"{function!r:.200} is not a method of the spider; another worker could not call it. "
+                "Make it one, and send what it needs in cb_kwargs"
+            )
+        if function is value:
+            return StoredObject(METHOD, name)
+        return StoredObject(PARTIAL, name, (tuple(value.args), dict(value.keywords)))
+
+    def _method(self, name: str) -> Any:
+        method = getattr(self._spider, name, None) if not name.startswith("__") else None
+        if not isinstance(method, MethodType):
+            raise Refused(f"the spider has no method {name!r}; run the code that has it")
+        return method
+
+
+def method_name(spider: Spider | None, function: Any) -> str | None:
+    """Under which name a method is found in the spider; None: it is not one of its methods."""
+    if spider is None or getattr(function, "__self__", None) is not spider:
+        return None
+    inner = getattr(function, "__func__", function)
+    for name in (getattr(inner, "__name__", ""), *dir(type(spider))):
+        if getattr(getattr(spider, name, None), "__func__", None) is inner:
+            return str(name)
+    return None
+
+
+def project_packages(spider: Spider) -> set[str]:
+    """The packages of a project: where its spider, its other spiders and its settings are."""
+    names = [type(spider).__module__, os.environ.get("SCRAPY_SETTINGS_MODULE", "")]
+    settings = getattr(getattr(spider, "crawler", None), "settings", None)
+    if settings is not None:
+        names += [*settings.getlist("SPIDER_MODULES"), settings.get("NEWSPIDER_MODULE") or ""]
+    return {name.partition(".")[0] for name in names} - _NOBODYS - {""}
+
+
+def _found(name: str) -> Any:
+    """What is known by a name already; None: nothing is."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None) if not part.startswith("__") else None
+    return found
+
+
+def _imported(module: str, path: str) -> Any:
+    """A class of a module that is not loaded yet. Only one whose source defines such a class is imported: a name that somebody stored
+    does not make a script of the project run."""
+    if module in sys.modules:
+        return None
+    try:
+        spec = importlib.util.find_spec(module)
+        source = spec.loader.get_source(module) if spec is not None and spec.loader is not None else None  # type: ignore[attr-defined]
+        tree = ast.parse(source or "")
+    except (ImportError, AttributeError, ValueError, SyntaxError):
+        return None
+    first = path.partition(".")[0]
+    if not any(isinstance(node, ast.ClassDef) and node.name == first for node in tree.body):
+        return None
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        raise Refused(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
+    return _found(f"{module}:{path}")
