@@ -88,7 +88,7 @@ def run(plan: Plan, choice: random.Random) -> Outcome:
             crawl.reach(0 if early else plan.pages * (number + choice.uniform(0.0, 0.4)) / (plan.times + 0.5))
             strike(crawl)
             at.append(fleet.site.pages())
-        over = crawl.over
+        over = crawl.over if crawl.excused is None else crawl.excused
         fleet.wait(crawl.workers, PATIENCE)
         if over:
             # The crawl was over before the server forgot its end: that is for the next worker.
@@ -123,7 +123,7 @@ def main() -> None:
         for kind in given.kinds.split(","):
             for number in range(given.runs):
                 rule = choice.choice(("ten", "binary", "forum"))
-                plan = Plan(kind, engine, given.pages, rule, 1 if kind == "planned" else given.times)
+                plan = Plan(kind, engine, given.pages, rule, 1 if kind in ("planned", "replaced") else given.times)
                 try:
                     outcome = run(plan, choice)
                 except (AssertionError, TimeoutError, ReplyError) as error:

@@ -40,6 +40,8 @@ class Crawl:
     fleet: Fleet | NativeFleet
     workers: list[WorkerProcess]
     choice: random.Random
+    excused: bool | None = None
+    """Whether the workers may have ended before the blow, and could not know of it; None: whether they have after it."""
 
     @property
     def over(self) -> bool:
@@ -195,6 +197,26 @@ def planned() -> Iterator[tuple[str, Strike]]:
 
 
 @contextmanager
+def replaced() -> Iterator[tuple[str, Strike]]:
+    """SENTINEL FAILOVER to a replica that had heard nothing for some moments: the crawl comes to its end on the old primary."""
+    with SentinelPair().start() as servers:
+        port = free_port()
+        with hold_port(port):
+
+            def strike(crawl: Crawl) -> None:
+                servers.wait_ok()
+                servers.replica.call("REPLICAOF", "127.0.0.1", port)
+                crawl.some()
+                servers.failover(kill=False)
+                every = crawl.fleet.shape.pages
+                crawl.excused = crawl.fleet.site.pages() >= every
+                crawl.reach(every)
+                servers.restore()
+
+            yield servers.url, strike
+
+
+@contextmanager
 def readonly() -> Iterator[tuple[str, Strike]]:
     """A failover in good order behind a fixed address: connections stay open to what is a replica now."""
     with ExitStack() as stack:
@@ -286,6 +308,7 @@ TROUBLES: dict[str, Trouble] = {
     "apart": apart,
     "lagging": lagging,
     "planned": planned,
+    "replaced": replaced,
     "readonly": readonly,
     "full": full,
     "clock": clocks,

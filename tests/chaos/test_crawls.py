@@ -16,6 +16,7 @@ PAGES = 400
     [
         Plan("cut", "native", PAGES, times=1),
         Plan("lagging", "scrapy", PAGES, times=1),
+        Plan("replaced", "native", PAGES, times=1),
         Plan("readonly", "native", PAGES, times=1),
         Plan("full", "native", PAGES, times=1),
         Plan("clock", "native", PAGES, times=1),

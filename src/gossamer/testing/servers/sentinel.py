@@ -96,8 +96,11 @@ class SentinelPair:
         return heir.info("replication")["role"] == "master"
 
     def _in_step(self) -> bool:
-        # The primary first: what the replica has reached later includes all that was written until now.
-        primary, replica = self.primary.info("replication"), self.replica.info("replication")
+        try:
+            # The primary first: what the replica has reached later includes all that was written until now.
+            primary, replica = self.primary.info("replication"), self.replica.info("replication")
+        except ConnectionError:
+            return False  # one that becomes a replica closes its connections
         if (primary["role"], replica["role"]) == ("slave", "master") and self._serves(self.replica):
             self.primary, self.replica = self.replica, self.primary
             return False
