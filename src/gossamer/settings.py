@@ -392,6 +392,18 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("GOSSAMER_FAILURE_TRIES", 3, _at_least_one, "How often a page is tried with GOSSAMER_FAILURES=retry."),
     Setting(
+        "GOSSAMER_BLOCK_SECONDS",
+        0.0,
+        _seconds,
+        "For how long the fleet leaves a host alone that answers a Scrapy worker with 429 or 503 and no Retry-After; twice as long each time in a row, an hour at most. 0: not at all, the page is retried as Scrapy does. A Retry-After always counts. Sites: 5 seconds.",
+    ),
+    Setting(
+        "GOSSAMER_ROBOTS_CRAWL_DELAY",
+        False,
+        _flag,
+        "Whether Scrapy workers that obey robots.txt (ROBOTSTXT_OBEY) keep the Crawl-delay that it asks for, as one fleet. Scrapy itself ignores it. Sites keep it always; `gossamer host slow --delay` goes before it.",
+    ),
+    Setting(
         "GOSSAMER_ITEMS",
         "auto",
         _one_of("auto", "stream", "off"),

@@ -84,7 +84,7 @@ PLANTED = {
     "a dead worker keeps its slots": ("lease", "put_down(S, v, mark)\n", "put_down(S, v, '2')\n"),
     "a repeated call is executed again": ("adding", "if kept[1] == sequence then return kept end", ""),
     "a delayed request is lost when due": ("queue", "Queue.push(S, lane, v[3], v[2], {v[4]})", ""),
-    "delays are forgotten": ("host", "return sent + max(Host.delay(S, host), host.gap)", "return 0"),
+    "delays are forgotten": ("host", "return sent + max(Host.delay(S, host), host.gap, host.heeds", "return 0 and (host.heeds"),
     "low priorities go first": ("queue", "K.priorities .. lane.id, -priority, priority)", "K.priorities .. lane.id, priority, priority)"),
     "a paused group is served": ("lane", "if group.paused ~= '' then return group.paused end", ""),
     "a dropped group leaves its keys": ("drop_group", "K.round_log, K.keyed, ", "K.round_log, "),

@@ -178,6 +178,17 @@ class TestHost:
         assert command("host", "slow", "h1", "--default").out == "host h1: 0 s between requests, 6 at a time\n"
         assert command("host", "show", "h1", "--json").json[0]["own_policy"] is False
 
+    def test_the_operators_delay_goes_before_robots_and_default_forgets_it(
+        self, command: Command, frontier: ValkeyFrontier
+    ) -> None:
+        frontier.set_crawl_delay("h1", 30)
+        said = command("host", "slow", "h1", "--concurrency", "2").out
+        assert said == "host h1: 0 s between requests, 2 at a time; 30 s for those who obey its robots.txt\n"
+        assert command("host", "slow", "h1", "--delay", "1").out == "host h1: 1 s between requests, 2 at a time\n"
+        assert command("host", "show", "h1").rows[0][4] == "30 s overruled"
+        command("host", "slow", "h1", "--default")
+        assert command("host", "show").rows == []
+
     @pytest.mark.parametrize("words", [(), ("--default", "--delay", "1")])
     def test_slow_needs_to_be_told_one_thing(self, command: Command, words: tuple[str, ...]) -> None:
         assert "--default alone" in command("host", "slow", "h1", *words, code=2).err

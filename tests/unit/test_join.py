@@ -40,8 +40,8 @@ def ours(**given: Any) -> Any:
 
 def test_scrapys_politeness_is_the_fleets() -> None:
     settings = Settings({"DOWNLOAD_DELAY": 1.5, "CONCURRENT_REQUESTS_PER_DOMAIN": 3})
-    assert host_policy(settings, spider()) == HostPolicy(delay=1.5, concurrency=3)
-    assert host_policy(settings, spider(download_delay=4)) == HostPolicy(delay=4.0, concurrency=3)
+    assert host_policy(settings, spider()) == HostPolicy(delay=1.5, concurrency=3, block_base=0)
+    assert host_policy(settings, spider(download_delay=4)) == HostPolicy(delay=4.0, concurrency=3, block_base=0)
 
 
 def test_autothrottle_becomes_an_adaptive_delay() -> None:

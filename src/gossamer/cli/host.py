@@ -86,7 +86,9 @@ def slow(
 ) -> None:
     """Give a host a delay or a concurrency of its own.
 
-    What is not named stays as it is for this host. It counts for the whole fleet from now on.
+    What is not named stays as it is for this host. It counts for the whole fleet from now on. A delay goes before the one
+    that robots.txt asks for, also if it is shorter. --default forgets what robots.txt asked for, until a worker that
+    obeys it reads the file again.
     """
     changes: dict[str, Any] = {"delay": delay, "concurrency": concurrency}
     changes = {name: value for name, value in changes.items() if value is not None}
@@ -94,13 +96,18 @@ def slow(
         raise typer.BadParameter("give --delay, --concurrency or both; or --default alone")
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         [now] = status.hosts(frontier, [host])
+        if delay is not None:
+            changes["crawl_delay"] = False
         frontier.set_host(host, None if default else host_policy_from({**now.policy, **changes}))
+        if default:
+            frontier.set_crawl_delay(host, 0)
         [now] = status.hosts(frontier, [host])
     if json:
         output.write_json(_plain(now))
         return
     limit = f"{now.policy['concurrency']} at a time" if now.policy["concurrency"] else "any number at a time"
-    output.write_line(f"host {host}: {now.delay:g} s between requests, {limit}")
+    asked = f"; {now.crawl_delay:g} s for those who obey its robots.txt" if _crawl_delay(now) > now.delay else ""
+    output.write_line(f"host {host}: {now.delay:g} s between requests, {limit}{asked}")
 
 
 @app.command()
@@ -132,11 +139,17 @@ def _plain(host: HostInfo) -> dict[str, Any]:
     return {**host._asdict(), "policy": dict(host.policy)}
 
 
+def _crawl_delay(host: HostInfo) -> float:
+    """What robots.txt asks for, 0 where an operator's word goes before it."""
+    return host.crawl_delay if host.policy["crawl_delay"] else 0.0
+
+
 def _row(host: HostInfo) -> tuple[object, ...]:
     blocked = f"{duration(host.blocked_until - host.now)}: {host.reason}" if host.blocked_until > host.now else ""
     coming = f"in {host.next_at - host.now:.1f} s" if host.next_at > host.now else "now"
     limit = host.policy["concurrency"] or "any"
     own = "its own" if host.own_policy else ""
+    crawl_delay = f"{host.crawl_delay:g} s" + (" overruled" if _crawl_delay(host) < host.crawl_delay else "")
     return (
-        host.host, host.in_flight, limit, f"{host.delay:g} s", f"{host.crawl_delay:g} s", coming, blocked, host.paused, own
+        host.host, host.in_flight, limit, f"{host.delay:g} s", crawl_delay, coming, blocked, host.paused, own
     )  # fmt: skip

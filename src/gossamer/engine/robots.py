@@ -140,11 +140,10 @@ class Robots:
         elif 200 <= got.status < 300:
             parser = parse(got.body)
             rules = _Rules(now + self._kept, parser)
-            seconds = crawl_delay(parser, agent)
-            if seconds > 0:
-                self._delayed(host_of(origin), seconds)
+            self._delayed(host_of(origin), crawl_delay(parser, agent))
         else:
             rules = _Rules(now + self._kept, None)
+            self._delayed(host_of(origin), 0.0)
         self._known[origin] = rules
         self._known.move_to_end(origin)
         if len(self._known) > self._most:

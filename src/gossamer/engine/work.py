@@ -496,7 +496,8 @@ class Worker:
         }
 
     def _crawl_delay(self, host: str, seconds: float) -> None:
-        logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
+        if seconds:
+            logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
         self._link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
 
 

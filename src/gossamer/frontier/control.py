@@ -45,7 +45,8 @@ def host_table(policy: HostPolicy) -> dict[str, Any]:
         name: round(getattr(policy, name) * 1000)
         for name in ("delay", "min_delay", "max_delay", "block_base", "block_max")
     }
-    return {**milliseconds, "concurrency": policy.concurrency, "adaptive": policy.adaptive, "target": policy.target}
+    plain = ("concurrency", "adaptive", "target", "crawl_delay")
+    return {**milliseconds, **{name: getattr(policy, name) for name in plain}}
 
 
 def group_table(policy: GroupPolicy) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def group_table(policy: GroupPolicy) -> dict[str, Any]:
         "max_queued": policy.max_queued, "max_pages": policy.max_pages, "delay": round(policy.delay * 1000),
         "concurrency": policy.concurrency, "start": policy.start, "tasks": "\n".join(policy.tasks),
         "max_items": policy.max_items, "max_item_bytes": policy.max_item_bytes, "max_dead": policy.max_dead,
-        "weight": policy.weight,
+        "weight": policy.weight, "crawl_delay": policy.crawl_delay,
     }  # fmt: skip
 
 

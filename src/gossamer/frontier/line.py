@@ -113,6 +113,7 @@ def host_policy(table: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: table[name] / 1000 for name in seconds},
         **{name: table[name] for name in ("concurrency", "adaptive", "target")},
+        "crawl_delay": table.get("crawl_delay", True),
     }
 
 
@@ -132,6 +133,7 @@ def group_policy(table: Mapping[str, Any]) -> dict[str, Any]:
         max_dead=table["max_dead"],
         max_item_bytes=table.get("max_item_bytes", 0),
         weight=table.get("weight", 1.0),
+        crawl_delay=table.get("crawl_delay", True),
     )
     return {**asdict(policy), "tasks": list(policy.tasks)}
 

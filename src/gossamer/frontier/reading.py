@@ -33,8 +33,8 @@ class Counts(NamedTuple):
 
 
 class HostInfo(NamedTuple):
-    """One host now. Times are server time in seconds, 0 where none is set; `delay` is the one in force. `policy` has the
-    fields of `HostPolicy`: its own, or the crawl's default."""
+    """One host now. Times are server time in seconds, 0 where none is set; `delay` is the one in force for all,
+    `crawl_delay` what its robots.txt asks for, which counts for groups that heed it. `policy` has the fields of `HostPolicy`: its own, or the crawl's default."""
 
     host: str
     in_flight: int

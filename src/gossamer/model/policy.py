@@ -111,9 +111,10 @@ class LanePolicy:
 class HostPolicy:
     """How the whole fleet treats one host (or, as the crawl's default, every host).
 
-    `delay` seconds between requests and at most `concurrency` in flight (0: no limit). With `adaptive`, the delay
-    follows latency / `target` between `min_delay` and `max_delay`, and never shrinks on errors. `block_base` is the
-    first block after a throttled answer without Retry-After, doubling in a row; no block lasts beyond `block_max`.
+    `delay` seconds between requests and at most `concurrency` in flight (0: no limit). With `adaptive`, the delay begins
+    there and follows latency / `target` between `min_delay` and `max_delay`: up at once, down by halves, never down on
+    errors. `block_base` is the first block after a throttled answer without Retry-After, doubling in a row (0: none); no
+    block lasts beyond `block_max`. `crawl_delay` says whether the delay that the host's robots.txt asks for counts too.
     """
 
     delay: float = 0.0
@@ -124,6 +125,7 @@ class HostPolicy:
     target: float = 1.0
     block_base: float = 5.0
     block_max: float = 3600.0
+    crawl_delay: bool = True
 
     def __post_init__(self) -> None:
         for name in ("delay", "min_delay", "max_delay", "block_base", "block_max"):
@@ -140,7 +142,7 @@ class GroupPolicy:
 
     Groups that have ready work share by `weight`, whatever the tiers of their lanes. `max_queued` binds producers over all its lanes;
     `max_pages` ends leasing with reason `pages_full` once that many pages of a round are done or leased (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
-    group (0: as the host's): its `concurrency` bounds its own requests in flight on a host, beside the host's own bound for all. `start`
+    group (0: as the host's), and so does a delay that a host's robots.txt asks for if it has `crawl_delay`: its `concurrency` bounds its own requests in flight on a host, beside the host's own bound for all. `start`
     says that a start is owed: the group is not drained before it has run. `tasks` are the keys that feed it. Items beyond `max_items` or
     `max_item_bytes` and dead letters beyond `max_dead` pause it (0: no limit). All limits hold on each partition.
     """
@@ -155,6 +157,7 @@ class GroupPolicy:
     max_dead: int = 100_000
     max_item_bytes: int = 2**30
     weight: float = 1.0
+    crawl_delay: bool = True
 
     def __post_init__(self) -> None:
         number("group: weight", self.weight, low=0.001, high=1e6)

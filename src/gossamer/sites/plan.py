@@ -179,7 +179,12 @@ def hosts(layout: Layout) -> dict[str, HostPolicy]:
         )
         found = dict.fromkeys(sorted(layout.hosts or ()), plain)
     for name, rule in rules.hosts.items():
-        found[host(name)] = HostPolicy(delay=rule.delay, concurrency=rule.concurrency, adaptive=rule.adaptive)
+        found[host(name)] = HostPolicy(
+            delay=rule.delay,
+            concurrency=rule.concurrency,
+            adaptive=rule.adaptive,
+            min_delay=min(rule.delay, 60.0) if rule.adaptive else 0.0,
+        )
     return found
 
 

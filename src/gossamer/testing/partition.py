@@ -192,7 +192,8 @@ class Partition:
     def delay(self, host: str, group: str = "") -> float:
         policy = self.hosts[host].policy or self.default
         own = self.groups[group].delay if group else 0.0
-        return max(policy.delay, self.hosts[host].crawl_delay, own)
+        heeds = policy.crawl_delay and (not group or self.groups[group].crawl_delay)
+        return max(policy.delay, self.hosts[host].crawl_delay if heeds else 0.0, own)
 
     def wait(self, name: str) -> float:
         host = self.hosts[name]

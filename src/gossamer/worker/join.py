@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -68,20 +68,21 @@ class Join:
         assert spider is not None
         group = group_name(settings["GOSSAMER_GROUP"] or spider.name)
         lanes = declared(spider, seen_policy(settings), main_order(crawler.settings))
-        host = host_policy(crawler.settings, spider)
+        host = host_policy(crawler.settings, spider, settings["GOSSAMER_BLOCK_SECONDS"])
         hosts = host_policies(crawler.settings, host)
         tasks = task_keys(spider)
         forever = getattr(spider, "mode", "drained") == "forever"
         if settings.source("GOSSAMER_MODE") != DEFAULT:
             forever = settings["GOSSAMER_MODE"] == "forever"
         policy = GroupPolicy(
-            delay=min(one.delay for one in (host, *hosts.values())),
+            delay=min(one.min_delay if one.adaptive else one.delay for one in (host, *hosts.values())),
             concurrency=loosest(one.concurrency for one in (host, *hosts.values())),
             start=True,
             tasks=tasks,
             max_items=settings["GOSSAMER_ITEMS_MAX"],
             max_item_bytes=settings["GOSSAMER_ITEMS_MAX_BYTES"],
             max_dead=settings["GOSSAMER_DEAD_MAX"],
+            crawl_delay=settings["GOSSAMER_ROBOTS_CRAWL_DELAY"],
         )
         assert crawler.request_fingerprinter is not None
         return cls(
@@ -215,13 +216,14 @@ def main_order(settings: BaseSettings) -> Order:
     return Order.FIFO if "fifo" in name.lower() else Order.LIFO
 
 
-def host_policy(settings: BaseSettings, spider: Spider) -> HostPolicy:
-    """Scrapy's politeness as the fleet's: what it says of one process counts for all of them together."""
+def host_policy(settings: BaseSettings, spider: Spider, block: float = 0.0) -> HostPolicy:
+    """Scrapy's politeness as the fleet's: what it says of one process counts for all of them together. `block`: seconds for
+    which a host is left alone that refuses without saying for how long."""
     delay = float(getattr(spider, "download_delay", settings.getfloat("DOWNLOAD_DELAY")))
     concurrency = settings.getint("CONCURRENT_REQUESTS_PER_IP") or settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
     concurrency = int(getattr(spider, "max_concurrent_requests", concurrency))
     if not settings.getbool("AUTOTHROTTLE_ENABLED"):
-        return HostPolicy(delay=delay, concurrency=concurrency)
+        return HostPolicy(delay=delay, concurrency=concurrency, block_base=block)
     return HostPolicy(
         delay=max(delay, settings.getfloat("AUTOTHROTTLE_START_DELAY")),
         concurrency=concurrency,
@@ -229,14 +231,17 @@ def host_policy(settings: BaseSettings, spider: Spider) -> HostPolicy:
         min_delay=delay,
         max_delay=max(delay, settings.getfloat("AUTOTHROTTLE_MAX_DELAY")),
         target=max(0.01, settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY")),
+        block_base=block,
     )
 
 
 def host_policies(settings: BaseSettings, default: HostPolicy) -> dict[str, HostPolicy]:
     """DOWNLOAD_SLOTS as the policies of hosts by those names."""
     return {
-        name: HostPolicy(
-            delay=float(slot.get("delay", default.delay)), concurrency=int(slot.get("concurrency", default.concurrency))
+        name: replace(
+            default,
+            delay=float(slot.get("delay", default.delay)),
+            concurrency=int(slot.get("concurrency", default.concurrency)),
         )
         for name, slot in settings.getdict("DOWNLOAD_SLOTS").items()
     }

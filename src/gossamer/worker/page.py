@@ -133,7 +133,8 @@ def feedback_of(response: Response, latency: Any) -> Feedback:
     seconds = latency if isinstance(latency, int | float) else None
     if response.status in THROTTLED:
         return Feedback(Verdict.THROTTLED, seconds, retry_after(response.headers.get(b"Retry-After")))
-    return Feedback(Verdict.ERROR if response.status >= 500 else Verdict.OK, seconds)
+    # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and say nothing of what pages take.
+    return Feedback(Verdict.OK if response.status == 200 else Verdict.ERROR, seconds)
 
 
 def retry_after(value: bytes | None) -> float | None:

@@ -69,6 +69,8 @@ class Pages:
             feedback = feedback_of(response, request.meta.get("download_latency"))
             if feedback.latency is not None:
                 self._latency.observe(feedback.latency)
+            if request.meta.get("autothrottle_dont_adjust_delay") is True:
+                feedback = feedback._replace(latency=None)
             self._courier.fetched(Fetched(page.lease, feedback))
 
     def downloaded(self, request: Request, result: Request | Response | Failure) -> None:

@@ -1,4 +1,5 @@
-"""The delay that a robots.txt asks for counts for the whole fleet. Scrapy reads the file and leaves the delay aside."""
+"""The delay that a robots.txt asks for counts for the whole fleet, if GOSSAMER_ROBOTS_CRAWL_DELAY says so. Scrapy reads the
+file and leaves the delay aside."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ LONGEST = 3600.0
 
 
 def listen(downloader: Any, asked: Callable[[str, float], None]) -> None:
-    """Call `asked(host, seconds)` once for each host whose robots.txt names a crawl delay for us."""
+    """Call `asked(host, seconds)` once for each host whose robots.txt was read; 0: it names no crawl delay for us."""
     for middleware in downloader.middleware.middlewares:
         if isinstance(middleware, RobotsTxtMiddleware):
             _wrap(middleware, asked)
@@ -28,9 +29,7 @@ def _wrap(middleware: Any, asked: Callable[[str, float], None]) -> None:
         if parser is not None and host not in told:
             told.add(host)
             agent = middleware._robotstxt_useragent or request.headers.get(b"User-Agent", middleware._default_useragent)
-            seconds = crawl_delay(parser, agent)
-            if seconds > 0:
-                asked(host, seconds)
+            asked(host, crawl_delay(parser, agent))
         return original(parser, request, *more)
 
     middleware.process_request_2 = process_request_2

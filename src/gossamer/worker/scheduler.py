@@ -124,7 +124,8 @@ class Scheduler(BaseScheduler):
         hooks.apart(engine, self.pages.__contains__)
         self.stopping = Stopping(engine, self.link, self.pages, join.settings)
         join.loosen(engine.downloader)
-        robots.listen(engine.downloader, self._crawl_delay)
+        if join.policy.crawl_delay:
+            robots.listen(engine.downloader, self._crawl_delay)
         self._connect()
         if "urls" in tunes:
             short_cut(sys.modules["scrapy.http.request"])
@@ -421,7 +422,8 @@ class Scheduler(BaseScheduler):
     # What robots.txt and the courier say.
 
     def _crawl_delay(self, host: str, seconds: float) -> None:
-        logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
+        if seconds:
+            logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
         self.link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
 
     def room(self) -> int:

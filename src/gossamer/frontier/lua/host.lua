@@ -7,6 +7,10 @@
 -- leased with it in one call has the same nonce, and may be of a group without a delay) and `till` the end of its send window: nothing else is leased for the host before it is reported, given back, or its window and the delay after
 -- it have passed.
 --
+-- `floor` is the delay that the host's robots.txt asks for. It counts for groups that heed it, unless the host has a policy that goes
+-- before it; `heeds` says whether the group of the last request does. `delay` is what an adaptive delay has come to, 0 before the first
+-- answer.
+--
 -- Those that wait for a host, stages of groups (`stage|group`), stand in its line by the host's own count of turns: `line` is where it
 -- is, and who was served stands behind it by one over the group's weight. Passes of different stages could not be compared.
 -- `offers` are slots that are free and kept for a while for lanes whose turn it is and whose workers have yet to call: lane id ->
@@ -33,7 +37,7 @@ local WAKE_MAX = 8 -- groups of one host that are woken at once
 local AT_REST = {
   __index = {
     inflight = 0, last = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = 0, policy = false,
-    gap = 0, awaits = '', till = 0, line = 0, offers = false,
+    gap = 0, awaits = '', till = 0, line = 0, offers = false, heeds = false,
   },
 }
 
@@ -47,7 +51,7 @@ local function decode(raw, now)
   local host = setmetatable({
     inflight = v[1], last = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
     why = v[8], parked = v[9], policy = v[10], gap = v[11], awaits = v[12], till = v[13], line = v[14],
-    offers = v[15],
+    offers = v[15], heeds = v[16],
   }, AT_REST)
   for id, offer in pairs(host.offers or {}) do
     if offer[2] <= now then host.offers[id] = nil end
@@ -96,7 +100,7 @@ flush_hosts = function(S)
       set[#set + 1] = name
       set[#set + 1] = pack({
         h.inflight, h.last, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy, h.gap, h.awaits, h.till,
-        h.line, h.offers,
+        h.line, h.offers, h.heeds,
       })
     elseif h.inflight == 0 then
       gone[#gone + 1] = name
@@ -149,10 +153,25 @@ function Host.policy(S, host)
   return host.policy or Host.default(S)
 end
 
+-- A permit is of no group.
+local ANYONE = {delay = 0}
+
+local function heeds(group)
+  return group.crawl_delay ~= false
+end
+
+-- What robots.txt asks for, 0 where the host has a policy that goes before it.
+local function asked(S, host)
+  return Host.policy(S, host).crawl_delay ~= false and host.floor or 0
+end
+
+-- Without a group: what is the same for all.
 function Host.delay(S, host, group)
   local policy = Host.policy(S, host)
-  local delay = max(policy.delay, host.floor)
-  if policy.adaptive then delay = max(delay, host.delay, policy.min_delay) end
+  local delay = policy.delay
+  if policy.adaptive and host.delay > 0 then delay = host.delay end
+  if policy.adaptive then delay = max(delay, policy.min_delay) end
+  if group and heeds(group) then delay = max(delay, asked(S, host)) end
   if group and group.delay > delay then delay = group.delay end
   return delay
 end
@@ -161,7 +180,7 @@ end
 function Host.next(S, host)
   local sent = max(host.last, host.till)
   if sent == 0 then return 0 end
-  return sent + max(Host.delay(S, host), host.gap)
+  return sent + max(Host.delay(S, host), host.gap, host.heeds and asked(S, host) or 0)
 end
 
 -- Whether a group bounds itself below what the host allows: only then its own requests there are counted.
@@ -299,8 +318,9 @@ function Host.occupy(S, name, host, group, group_name, by, sent)
     S.counted = S.counted or {}
     S.counted[group_name .. '|' .. name] = true
   end
+  group = group or ANYONE
   if Host.delay(S, host, group) > 0 then
-    host.gap = group and group.delay or 0
+    host.gap, host.heeds = group.delay, heeds(group)
     if sent then
       host.last = S.now
     else
@@ -447,9 +467,9 @@ function Host.sent(S, name, nonce, at, lane_id)
     host.awaits, host.till = '', 0
   else
     local lane = lane_id ~= '' and Lane.by_id(S, lane_id)
-    local group = lane and Lane.group(S, lane.group)
-    if host.plain and Host.delay(S, host, group or nil) == 0 then return end
-    if group then host.gap = max(host.gap, group.delay) end
+    local group = lane and Lane.group(S, lane.group) or ANYONE
+    if host.plain and Host.delay(S, host, group) == 0 then return end
+    host.gap, host.heeds = max(host.gap, group.delay), host.heeds or heeds(group)
   end
   host.last = max(host.last, at)
   touch(S, name, host)
@@ -516,9 +536,11 @@ function Host.learn(S, name, feedback)
     touch(S, name, host)
   end
   if policy.adaptive and feedback[2] >= 0 then
-    local old = max(host.delay, policy.min_delay, policy.delay)
-    local new = (old + feedback[2] / policy.target) / 2
-    new = max(policy.min_delay, min(policy.max_delay, floor(new)))
+    -- As Scrapy's AutoThrottle: up at once, down by halves.
+    local old = max(host.delay > 0 and host.delay or policy.delay, policy.min_delay)
+    local aim = feedback[2] / policy.target
+    local new = max(aim, (old + aim) / 2)
+    new = max(1, policy.min_delay, min(policy.max_delay, floor(new)))
     if verdict == 'ok' or new > old then host.delay = new else host.delay = old end
     touch(S, name, host)
   end

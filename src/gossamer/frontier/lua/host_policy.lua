@@ -15,6 +15,8 @@ local function host_policy(keys, args)
     bump_config(S, h.salt)
   else
     local host = Host.get(S, h.host)
+    -- Every worker that reads a robots.txt tells what it asks for.
+    if not h.change and host.floor == h.crawl_delay then return S.m.cfg end
     if h.change then host.policy = h.policy or false end
     if h.crawl_delay then host.floor = h.crawl_delay end
     -- The delay counts from the last request, so the host looks again now.

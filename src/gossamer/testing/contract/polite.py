@@ -7,7 +7,18 @@ from collections import Counter
 import pytest
 
 from gossamer.errors import InvalidRequest
-from gossamer.model import Ending, Feedback, Fetched, GroupPolicy, HostPolicy, LanePolicy, Sent, Settlement, Verdict
+from gossamer.model import (
+    Ending,
+    Feedback,
+    Fetched,
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    Request,
+    Sent,
+    Settlement,
+    Verdict,
+)
 from gossamer.testing.contract.crawl import SETTLED, Crawl, names
 
 
@@ -352,6 +363,36 @@ class TestPoliteness:
         with pytest.raises(InvalidRequest):
             crawl.frontier.set_crawl_delay(crawl.host, float("nan"))
 
+    def test_the_crawl_delay_counts_for_groups_that_heed_it(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(crawl_delay=False))
+        crawl.frontier.define("heeds", {"a": LanePolicy()})
+        crawl.frontier.set_crawl_delay(crawl.host, 30)
+        crawl.add("1", "2", "3")
+        worker = crawl.worker()
+        assert len(worker.lease(3)) == 3, "no delay at all"
+        crawl.frontier.add([Request(number, crawl.host, "heeds.a") for number in (101, 102)])
+        worker.send()
+        crawl.advance(29)
+        assert worker.lease(1) == []
+        crawl.advance(1)
+        assert len(worker.lease(1)) == 1
+
+    def test_an_operators_delay_goes_before_the_crawl_delay_which_can_be_forgotten(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.set_crawl_delay(crawl.host, 1000)
+        crawl.add("1", "2", "3", "4")
+        worker = crawl.worker()
+        worker.send()
+        crawl.advance(5)
+        assert worker.lease(1) == []
+        crawl.frontier.set_host(crawl.host, HostPolicy(delay=5, crawl_delay=False))
+        worker.send()
+        crawl.frontier.set_host(crawl.host, None)
+        crawl.advance(5)
+        assert worker.lease(1) == [], "without his word it counts again"
+        crawl.frontier.set_crawl_delay(crawl.host, 0)
+        assert len(worker.lease(2)) == 2
+
     def test_a_lease_must_be_sent_within_its_window(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("1")
@@ -555,6 +596,15 @@ class TestAdaptiveDelay:
         crawl.frontier.set_host("", HostPolicy(adaptive=True, target=2.0, max_delay=60))
         assert self.answered(crawl, Verdict.OK, 4.0, 12) == pytest.approx(2.0, abs=0.02)
         assert self.answered(crawl, Verdict.OK, 1.0, 12) == pytest.approx(0.5, abs=0.02)
+
+    def test_it_begins_with_the_delay_goes_down_by_halves_and_up_at_once(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(delay=0.5))
+        crawl.frontier.set_host("", HostPolicy(delay=8, adaptive=True, min_delay=0.5, max_delay=60))
+        assert self.delay(crawl) == 8
+        assert [self.answered(crawl, Verdict.OK, 0.2) for _ in range(4)] == [4.1, 2.15, 1.175, 0.687]
+        assert self.answered(crawl, Verdict.OK, 0.2, 5) == 0.5
+        assert self.answered(crawl, Verdict.OK, 20.0) == 20
+        assert self.answered(crawl, Verdict.OK, 100.0) == 60
 
     def test_it_stays_between_min_and_max(self, crawl: Crawl) -> None:
         crawl.define()
