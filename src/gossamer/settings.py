@@ -267,8 +267,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "GOSSAMER_SEEN_SCOPE",
         "round",
-        _one_of("round", "forever"),
-        "How long a worker's requests stay seen: `round` (each round crawls everything again) or `forever` (each round crawls what is new).",
+        _one_of("round", "forever", "never"),
+        "How long a worker's requests stay seen: `round` (each round crawls everything again), `forever` (each round crawls what is "
+        "new) or `never` (nothing is filtered).",
     ),
     Setting(
         "GOSSAMER_SEEN_CAPACITY",

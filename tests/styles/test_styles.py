@@ -69,6 +69,47 @@ def test_a_queue_of_ones_own(tmp_path: Path) -> None:
     assert found.paths() == Counter(LINKED)
 
 
+def test_a_scheduler_of_ones_own_with_a_bloom_filter(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        side.client.lpush("shop:start_urls", f"{side.site.url}/")
+        side.run("scrapy crawl shop", "scrapy crawl shop")
+        told = side.client.hgetall("bloom")
+        assert int(told.pop(b"queued before")) >= 0
+        return told, [side.client.exists(key) for key in ("shop:requests", "shop:dupefilter")]
+
+    old, new = both(tmp_path, "bloom", act)
+    found = same((old, new))
+    assert found.ends == FINISHED * 2
+    assert found.paths() == Counter(LINKED)
+    assert found.told[0][b"taken"] == b"%d" % len(LINKED)
+    assert int(found.told[0][b"refused"]) > 0
+    assert (
+        "project.scheduler.BloomScheduler is the project's own class with __init__, close, enqueue_request"
+        in new.logs[0]
+    )
+    assert "set SCHEDULER to gossamer.scrapy_redis.scheduler.Scheduler" in new.logs[0]
+
+
+def test_a_filter_with_a_request_seen_of_its_own(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        crawl(side)
+        return side.client.smembers("shop:dupefilter"), side.client.hgetall("shop:dupefilter:lists")
+
+    old, new = both(tmp_path, "seen", act)
+    found = same((old, new))
+    assert found.ends == FINISHED
+    assert found.paths()["/c?session=1"] + found.paths()["/c?session=2"] == 1
+    assert "project.dupefilter.PathFilter has request_seen of its own" in new.logs[0]
+
+
+def test_no_setting_names_a_server(tmp_path: Path) -> None:
+    old, new = both(tmp_path, "noserver", crawl)
+    found = same((old, new))
+    assert found.ends == FINISHED
+    assert found.paths() == Counter(LINKED)
+    assert "Worker of crawl main, group shop, on redis://localhost:6379." in new.logs[0]
+
+
 def test_an_extension_closes_on_an_empty_key(tmp_path: Path) -> None:
     found = same(both(tmp_path, "emptykey", crawl))
     assert found.ends == ((0, "key is empty"),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import socket
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -79,8 +80,29 @@ def test_a_client_class_can_be_replaced_in_the_defaults(monkeypatch: pytest.Monk
         assert type(module(side, "connection").get_redis(url="redis://there")) is Recorded
 
 
-def test_without_a_server_in_the_settings_it_is_our_own(tmp_path: Path) -> None:
-    client = connection.from_settings(Settings({"GOSSAMER_DATA_DIR": str(tmp_path), "REDIS_DECODE_RESPONSES": True}))
+def test_without_a_server_in_the_settings_it_is_the_one_of_this_machine() -> None:
+    for given in ({}, {"REDIS_PARAMS": {"db": 0, "password": "p"}}):
+        for side in SIDES:
+            kwargs = (
+                module(side, "connection").get_redis_from_settings(Settings(given)).connection_pool.connection_kwargs
+            )
+            assert (kwargs["host"], kwargs["port"]) == ("localhost", 6379)
+
+
+def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(connection.RedisError, match=rf"The server is redis://:\*\*\*@127.0.0.1:{port}\. Set REDIS_URL"):
+        connection.reached(Settings({"REDIS_URL": f"redis://:secret@127.0.0.1:{port}"}))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
+    with pytest.raises(connection.RedisError, match="localhost:6379, which is meant where no setting names a server"):
+        connection.reached(Settings())
+
+
+def test_the_server_may_be_our_own(tmp_path: Path) -> None:
+    given = {"GOSSAMER_URL": "embedded:", "GOSSAMER_DATA_DIR": str(tmp_path), "REDIS_DECODE_RESPONSES": True}
+    client = connection.from_settings(Settings(given))
+    assert connection.named(Settings(given)) == f"embedded:{tmp_path}"
     client.rpush("key", "value")
     twin = connection.undecoded(client)
     assert client.lrange("key", 0, -1) == ["value"]
@@ -123,8 +145,10 @@ def test_sentinels_and_clusters_serve_as_well(
 @pytest.mark.parametrize(
     ("given", "url"),
     [
-        ({}, "embedded:"),
-        ({"REDIS_ENCODING": "utf-8", "REDIS_DECODE_RESPONSES": True}, "embedded:"),
+        ({}, "redis://localhost:6379"),
+        ({"REDIS_ENCODING": "utf-8", "REDIS_DECODE_RESPONSES": True}, "redis://localhost:6379"),
+        ({"REDIS_PARAMS": {"password": "p", "socket_timeout": 5}}, "redis://:p@localhost:6379"),
+        ({"GOSSAMER_URL": "embedded:"}, "embedded:"),
         ({"REDIS_URL": "redis://us%40er:p%2Fw@there:7000/3"}, "redis://us%40er:p%2Fw@there:7000/3"),
         ({"REDIS_URL": "redis://there?db=2&socket_timeout=5"}, "redis://there:6379/2"),
         ({"REDIS_HOST": "there"}, "redis://there:6379"),

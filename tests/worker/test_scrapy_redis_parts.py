@@ -187,6 +187,43 @@ def test_a_queue_of_ones_own(side: str, server: Any, crawl_name: str) -> None:
         base(server, spider(crawl_name), "k").pop()
 
 
+class InMemory:
+    """Stands for a client: it has what a list queue calls, and answers to any other name as well."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Any]] = {}
+
+    def lpush(self, key: str, data: Any) -> None:
+        self.lists.setdefault(key, []).insert(0, data)
+
+    def lpop(self, key: str) -> Any:
+        return self.lists[key].pop(0) if self.lists.get(key) else None
+
+    def rpop(self, key: str) -> Any:
+        return self.lists[key].pop() if self.lists.get(key) else None
+
+    def llen(self, key: str) -> int:
+        return len(self.lists.get(key, ()))
+
+    def delete(self, key: str) -> None:
+        self.lists.pop(key, None)
+
+    def __getattr__(self, name: str) -> Any:
+        return InMemory()
+
+
+@pytest.mark.parametrize(("kind", "order"), [("FifoQueue", "ab"), ("LifoQueue", "ba")])
+def test_a_queue_works_on_what_stands_for_a_client(side: str, kind: str, order: str) -> None:
+    queue = queue_of(side, kind, InMemory(), "in-memory")
+    for letter in "abc":
+        queue.push(request(f"http://site/{letter}"))
+        if letter == "b":
+            assert "".join(queue.pop().url[-1] for _ in range(2)) == order
+    assert len(queue) == 1
+    queue.clear()
+    assert (len(queue), queue.pop()) == (0, None)
+
+
 def test_the_aliases_name_the_queues(side: str) -> None:
     queue = module(side, "queue")
     assert (queue.SpiderQueue, queue.SpiderStack, queue.SpiderPriorityQueue) == (

@@ -17,9 +17,10 @@ from tests.worker.scrapy_redis_sides import SIDES, Sample, client, module, reque
 
 from gossamer.errors import BadTask
 from gossamer.scrapy_redis import presence
+from gossamer.scrapy_redis.dupefilter import RFPDupeFilter as NewFilter
 from gossamer.scrapy_redis.feed import Feed
+from gossamer.scrapy_redis.leasing import LeasingScheduler
 from gossamer.scrapy_redis.scheduler import Scheduler
-from gossamer.scrapy_redis.wire import WireScheduler
 from gossamer.testing.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(
@@ -224,11 +225,120 @@ def test_what_cannot_be_stored_or_read_is_said_and_counted(
     assert "builtins.object is not plain data" in caplog.text
 
 
-def test_without_a_queue_class_the_scheduler_is_on_the_frontier(valkey_server: Server, crawl_name: str) -> None:
-    crawler = crawler_of(NEW, valkey_server, crawl_name, SCHEDULER_QUEUE_CLASS="")
+class OwnScheduler(Scheduler):
+    def close(self, reason: str) -> None:
+        super().close(reason)
+
+
+class OwnFingerprint(NewFilter):
+    def request_fingerprint(self, request: Request) -> str:
+        return request.url[:12]
+
+
+class OwnSeen(NewFilter):
+    def request_seen(self, request: Request) -> bool:
+        return False
+
+
+class OwnPlainSeen(RFPDupeFilter):
+    def request_seen(self, request: Request) -> bool:
+        return False
+
+
+class OwnKey(NewFilter):
+    @classmethod
+    def from_spider(cls, spider: Any) -> OwnKey:
+        return cls(spider.server, "everybody:dupefilter")
+
+
+HERE = __name__
+ON_THE_FRONTIER: list[dict[str, Any]] = [
+    {},
+    {"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"},
+    {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"},
+    {"DUPEFILTER_CLASS": f"{HERE}.OwnFingerprint"},
+    {"SCHEDULER_QUEUE_KEY": "%(spider)s:requests", "SCHEDULER_DUPEFILTER_KEY": "%(spider)s:dupefilter"},
+    {"SCHEDULER_QUEUE_KEY": "mine:%(spider)s", "GOSSAMER_CRAWL": "mine"},
+]
+NOT_THERE: list[tuple[dict[str, Any], str]] = [
+    ({"SCHEDULER_QUEUE_CLASS": f"{NEW}.queue.PriorityQueue"}, "SCHEDULER_QUEUE_CLASS is set"),
+    ({"DUPEFILTER_CLASS": f"{HERE}.OwnSeen"}, "OwnSeen has request_seen of its own"),
+    ({"DUPEFILTER_CLASS": f"{HERE}.OwnPlainSeen"}, "OwnPlainSeen has request_seen of its own"),
+    ({"DUPEFILTER_CLASS": f"{HERE}.OwnKey"}, "OwnKey has from_spider of its own"),
+    ({"SCHEDULER_QUEUE_KEY": "all:requests"}, "SCHEDULER_QUEUE_KEY is 'all:requests'"),
+    ({"SCHEDULER_DUPEFILTER_KEY": "mine:%(spider)s"}, "SCHEDULER_DUPEFILTER_KEY is 'mine:%(spider)s'"),
+]
+
+
+@pytest.mark.parametrize("given", ON_THE_FRONTIER)
+def test_a_project_is_on_the_frontier_if_that_honours_what_it_says(
+    given: dict[str, Any], valkey_server: Server, crawl_name: str
+) -> None:
+    crawler = crawler_of(NEW, valkey_server, crawl_name, **{"SCHEDULER_QUEUE_CLASS": "", **given})
+    made = Scheduler.from_crawler(crawler)
+    assert type(made) is LeasingScheduler
+    filtered = given.get("DUPEFILTER_CLASS") != "scrapy.dupefilters.BaseDupeFilter"
+    assert bool(made.join.forgetful) is not filtered
+    alike = made.join.number(request("http://site/a")) == made.join.number(request("http://site/b"))
+    assert alike is (given.get("DUPEFILTER_CLASS") == f"{HERE}.OwnFingerprint")
+
+
+@pytest.mark.parametrize(("given", "said"), NOT_THERE)
+def test_else_it_is_on_the_queue_of_scrapy_redis_and_says_why(
+    given: dict[str, Any], said: str, valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawler = crawler_of(NEW, valkey_server, crawl_name, **{"SCHEDULER_QUEUE_CLASS": "", **given})
     assert type(Scheduler.from_crawler(crawler)) is Scheduler
-    assert type(Scheduler.from_crawler(crawler_of(NEW, valkey_server, crawl_name))) is WireScheduler
-    assert type(Scheduler.from_settings(crawler.settings)) is WireScheduler
+    assert said in caplog.text
+    assert "what it holds when it dies is lost. To be on the frontier, " in caplog.text
+
+
+def test_a_class_of_the_projects_own_is_used_as_it_is(
+    valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawler = crawler_of(NEW, valkey_server, crawl_name, SCHEDULER_QUEUE_CLASS="")
+    made = OwnScheduler.from_crawler(crawler)
+    assert type(made) is OwnScheduler
+    assert f"{HERE}.OwnScheduler is the project's own class with close of its own" in caplog.text
+    caplog.clear()
+    OwnScheduler(server, False).open(crawler.spider)
+    assert caplog.text.count("OwnScheduler is the project's own class") == 1, "however it is made"
+    assert type(Scheduler.from_settings(crawler.settings)) is Scheduler
+
+
+def test_a_scheduler_is_made_by_hand_for_a_spider_without_a_crawler(side: str, server: Any, crawl_name: str) -> None:
+    """As scripts and tests of projects do; a dupefilter has to be given there."""
+    kind, filters = module(side, "scheduler").Scheduler, module(side, "dupefilter").RFPDupeFilter
+    key = f"{crawl_name}:seen"
+    made = kind(
+        server,
+        True,
+        False,
+        "%(spider)s:q",
+        f"{side}.queue.FifoQueue",
+        filters(server, key),
+        "%(spider)s:d",
+        "",
+        0,
+        None,
+    )
+    made.open(Sample(name=crawl_name))
+    assert [made.enqueue_request(request()), made.enqueue_request(request())] == [True, False]
+    assert (server.llen(f"{crawl_name}:q"), server.scard(key), len(made)) == (1, 1, 1)
+    assert made.next_request().url == "http://site/"
+    made.close("finished")
+    assert server.exists(key), "persist"
+
+
+def test_without_a_dupefilter_such_a_scheduler_makes_the_usual_one(server: Any, crawl_name: str) -> None:
+    made = Scheduler(server, dupefilter_key="%(spider)s:seen")
+    made.open(Sample(name=crawl_name))
+    made.enqueue_request(request())
+    assert server.scard(f"{crawl_name}:seen") == 1
+    made.flush()
+    assert not server.keys(f"{crawl_name}:*")
+    with pytest.raises(TypeError, match="idle_before_close"):
+        Scheduler(server, idle_before_close=-1)
 
 
 # Seeds.
@@ -378,6 +488,7 @@ def test_arguments_and_settings_of_a_spider(side: str, valkey_server: Server, cr
     ("given", "message"),
     [
         ({"redis_key": " "}, "redis_key"),
+        ({"redis_key": ""}, "redis_key"),
         ({"redis_batch_size": "x"}, "redis_batch_size"),
         ({"max_idle_time": "x"}, "max_idle_time"),
     ],
@@ -387,6 +498,12 @@ def test_values_that_cannot_be_used_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         fed(side, valkey_server, crawl_name, given=given)
+
+
+def test_a_list_of_keys_must_not_be_empty(valkey_server: Server, crawl_name: str) -> None:
+    for given in ([], [""], ["a", " "]):
+        with pytest.raises(ValueError, match="redis_key must not be empty"):
+            fed(NEW, valkey_server, crawl_name, given={"redis_key": given})
 
 
 def test_the_client_comes_from_the_connection_module(
@@ -467,6 +584,4 @@ def test_every_public_name_of_scheduler_and_spiders_is_there() -> None:
     for where, names in (("spiders", ("RedisMixin", "RedisSpider", "RedisCrawlSpider")), ("scheduler", ("Scheduler",))):
         for name in names:
             theirs, ours = getattr(module(OLD, where), name), getattr(module(NEW, where), name)
-            if name == "Scheduler":
-                assert set(dir(theirs)) - set(dir(WireScheduler)) == set()
             assert set(dir(theirs)) - set(dir(ours)) - {"start_requests"} == set(), name

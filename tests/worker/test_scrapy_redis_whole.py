@@ -203,8 +203,8 @@ class Begins(Catalog):
     assert Counter(site.paths()) == Counter(["/", "/seed", *PAGES])
 
 
-def test_without_a_server_in_the_settings_everything_is_embedded(tmp_path: Path, site: Site) -> None:
-    where = {"GOSSAMER_DATA_DIR": str(tmp_path / "data")}
+def test_everything_may_be_embedded(tmp_path: Path, site: Site) -> None:
+    where = {"GOSSAMER_URL": "embedded:", "GOSSAMER_DATA_DIR": str(tmp_path / "data")}
     with (
         from_settings(ScrapySettings(where)) as own,
         Project(tmp_path, NEW, "", MAX_IDLE_TIME_BEFORE_CLOSE=1, **where) as made,

@@ -32,6 +32,7 @@ from gossamer.engine.tallies import Tallies
 from gossamer.engine.visit import Visits
 from gossamer.engine.waiting import LEFT, STUCK, before, cancelled, finished, happens
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
+from gossamer.frontier.address import server_of
 from gossamer.model import Selection
 from gossamer.model.answer import groups_text
 from gossamer.settings import Settings
@@ -115,7 +116,9 @@ class Worker:
 
     async def run(self) -> Ended:
         """Ctrl-C and SIGTERM end it in good order, the second one at once."""
-        loop = asyncio.get_running_loop()
+        loop, settings = asyncio.get_running_loop(), self._settings
+        where = server_of(settings["GOSSAMER_URL"], settings["GOSSAMER_DATA_DIR"])
+        logger.info("Worker of crawl %s on %s.", settings["GOSSAMER_CRAWL"], where)
 
         def first(number: int) -> None:
             self._signal = number

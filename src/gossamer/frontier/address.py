@@ -98,6 +98,12 @@ def redact(url: str) -> str:
     return re.sub(r"(?i)(password=)[^&]*", r"\1***", head + separator + rest)
 
 
+def server_of(url: str, directory: str) -> str:
+    """The server of a URL for people to read, without a password; an embedded one by the directory it is in."""
+    address = parse(url)
+    return f"embedded:{address.path or directory}" if address.kind == "embedded" else address.safe
+
+
 def same_place(one: str, other: str) -> bool:
     """Whether two URLs name the same servers and database, however they are written and whoever connects."""
     try:

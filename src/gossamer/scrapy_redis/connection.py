@@ -1,6 +1,6 @@
 """Clients of the server, made from the `REDIS_*` settings as scrapy-redis makes them.
 
-Without any setting that says where the server is, it is the one of GOSSAMER_URL: our own embedded one by default.
+Without any setting that says where the server is, it is the one of GOSSAMER_URL if that is set, else localhost:6379 as ever.
 The only module of this room that imports the driver.
 """
 
@@ -24,7 +24,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
-from gossamer.frontier.address import Address, host_port, parse, same_place
+from gossamer.frontier.address import Address, host_port, parse, same_place, server_of
 from gossamer.frontier.connection import Foothold
 from gossamer.frontier.routing import Node
 from gossamer.frontier.wire import check_files, options
@@ -41,6 +41,8 @@ __all__ = [
     "frontier_settings",
     "get_redis",
     "get_redis_from_settings",
+    "named",
+    "reached",
     "undecoded",
 ]
 
@@ -68,12 +70,39 @@ _PLACES = frozenset({"url", "host", "port", "db", "unix_socket_path", "connectio
 def get_redis_from_settings(settings: BaseSettings) -> Client:
     """A client as the settings say. `REDIS_URL` wins over `REDIS_HOST` and the like, which win over `REDIS_PARAMS`."""
     params = _params(settings)
-    if _PLACES.isdisjoint(params):
-        return client_of(loaded(settings), params)
+    if _PLACES.isdisjoint(params) and (chosen := _chosen(settings)) is not None:
+        return client_of(chosen, params)
     return get_redis(**params)
 
 
 from_settings = get_redis_from_settings
+
+
+def reached(settings: BaseSettings) -> Client:
+    """A client whose server has answered; RedisError says which one did not, and how to name another."""
+    client = from_settings(settings)
+    try:
+        client.ping()
+    except RedisError as error:
+        chosen = not _PLACES.isdisjoint(_params(settings)) or _chosen(settings) is not None
+        meant = "" if chosen else ", which is meant where no setting names a server"
+        raise type(error)(
+            f"{error} The server is {named(settings)}{meant}. Set REDIS_URL, or GOSSAMER_URL: 'embedded:' is a server of "
+            "Gossamer's own."
+        ) from error
+    return client
+
+
+def named(settings: BaseSettings) -> str:
+    """The server as people are told of it."""
+    chosen = frontier_settings(settings)
+    return server_of(chosen["GOSSAMER_URL"], chosen["GOSSAMER_DATA_DIR"])
+
+
+def _chosen(settings: BaseSettings) -> Settings | None:
+    """Gossamer's settings, if they name a server."""
+    chosen = loaded(settings)
+    return chosen if chosen.source("GOSSAMER_URL") != DEFAULT else None
 
 
 def get_redis(**kwargs: Any) -> Client:
@@ -104,8 +133,10 @@ def undecoded(server: Client) -> Client:
         ssl |= {"ssl": True} if kwargs.get("connection_class") is SSLConnection or ssl else {}
         return RedisCluster(startup_nodes=nodes, **{n: kwargs[n] for n in wanted if n in kwargs}, **ssl)
     pool = getattr(server, "connection_pool", None)
-    kwargs = dict(getattr(pool, "connection_kwargs", {}))
-    if pool is None or not kwargs.pop("decode_responses", False):
+    if not isinstance(pool, ConnectionPool):
+        return server  # a client of another kind, or what stands for one
+    kwargs = dict(pool.connection_kwargs)
+    if not kwargs.pop("decode_responses", False):
         return server
     if isinstance(pool, SentinelConnectionPool):
         kwargs.pop("connection_pool", None)
@@ -118,9 +149,9 @@ def undecoded(server: Client) -> Client:
 def frontier_settings(settings: BaseSettings, given: Mapping[str, Any] | None = None) -> Settings:
     """The settings of the frontier that lives where `from_settings` connects to; `given` wins over the project's."""
     params = _params(settings)
-    url = {} if _PLACES.isdisjoint(params) else {"GOSSAMER_URL": _frontier_url(params)}
     chosen = loaded(settings)
     named = chosen.source("GOSSAMER_URL") != DEFAULT
+    url = {} if named and _PLACES.isdisjoint(params) else {"GOSSAMER_URL": _frontier_url(params)}
     if url and named and not same_place(chosen["GOSSAMER_URL"], url["GOSSAMER_URL"]):
         logger.warning("GOSSAMER_URL is not used: REDIS_URL, or another setting of scrapy-redis, names the server.")
     more = {**url, **(given or {})}
@@ -131,10 +162,11 @@ def frontier_settings(settings: BaseSettings, given: Mapping[str, Any] | None = 
 
 
 def project_url() -> str:
-    """The server that the Scrapy project here names by `REDIS_URL` and the like; "" if it names none."""
+    """The server of the Scrapy project here: the one it names by `REDIS_URL` and the like, or scrapy-redis's own default; "" if
+    GOSSAMER_URL names it."""
     settings = get_project_settings()
     params = _params(settings)
-    return "" if _PLACES.isdisjoint(params) else _frontier_url(params)
+    return "" if _PLACES.isdisjoint(params) and _chosen(settings) is not None else _frontier_url(params)
 
 
 def _params(settings: BaseSettings) -> dict[str, Any]:

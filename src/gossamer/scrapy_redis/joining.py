@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
-from scrapy.utils.misc import load_object
 
 from gossamer.model import LanePolicy, Order
 from gossamer.scrapy_redis.connection import frontier_settings
 from gossamer.scrapy_redis.dupefilter import Fingerprinter, RFPDupeFilter
+from gossamer.scrapy_redis.filters import base_of, filters_nothing, kind_of, overridden, own_filter
 from gossamer.settings import DEFAULT, Settings
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.join import Join, seen_policy
@@ -65,7 +65,7 @@ def _settings(crawler: Crawler, spider: Spider) -> Settings:
     idle = getattr(spider, "max_idle_time", 0) if forever else project.getint("SCHEDULER_IDLE_BEFORE_CLOSE")
     meant: dict[str, Any] = {
         "GOSSAMER_ROUND": "new",
-        "GOSSAMER_SEEN_SCOPE": "forever" if persist else "round",
+        "GOSSAMER_SEEN_SCOPE": "never" if filters_nothing(project) else "forever" if persist else "round",
         "GOSSAMER_MODE": "forever" if forever or idle else "drained",
         "GOSSAMER_IDLE_SECONDS": idle or 0,
     }
@@ -82,16 +82,15 @@ def _order(crawler: Crawler) -> Order:
 
 
 def _number(crawler: Crawler, spider: Spider) -> Callable[[Request], int] | None:
-    """By the digests of the project's dupefilter, where it is one of scrapy-redis's kind."""
-    kind = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    if not (isinstance(kind, type) and issubclass(kind, RFPDupeFilter)):
-        return None
-    if kind.request_fingerprint is RFPDupeFilter.request_fingerprint:
-        return number_by(Fingerprinter())
-    df = kind.from_spider(spider)
+    """By the digests of the project's dupefilter, where it is one of scrapy-redis's kind or tells requests apart itself."""
+    kind = kind_of(crawler.settings)
+    base = base_of(kind)
+    own = own_filter(crawler, spider) if base is not None and "request_fingerprint" in overridden(kind, base) else None
+    if own is None:
+        return number_by(Fingerprinter()) if base is RFPDupeFilter else None
 
     def number(request: Request) -> int:
-        text = df.request_fingerprint(request)
+        text = own.request_fingerprint(request)
         try:
             return number_of_custom(bytes.fromhex(text))
         except ValueError:

@@ -30,7 +30,8 @@ class Presence:
     """This worker among those of `key`. Workers of scrapy-redis itself are not known here."""
 
     def __init__(self, server: Client, key: str) -> None:
-        self._server, self._key = server, f"{key}:workers"
+        # Not beside the project's own keys, which may be called anything.
+        self._server, self._key = server, f"gossamer:workers-of:{key}"
         self._name = secrets.token_hex(8)
         self._told = -STAY_SECONDS
 

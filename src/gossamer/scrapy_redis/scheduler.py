@@ -1,185 +1,54 @@
-"""The scheduler of scrapy-redis projects, on the frontier: leases instead of pops, pages settled as a whole.
+"""The scheduler of scrapy-redis projects: on the frontier, or on the queues of scrapy-redis where the project asks for what only
+those can give.
 
-With `SCHEDULER_QUEUE_CLASS` it is the one of `wire`, which shares a queue with workers of scrapy-redis.
+A project may make a class of its own of it, with the constructor, attributes and methods of scrapy-redis's.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
-from scrapy.exceptions import CloseSpider
 from scrapy.settings import BaseSettings
 
-from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
-from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.scrapy_redis import connection, listed
-from gossamer.scrapy_redis.connection import Client
-from gossamer.scrapy_redis.joining import joined, seeds_lane
-from gossamer.scrapy_redis.threads import in_thread
-from gossamer.scrapy_redis.wire import WireScheduler, say_resuming
+from gossamer.scrapy_redis.leasing import LeasingScheduler
+from gossamer.scrapy_redis.place import reasons, said
+from gossamer.scrapy_redis.wire import WireScheduler
 from gossamer.worker import aside
-from gossamer.worker import scheduler as worker
-from gossamer.worker.join import Join
-from gossamer.worker.lanes import META
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
 
-STEP = 0.02
-"""Seconds between two steps of clearing of which the first found nothing."""
-SILENT_SECONDS = 15.0
-"""A worker not heard of for so long does not keep the last one from clearing up: three times as long as it is ever silent."""
-CLOSED = "closed"
 
+class Scheduler(WireScheduler):
+    """Made by Scrapy it is a `LeasingScheduler`, unless there are reasons against it, which are said."""
 
-class Scheduler(worker.Scheduler):
-    """One worker of the fleet, under the settings of scrapy-redis."""
-
-    def __init__(self, crawler: Crawler, join: Join, server: Client) -> None:
-        super().__init__(crawler, join)
-        self.server = server
-        self.persist = crawler.settings.getbool("SCHEDULER_PERSIST")
-        self.flush_on_start = crawler.settings.getbool("SCHEDULER_FLUSH_ON_START")
+    _told = False
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings) -> WireScheduler:
-        """Without a crawler nothing can be settled: the scheduler on the queues of scrapy-redis."""
-        return WireScheduler.from_settings(settings)
+    def on_frontier(cls, settings: BaseSettings) -> bool:
+        """Whether a project with these settings is on the frontier."""
+        return not reasons(cls, Scheduler, settings)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
         if aside.stands_aside():
             return aside.scheduler(crawler)
-        if crawler.settings.get("SCHEDULER_QUEUE_CLASS"):
-            logger.info(
-                "SCHEDULER_QUEUE_CLASS is set: the queue is shared with workers of scrapy-redis, and what a worker holds when "
-                "it dies is lost. Leave the setting out to be on the frontier."
-            )
-            return WireScheduler.from_crawler(crawler)
-        server = connection.from_settings(crawler.settings)
-        server.ping()
-        return cls(crawler, joined(crawler), server)
+        if cls.on_frontier(crawler.settings):
+            return LeasingScheduler.from_crawler(crawler)
+        made = super().from_crawler(crawler)
+        made._tell(crawler.settings)
+        return made
 
-    def __len__(self) -> int:
-        """What is queued, delayed or in progress in the group, as of the last exchange."""
-        hints = self.courier.hints
-        return hints.open if hints is not None else 0
+    def open(self, spider: Spider) -> None:
+        # A class of the project's own may be made without `from_crawler` above.
+        if type(self) is not Scheduler and not self._told and getattr(spider, "crawler", None) is not None:
+            self._tell(spider.crawler.settings)
+        super().open(spider)
 
-    def __bool__(self) -> bool:
-        return True
-
-    async def _open(self) -> None:
-        await super()._open()
-        listed.attach(self._engine.scraper, self.page_of)
-
-    async def _join(self) -> None:
-        if self.flush_on_start:
-            if await self._alone():
-                await in_thread(self._drop_group)
-            else:
-                logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers are there.")
-        await super()._join()
-        counts = await self.ask("counts", self.group)
-        count = sum(
-            lane.queued + lane.delayed + lane.leased
-            for lane in counts.lanes
-            if lane.lane.rpartition(".")[0] == self.group
-        )
-        if count:
-            say_resuming(self.spider, count)
-
-    async def _close(self) -> None:
-        await super()._close()
-        try:
-            await self._leave()
-        except FrontierUnavailable as error:
-            logger.warning("What is left of the crawl was not cleared: %s", error)
-
-    async def _leave(self) -> None:
-        """Say goodbye. Without SCHEDULER_PERSIST the last one throws away what is queued and what was seen."""
-        self.courier.token = self.courier.token.next()
-        await self.ask("exchange", self.courier.token, info={**self._info(), CLOSED: "1"})
-        if not self.persist and await self._alone():
-            drained = (await self.ask("drained", self.group)).drained
-            await in_thread(self._next_round if drained else self.flush)
-
-    async def _alone(self) -> bool:
-        workers = await self.ask("workers")
-        now = max((each.seen for each in workers), default=0.0)
-        mine = self.courier.token.incarnation if hasattr(self, "courier") else ""
-        return not any(
-            each.info.get("group") == self.group
-            and each.incarnation != mine
-            and CLOSED not in each.info
-            and now - each.seen < SILENT_SECONDS
-            for each in workers
-        )
-
-    def flush(self) -> None:
-        """Throw away what is queued and begin a new round: starts are owed again, and what was seen in the round is
-        forgotten. Waits for the server, and for leases of workers that died, as long as a close may take."""
-        with ValkeyFrontier.find(self.join.settings) as frontier:
-            for name in self.join.lanes:
-                try:
-                    self._steps(frontier.drop_lane(f"{self.group}.{name}"))
-                except UnknownLane:
-                    continue
-        self._next_round()
-
-    def _next_round(self) -> None:
-        with ValkeyFrontier.find(self.join.settings) as frontier:
-            [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
-            frontier.new_round(self.group, row.round + 1)
-
-    def _drop_group(self) -> None:
-        with ValkeyFrontier.find(self.join.settings) as frontier:
-            try:
-                # Of a worker that was killed, leases may be left: without them it is over in a moment.
-                self._steps(frontier.drop_group(self.group), self.join.settings["GOSSAMER_LEASE_SECONDS"])
-            except UnknownGroup:
-                return
-
-    def _steps(self, steps: Iterable[int], more: float = 0.0) -> None:
-        until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"] + more
-        for gone in steps:
-            if time.monotonic() > until:
-                logger.warning(
-                    "The queue of %s was not cleared to its end: a worker that died still has leases.", self.group
-                )
-                return
-            if not gone:
-                time.sleep(STEP)
-
-    # Seeds.
-
-    def _requests_of(self, key: str, data: bytes) -> list[Any]:
-        made = list(self.join.requests_of(self.spider, data))
-        if len(self.join.tasks) > 1:
-            lane = seeds_lane(self.join.tasks.index(key))
-            for request in made:
-                request.meta.setdefault(META, lane)
-        self._count("scheduler/enqueued", len(made))
-        return [self._encode(request, self.carrier.lane_of(request)) for request in made]
-
-    # Idle.
-
-    def _on_idle(self, spider: Spider) -> None:
-        if getattr(spider, "decides_when_to_close", False):
-            self.idle.hold()
-            return
-        try:
-            super()._on_idle(spider)
-        except CloseSpider:
-            # What scrapy-redis's spiders end with, and what their `closed` may look for.
-            raise CloseSpider("finished") from None
-
-    def _count(self, name: str, count: int = 1) -> None:
-        super()._count(name, count)
-        if name in ("scheduler/enqueued", "scheduler/dequeued"):
-            super()._count(f"{name}/redis", count)
+    def _tell(self, settings: BaseSettings) -> None:
+        self._told = True
+        logger.warning("%s", said(reasons(type(self), Scheduler, settings)))

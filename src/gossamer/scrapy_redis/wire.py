@@ -20,6 +20,8 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from gossamer.errors import GossamerError
 from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.connection import Client
+from gossamer.scrapy_redis.dupefilter import RFPDupeFilter
+from gossamer.scrapy_redis.filters import base_of, overridden
 from gossamer.scrapy_redis.presence import Presence
 
 if TYPE_CHECKING:
@@ -90,34 +92,31 @@ class WireScheduler(BaseScheduler):
             given["dupefilter_cls"] = settings["DUPEFILTER_CLASS"]
         if isinstance(given.get("serializer"), str):
             given["serializer"] = importlib.import_module(given["serializer"])
-        server = connection.from_settings(settings)
-        server.ping()
-        return cls(server=server, **given)
+        return cls(server=connection.reached(settings), **given)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         scheduler = cls.from_settings(crawler.settings)
         scheduler._crawler = crawler
         scheduler.stats = crawler.stats
-        crawler.signals.connect(scheduler._on_idle, signals.spider_idle)
-        for signal in (signals.request_reached_downloader, signals.response_received):
-            crawler.signals.connect(scheduler._on_activity, signal)
         return scheduler
 
     def open(self, spider: Spider) -> None:
         self.spider = spider
+        crawler = self._crawler or getattr(spider, "crawler", None)
+        key = self.queue_key % {"spider": spider.name}
+        if crawler is not None:
+            logger.info("Worker of queue %s on %s.", key, connection.named(crawler.settings))
+            self._connect(crawler)
         try:
             self.queue = load_object(self.queue_cls)(
-                server=self.server,
-                spider=spider,
-                key=self.queue_key % {"spider": spider.name},
-                serializer=self.serializer,
+                server=self.server, spider=spider, key=key, serializer=self.serializer
             )
         except TypeError as error:
             raise ValueError(f"Failed to instantiate queue class '{self.queue_cls}': {error}") from error
         if not self.df:
-            self.df = self._dupefilter(spider)
-        self._presence = Presence(self.server, self.queue_key % {"spider": spider.name})
+            self.df = self._dupefilter(spider, crawler)
+        self._presence = Presence(self.server, key)
         alone = not self._presence.stay()
         if self.flush_on_start:
             if alone:
@@ -127,11 +126,23 @@ class WireScheduler(BaseScheduler):
         if count := len(self.queue):
             say_resuming(spider, count)
 
-    def _dupefilter(self, spider: Spider) -> Any:
+    def _connect(self, crawler: Crawler) -> None:
+        crawler.signals.connect(self._on_idle, signals.spider_idle)
+        for signal in (signals.request_reached_downloader, signals.response_received):
+            crawler.signals.connect(self._on_activity, signal)
+
+    def _dupefilter(self, spider: Spider, crawler: Crawler | None) -> Any:
         kind = load_object(self.dupefilter_cls)
+        if kind is RFPDupeFilter and not hasattr(spider, "settings"):
+            # Without a crawler there are no settings; what this scheduler was made with says enough.
+            return kind(self.server, self.dupefilter_key % {"spider": spider.name})
         if hasattr(kind, "from_spider"):
             return kind.from_spider(spider)
-        return build_from_crawler(kind, self._crawler or spider.crawler)
+        if crawler is None:
+            raise ValueError(f"The dupefilter {self.dupefilter_cls} is made from a crawler, and {spider!r} has none.")
+        if "from_settings" in overridden(kind, base_of(kind) or object) or not hasattr(kind, "from_crawler"):
+            return kind.from_settings(crawler.settings)
+        return build_from_crawler(kind, crawler)
 
     def close(self, reason: str) -> None:
         if self._presence.leave() and not self.persist:

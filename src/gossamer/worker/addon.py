@@ -42,11 +42,14 @@ class Addon:
         ours = loaded(settings)
         scheduler = settings["SCHEDULER"]
         if scheduler not in (DEFAULT_SCHEDULER, SCHEDULER) and (settings.getpriority("SCHEDULER") or 0) > ADDON:
-            if _is_ours(scheduler):
+            part = part_of(load_object(scheduler), settings)
+            if part is not None:
+                _guard(settings)
+            if part:
                 # One of the fleet's own under another name (gossamer.scrapy_redis): it has its own stats and dupefilter.
                 _put(settings, "EXTENSIONS", THROTTLE, None)
-                _guard(settings)
                 tuning.apply(settings, ours["GOSSAMER_TUNING"])
+            if part is not None:
                 return
             logger.warning(
                 "SCHEDULER is %s, so this project does not take part in the crawl %s. Leave SCHEDULER unset to join it.",
@@ -80,11 +83,14 @@ def _guard(settings: BaseSettings) -> None:
         _put(settings, "DOWNLOADER_MIDDLEWARES", middleware, place)
 
 
-def _is_ours(scheduler: Any) -> bool:
+def part_of(kind: Any, settings: BaseSettings) -> bool | None:
+    """Whether a scheduler of this class is on the frontier under these settings; None for one that is not Gossamer's."""
     from gossamer.worker.scheduler import Scheduler
 
+    if hasattr(kind, "on_frontier"):
+        return bool(kind.on_frontier(settings))
     # Not issubclass: Scrapy's schedulers take any class with their methods for one of theirs.
-    return Scheduler in getattr(load_object(scheduler), "__mro__", ())
+    return True if Scheduler in getattr(kind, "__mro__", ()) else None
 
 
 def _set(settings: BaseSettings, name: str, value: Any, *, unless_project: bool = False) -> None:

@@ -25,8 +25,7 @@ from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT
 from gossamer.settings import Settings as Ours
-from gossamer.worker.addon import DEFAULT_SCHEDULER, Addon
-from gossamer.worker.scheduler import Scheduler
+from gossamer.worker.addon import DEFAULT_SCHEDULER, Addon, part_of
 from gossamer.worker.settings import loaded
 
 logger = logging.getLogger(__name__)
@@ -174,8 +173,7 @@ def _join_in(settings: Settings) -> None:
         priority = max(settings.getpriority("ADDONS") or 0, SETTINGS_PRIORITIES["addon"])
         settings.set("ADDONS", {**table, ADDON: PLACE}, priority)
     scheduler = settings["SCHEDULER"]
-    # Not `issubclass`: Scrapy's own answers for whatever has the methods of a scheduler.
-    if scheduler != DEFAULT_SCHEDULER and Scheduler not in load_object(scheduler).__mro__:
+    if scheduler != DEFAULT_SCHEDULER and part_of(load_object(scheduler), settings) is None:
         raise SettingError(f"SCHEDULER is {scheduler}, which is not on the frontier. Leave SCHEDULER unset.")
 
 

@@ -27,6 +27,7 @@ from twisted.python.failure import Failure
 from gossamer import __version__
 from gossamer.courier import OVERDUE, Adder, Courier, Intake, Keeper, Plan, Tally, Withheld
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, InvalidRequest
+from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
@@ -89,6 +90,8 @@ class Scheduler(BaseScheduler):
         join = self.join
         engine: Any = self.crawler.engine
         self._engine = engine
+        where = server_of(join.settings["GOSSAMER_URL"], join.settings["GOSSAMER_DATA_DIR"])
+        logger.info("Worker of crawl %s, group %s, on %s.", join.settings["GOSSAMER_CRAWL"], join.group, where)
         self.link = link_for(join.settings, join.host)
         opened = Promise()
         self.link.open(lambda answer, error: opened.keep(answer, error))
