@@ -9,24 +9,27 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request
 from tests.worker.scrapy_redis_sides import SIDES, client, module, request, spider
+from w3lib.url import canonicalize_url
 
 from gossamer.errors import GossamerError, InvalidRequest, PolicyError
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import SeenScope, Selection, Token
-from gossamer.scrapy_redis.dupefilter import Fingerprinter
+from gossamer.model import Order, SeenScope, Selection, Token
+from gossamer.scrapy_redis.dupefilter import Fingerprinter, OldRFPDupeFilter
 from gossamer.scrapy_redis.moving import Move
-from gossamer.scrapy_redis.source import Keys, Source, aside
+from gossamer.scrapy_redis.source import Digests, Keys, Source, aside
 from gossamer.scrapy_redis.stored import Reader
 from gossamer.settings import load
 from gossamer.testing.servers import Cluster, Server
 from gossamer.worker.fingerprint import number_by
+from gossamer.worker.seen import number_of_custom
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*retry_on_timeout")
 
@@ -126,6 +129,90 @@ def test_what_was_seen_stays_seen_by_scrapy_rediss_own_digests(
     old = [*sent, *(request(f"http://site/done/{n}") for n in range(5))]
     assert frontier.seen(MAIN, [number(one) for one in old]) == [True] * 10
     assert frontier.seen(MAIN, [number(request("http://site/new"))]) == [False]
+
+
+def old_fingerprint(one: Request) -> str:
+    """As `scrapy.utils.request.request_fingerprint` made it, which scrapy-redis 0.7.3 and older called."""
+    return sha1(one.method.encode() + canonicalize_url(one.url).encode() + one.body).hexdigest()
+
+
+def filled_by_old(server: Any, keys: Keys) -> list[Request]:
+    sent = filled(server, keys, 5)
+    server.delete(keys.dupefilter)
+    done = [request(f"http://site/done/{n}?b=1&a=2") for n in range(5)]
+    server.sadd(keys.dupefilter, *(old_fingerprint(one) for one in (*sent, *done)))
+    return [*sent, *done]
+
+
+def test_fingerprints_of_older_versions_are_recognised_and_refused_with_the_ways_out(
+    server: Any, frontier: ValkeyFrontier, keys: Keys
+) -> None:
+    filled_by_old(server, keys)
+    with pytest.raises(
+        InvalidRequest, match=r"0 by .* and 5 by those of 0\.7\.3.*--fingerprints old.*--fingerprints none"
+    ):
+        moved(server, frontier, keys)
+    assert (server.zcard(keys.queue), server.scard(keys.dupefilter)) == (5, 10)
+
+
+def test_a_project_goes_on_with_the_fingerprints_of_older_versions(
+    server: Any, frontier: ValkeyFrontier, keys: Keys
+) -> None:
+    seen = filled_by_old(server, keys)
+    assert moved(server, frontier, keys, digests=Digests.OLD)["seen"] == 10
+    df = OldRFPDupeFilter(server, "unused")
+    known = [number_of_custom(bytes.fromhex(df.request_fingerprint(one))) for one in seen]
+    assert frontier.seen(MAIN, known) == [True] * 10
+
+
+def test_a_dupefilter_may_be_left_and_what_is_queued_is_known_all_the_same(
+    server: Any, frontier: ValkeyFrontier, keys: Keys
+) -> None:
+    seen = filled_by_old(server, keys)
+    assert moved(server, frontier, keys, digests=Digests.NONE) == {"requests": 5}
+    number = number_by(Fingerprinter())
+    assert frontier.seen(MAIN, [number(one) for one in seen]) == [True] * 5 + [False] * 5
+    assert server.scard(keys.dupefilter) == 10
+
+
+def test_fingerprints_of_the_projects_own_come_along_when_it_says_so(
+    server: Any, frontier: ValkeyFrontier, keys: Keys
+) -> None:
+    filled(server, keys, 3)
+    server.delete(keys.dupefilter)
+    server.sadd(keys.dupefilter, "/a", "/b", "ab12")
+    with pytest.raises(InvalidRequest, match="--fingerprints own"):
+        moved(server, frontier, keys)
+    done = moved(server, frontier, keys, digests=Digests.OWN)
+    assert (done["seen"], done["foreign"]) == (3, 0)
+    assert frontier.seen(MAIN, [number_of_custom(one) for one in (b"/a", b"/b", b"\xab\x12")]) == [True] * 3
+
+
+def test_what_nothing_queued_can_tell_has_to_be_said(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    [first, *_] = filled(server, keys, 3)
+    server.sadd(keys.dupefilter, "not a digest")
+    server.delete(keys.queue)
+    with pytest.raises(InvalidRequest, match="Nothing that is queued tells"):
+        moved(server, frontier, keys)
+    done = moved(server, frontier, keys, digests=Digests.NEW)
+    assert (done["seen"], done["foreign"]) == (6, 1)
+    assert frontier.seen(MAIN, [number_by(Fingerprinter())(first)]) == [True]
+    assert server.smembers(keys.dupefilter) == {b"not a digest"}, "what was not moved is where it was"
+
+
+def test_last_in_first_out_stays_so(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    unlimited(frontier)
+    queue = module(SIDES[0], "queue").LifoQueue(server, spider("x"), keys.queue)
+    for n in range(600):
+        queue.push(request(f"http://site/{n}"))
+    moved(server, frontier, keys, order=Order.LIFO)
+    assert [one["url"] for one in leased(frontier)] == [f"http://site/{n}" for n in reversed(range(600))]
+
+
+def test_requests_of_older_versions_of_scrapy_are_read() -> None:
+    stored = {"url": "http://site/", "method": "GET", "_encoding": "latin-1", "headers": {}, "body": "ä", "meta": {}}
+    fields = Reader(True).fields(pickle.dumps(stored, protocol=2))
+    assert (fields["encoding"], fields["body"], "_encoding" in fields) == ("latin-1", b"\xe4", False)
 
 
 def test_the_memory_may_be_one_of_the_round(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
@@ -234,7 +321,10 @@ def test_what_cannot_be_read_becomes_a_dead_letter(
     assert [one["url"] for one in leased(frontier)] == ["http://site/good"]
     letters = frontier.dead_letters(GROUP)
     assert {letter.reason for letter in letters} == {"unreadable"}
-    assert {frontier.dead_letter(letter.partition, letter.id).payload for letter in letters} == set(bad)
+    payloads = [frontier.dead_letter(letter.partition, letter.id).payload for letter in letters]
+    named = [codec.decode_request(payload) for payload in payloads if payload not in bad]
+    assert sorted(one["url"] for one in named) == ["http://site", "http://site", "http://site/"]
+    assert {one["stored"] for one in named} | {payload for payload in payloads if payload in bad} == set(bad)
     assert not target.exists()
 
 
@@ -352,3 +442,25 @@ def test_the_command(valkey_server: Server, server: Any, frontier: ValkeyFrontie
     again = command(url, crawl_name, crawl_name, "--allow-pickle", "--from", url, "--json", "--yes")
     assert json.loads(again.stdout)["found"] == {keys.queue: 0, keys.seeds[0]: 1, keys.dupefilter: 0}
     assert server.llen(keys.seeds[0]) == 1, "the same server by another name"
+
+
+def test_the_command_says_what_it_did_not_find_or_move(
+    valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: Keys, crawl_name: str
+) -> None:
+    url = valkey_server.url
+    filled(server, keys, 2)
+    wrong = command(url, crawl_name, crawl_name[:-1] + "_", "--allow-pickle", "--yes")
+    assert wrong.returncode == 2
+    assert f"{crawl_name[:-1]}_:requests" in wrong.stderr
+    assert f"Did you mean {crawl_name}" in wrong.stderr
+    bad = pickle.dumps({"url": "http://user:secret@site/bad", "meta": {"x": Path()}})
+    server.zadd(keys.queue, {bad: 0})
+    assert command(url, crawl_name, crawl_name, "--allow-pickle", "--dry-run").returncode == 1
+    done = command(url, crawl_name, crawl_name, "--allow-pickle", "--yes", "--group", GROUP, "--lifo")
+    assert (done.returncode, "LifoMemoryQueue" in done.stderr) == (1, True), done.stderr
+    assert frontier.counts(GROUP).lane_policies[MAIN]["order"] == "lifo"
+    [letter] = frontier.dead_letters(GROUP)
+    assert codec.decode_request(frontier.dead_letter(letter.partition, letter.id).payload)["url"].endswith("/bad")
+    assert "pathlib" in letter.detail
+    again = command(url, crawl_name, crawl_name, "--allow-pickle", "--yes", "--group", GROUP)
+    assert (again.returncode, "moved: nothing" in again.stdout) == (0, True), again.stderr

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from gossamer.cli import options, output, progress
+from gossamer.cli import exits, options, output, progress
 from gossamer.cli.progress import throttled
+from gossamer.errors import InvalidRequest, UnknownCrawl
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import SeenScope
+from gossamer.model import Order, SeenScope
 from gossamer.settings import Settings
 
+SEEDS = "%(name)s:start_urls"
+LIFO = "scrapy.squeues.LifoMemoryQueue"
+SHOWN = 10
 _SAID = {
     "requests": "requests",
     "seen": "fingerprints",
@@ -48,6 +53,18 @@ def scrapy_redis(
         SeenScope,
         typer.Option("--seen-scope", help="forever for a project with SCHEDULER_PERSIST, round for one without."),
     ] = SeenScope.FOREVER,
+    fingerprints: Annotated[
+        str,
+        typer.Option(
+            "--fingerprints",
+            metavar="KIND",
+            help="What the dupefilter holds: new, old (scrapy-redis 0.7.3 and older), own (a request_fingerprint of the project), "
+            "none (leave it), or auto: told from what is queued.",
+        ),
+    ] = "auto",
+    lifo: Annotated[
+        bool, typer.Option("--lifo", help="The queue was a LifoQueue or SpiderStack: last in, first out.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be moved and whether it can be read. Changes nothing.")
     ] = False,
@@ -61,41 +78,79 @@ def scrapy_redis(
     Queued requests, the dupefilter and, from another server, the seeds. Stop the old workers first. What is moved is
     removed from its key; it may be repeated after it broke off, and nothing is moved twice. What cannot be read becomes a
     dead letter. The spider must then tell requests apart as scrapy-redis does: with the scheduler of gossamer.scrapy_redis it
-    does, else set REQUEST_FINGERPRINTER_CLASS to gossamer.scrapy_redis.dupefilter.Fingerprinter.
+    does, else set REQUEST_FINGERPRINTER_CLASS to gossamer.scrapy_redis.dupefilter.Fingerprinter. A spider that has no keys on the
+    server is an error, with the names of those that have. Exit code 1 if something was not moved.
     """
     # Imported here: Scrapy and the driver would slow down `gossamer import FILE`.
     from gossamer.scrapy_redis import connection, moving
-    from gossamer.scrapy_redis.source import Keys, Source
+    from gossamer.scrapy_redis.source import Digests, Keys, Source
     from gossamer.scrapy_redis.stored import Reader
 
-    if scope is SeenScope.NEVER:
-        raise typer.BadParameter("a dupefilter cannot be moved into a memory that remembers nothing")
+    try:
+        digests = Digests(fingerprints)
+    except ValueError:
+        raise typer.BadParameter(f"--fingerprints {fingerprints}: give one of {', '.join(Digests)}") from None
     settings = options.load_settings(url, crawl)
-    names = {"spider": spider, "name": spider}
-    keys = Keys(
-        queue_key % names, dupefilter_key % names, tuple(key % names for key in seeds_key or ("%(name)s:start_urls",))
-    )
+    names, templates = {"spider": spider, "name": spider}, (queue_key, dupefilter_key, *(seeds_key or (SEEDS,)))
+    keys = Keys(templates[0] % names, templates[1] % names, tuple(key % names for key in templates[2:]))
     with _client(connection, settings, source) as server:
         found = Source(server, keys, Reader(allow_pickle))
-        if dry_run:
-            _tell(found.rehearse(), keys, True, json, source is None)
-            return
         sizes = found.look().sizes
-        _confirm(sizes, f"group {group or spider} of crawl {settings['GOSSAMER_CRAWL']}", yes)
-        with ValkeyFrontier.open(settings) as frontier:
-            same = source is None or _same(server, frontier)
-            with progress.live("moving", sum(sizes.values()), sys.stderr, "entries") as show:
-                say = throttled(show)
-                move = moving.Move(
-                    found,
-                    frontier,
-                    group or spider,
-                    scope=scope,
-                    same=same,
-                    heard=lambda report: say(sum(report.done.values()), dict(report.done)),
-                )
-                report = move.run()
-    _tell(report, keys, False, json, same)
+        if scope is SeenScope.NEVER and sizes[keys.dupefilter] and digests is not Digests.NONE:
+            raise typer.BadParameter("a dupefilter cannot be moved into a memory that remembers nothing")
+        if not any(sizes.values()) and not _moved_before(settings, group or spider):
+            raise InvalidRequest(_nothing(server, spider, keys, templates))
+        if dry_run:
+            report = found.rehearse()
+            _tell(report, keys, True, json, source is None)
+            if digests is Digests.AUTO and report.done["requests"]:
+                found.digests()
+        else:
+            _confirm(sizes, f"group {group or spider} of crawl {settings['GOSSAMER_CRAWL']}", yes)
+            with ValkeyFrontier.open(settings) as frontier:
+                same = source is None or _same(server, frontier)
+                with progress.live("moving", sum(sizes.values()), sys.stderr, "entries") as show:
+                    say = throttled(show)
+                    move = moving.Move(
+                        found,
+                        frontier,
+                        group or spider,
+                        scope=scope,
+                        order=Order.LIFO if lifo else Order.FIFO,
+                        digests=digests,
+                        same=same,
+                        heard=lambda report: say(sum(report.done.values()), dict(report.done)),
+                    )
+                    report = move.run()
+            _tell(report, keys, False, json, same)
+            if lifo:
+                output.write_notice(f"set SCHEDULER_MEMORY_QUEUE = {LIFO!r}, so that workers keep last in, first out")
+    if report.left:
+        raise typer.Exit(exits.FAILED)
+
+
+def _moved_before(settings: Settings, group: str) -> bool:
+    """Whether the crawl has this group: then nothing is left to move, and the name is no mistake."""
+    try:
+        with ValkeyFrontier.find(settings) as frontier:
+            return bool(frontier.counts(group).groups)
+    except UnknownCrawl:
+        return False
+
+
+def _nothing(server: Any, spider: str, keys: Any, templates: Sequence[str]) -> str:
+    from gossamer.scrapy_redis.source import spiders
+
+    there = spiders(server, templates)
+    close = difflib.get_close_matches(spider, there, 3, 0.5)
+    looked = ", ".join((keys.queue, keys.dupefilter, *keys.seeds))
+    said = f"There is nothing of a spider {spider!r} on this server: {looked} do not exist."
+    if close:
+        return f"{said} Did you mean {' or '.join(close)}?"
+    if there:
+        more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
+        return f"{said} There are keys of {', '.join(there[:SHOWN])}{more}."
+    return f"{said} Nor of any other spider: name its server with --from, or its keys with --queue-key and the like."
 
 
 def _confirm(sizes: Mapping[str, int], target: str, yes: bool) -> None:
@@ -128,4 +183,10 @@ def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None
     verb = "could be moved" if dry_run else "moved"
     output.write_line(f"{verb}: {', '.join(parts) or 'nothing'}")
     if not dry_run and done["unreadable"] + done["refused"]:
-        output.write_notice("what could not be moved is kept as dead letters of the group")
+        output.write_notice(
+            "requests that could not be moved are kept as dead letters of the group: `gossamer dead list` names their URLs"
+        )
+    if done["foreign"]:
+        output.write_notice(
+            f"{keys.dupefilter} keeps the entries that are no digests; --fingerprints own takes them along"
+        )

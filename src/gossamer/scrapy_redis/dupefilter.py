@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.settings import BaseSettings
-from scrapy.utils.python import to_unicode
+from scrapy.utils.python import to_bytes, to_unicode
 
 from gossamer.scrapy_redis import defaults
 from gossamer.scrapy_redis.connection import Client, get_redis_from_settings
@@ -33,6 +33,14 @@ def digest_of(method: str, url: str, body: bytes) -> bytes:
     """SHA1 of method, canonical URL and body, written as scrapy-redis writes them."""
     told = {"body": (body or b"").hex(), "method": to_unicode(method), "url": canonical(url)}
     return hashlib.sha1(json.dumps(told).encode(), usedforsecurity=False).digest()
+
+
+def old_digest_of(method: str, url: str, body: bytes) -> bytes:
+    """SHA1 of method, canonical URL and body one after the other: what scrapy-redis 0.7.3 and older took from Scrapy."""
+    hashed = hashlib.sha1(to_bytes(method), usedforsecurity=False)
+    hashed.update(to_bytes(canonical(url)))
+    hashed.update(body or b"")
+    return hashed.digest()
 
 
 class Fingerprinter:
@@ -104,3 +112,10 @@ class RFPDupeFilter(BaseDupeFilter):
                 said,
                 extra={"spider": spider},
             )
+
+
+class OldRFPDupeFilter(RFPDupeFilter):
+    """With the digests of scrapy-redis 0.7.3 and older: for a dupefilter that was filled by these, here or after an import."""
+
+    def request_fingerprint(self, request: Request) -> str:
+        return old_digest_of(request.method, request.url, request.body).hex()

@@ -18,11 +18,11 @@ from gossamer.errors import GossamerError, InvalidRequest, PolicyError
 from gossamer.frontier import codec, line
 from gossamer.frontier.control import seen_table
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import AddOutcome, LanePolicy, SeenPolicy, SeenScope, host_of
+from gossamer.model import AddOutcome, LanePolicy, Order, SeenPolicy, SeenScope, host_of
 from gossamer.model import Request as Asked
 from gossamer.scrapy_redis.connection import RedisError
-from gossamer.scrapy_redis.dupefilter import digest_of
-from gossamer.scrapy_redis.source import BATCH, Report, Source, aside
+from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
+from gossamer.scrapy_redis.source import BATCH, Digests, Report, Source, aside
 from gossamer.worker.lanes import MAIN
 from gossamer.worker.seen import number_of_custom
 
@@ -39,12 +39,17 @@ class Move:
         group: str,
         *,
         scope: SeenScope = SeenScope.FOREVER,
+        order: Order = Order.FIFO,
+        digests: Digests = Digests.AUTO,
         same: bool = True,
         heard: Callable[[Report], None] | None = None,
     ) -> None:
         self._source, self._server, self._keys = source, source.server, source.keys
         self._frontier, self._group, self._same = frontier, group, same
-        self._policy = LanePolicy(seen=SeenPolicy(scope=scope))
+        self._policy = LanePolicy(order=order, seen=SeenPolicy(scope=scope))
+        self._digests = digests
+        self._number = 0
+        self._name = self._restored = ""
         self._heard = heard or (lambda _: None)
         self.report = Report()
 
@@ -52,13 +57,18 @@ class Move:
         """Move everything: first the queue, which the dupefilter speaks of."""
         self.report = self._source.look()
         self._source.check_pickles()
+        if self._digests is Digests.AUTO:
+            self._digests = self._source.digests()
         with self._alone():
+            # Nothing queued tells it any more when this is begun again.
+            self._server.set(self._source.digests_key, self._digests.value)
             self._frontier.define(self._group, {MAIN: self._policy})
             self._drain(self._keys.queue, self._move_requests)
             self._move_seen()
             if not self._same:
                 for key in self._keys.seeds:
                     self._drain(key, partial(self._move_seeds, key))
+            self._server.delete(self._source.digests_key)
         return self.report
 
     @contextmanager
@@ -135,9 +145,11 @@ class Move:
             try:
                 asked.append(self._asked(one))
             except GossamerError as error:
-                self._bury(one, name, "unreadable", str(error))
+                self._bury(self._legible(one), name, "unreadable", str(error))
             else:
                 keys.append(f"m{self._group}:{name}")
+        if self._digests is Digests.NONE:
+            self._remember([one.fingerprint for one in asked])
         outcomes, invalid, _ = self._frontier.add(asked, bound=False, key=keys)
         for index, outcome in enumerate(outcomes):
             if outcome in (AddOutcome.ADDED, AddOutcome.DUPLICATE):
@@ -150,11 +162,17 @@ class Move:
         self._frontier.bury(self._group, data, reason=reason, key=f"m{self._group}:{name}", detail=detail)
         self.report.done[reason] += 1
 
+    def _legible(self, data: bytes) -> bytes:
+        """What cannot be read, with the URL that can: a dead letter that nobody can name helps nobody."""
+        url = self._source.reader.url(data)
+        return codec.encode_request({"url": url, "stored": data}) if url else data
+
     def _asked(self, data: bytes) -> Asked:
         fields = self._source.reader.fields(data)
         url, meta = fields["url"], fields.get("meta") or {}
         priority = fields.pop("priority", 0)
-        number = number_of_custom(digest_of(fields.get("method", "GET"), url, fields.get("body") or b""))
+        digest = old_digest_of if self._digests is Digests.OLD else digest_of
+        number = number_of_custom(digest(fields.get("method", "GET"), url, fields.get("body") or b""))
         host = str(meta.get("download_slot") or host_of(url) or "-")
         if not isinstance(priority, int):
             raise InvalidRequest(f"its priority is {priority!r}, no whole number")
@@ -169,19 +187,34 @@ class Move:
             raise PolicyError(
                 f"key {key!r} is a {self._source.kind(key)}, not a set. Name another with --dupefilter-key."
             )
-        table = seen_table(self._policy.seen)
-        memory, move, number = self._memory(), secrets.token_hex(8), 1
-        self._restore(move, number, ["memory", memory, table])
+        if self._digests is Digests.NONE:
+            return
         for batch in _batches(self._server.sscan_iter(key, count=BATCH)):
-            known = [number_of_custom(bytes.fromhex(one.decode())) for one in batch if _is_digest(one)]
-            if known:
-                number += 1
-                signed = [line.signed_from(f"{one:x}") for one in known]
-                self._restore(move, number, ["seen", memory, signed, 0, 0])
+            known = {one: number for one in batch if (number := self._number_of(one)) is not None}
+            self._remember(list(known.values()))
             self.report.done["seen"] += len(known)
             self.report.done["foreign"] += len(batch) - len(known)
-            self._server.srem(key, *batch)
+            if known:
+                self._server.srem(key, *known)
             self._stored()
+
+    def _number_of(self, member: bytes) -> int | None:
+        if _is_digest(member):
+            return number_of_custom(bytes.fromhex(member.decode()))
+        if self._digests is not Digests.OWN:
+            return None
+        # As the scheduler numbers what a project's own `request_fingerprint` says.
+        try:
+            return number_of_custom(bytes.fromhex(member.decode()))
+        except ValueError:
+            return number_of_custom(member)
+
+    def _remember(self, numbers: list[int]) -> None:
+        if not self._name:
+            self._name, self._restored = self._memory(), secrets.token_hex(8)
+            self._restore(["memory", self._name, seen_table(self._policy.seen)])
+        if numbers:
+            self._restore(["seen", self._name, [line.signed_from(f"{one:x}") for one in numbers], 0, 0])
 
     def _memory(self) -> str:
         """The name of the lane's memory, as the functions make it."""
@@ -191,10 +224,11 @@ class Move:
             return f"{name}|{group.round}"
         return name
 
-    def _restore(self, move: str, number: int, entry: list[Any]) -> None:
+    def _restore(self, entry: list[Any]) -> None:
         # A fingerprint does not tell its host, so every partition remembers it.
-        entries = [([[number, *entry]], [b""]) for _ in range(self._frontier.partitions)]
-        self._frontier.run(self._frontier.verbs.snapshot.restore(move, number, entries))
+        self._number += 1
+        entries = [([[self._number, *entry]], [b""]) for _ in range(self._frontier.partitions)]
+        self._frontier.run(self._frontier.verbs.snapshot.restore(self._restored, self._number, entries))
 
     def _move_seeds(self, source: str, key: str, kind: str, name: str) -> bool:
         length = self._source.size(key)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +34,9 @@ class Reader:
         if not isinstance(stored, Mapping) or not isinstance(stored.get("url"), str):
             raise DecodingError("Not a request: it has no url.")
         fields = {str(name): value for name, value in stored.items() if value is not None and name != "_turn"}
+        if "_encoding" in fields:
+            # What older versions of Scrapy called it.
+            fields["encoding"] = fields.pop("_encoding")
         if "_class" in fields:
             fields[CLASS] = str(fields.pop("_class"))
         for name, kind in _KINDS.items():
@@ -47,6 +52,16 @@ class Reader:
             }
         return fields
 
+    def url(self, data: bytes) -> str:
+        """The URL of a request whatever else it holds, as far as it is allowed to be read; "" if there is none."""
+        try:
+            stored = json.loads(data) if _is_json(data) else _sketch(data) if self._allow_pickle else None
+        except Exception:
+            # Whatever is broken in it, somebody has said so already.
+            return ""
+        url = stored.get("url") if isinstance(stored, Mapping) else None
+        return url.decode(errors="replace") if isinstance(url, bytes) else url if isinstance(url, str) else ""
+
     def _load(self, data: bytes) -> Any:
         if _is_json(data):
             try:
@@ -58,6 +73,37 @@ class Reader:
                 "The stored request is a pickle, which is read only with --allow-pickle. Plain data alone is taken from it."
             )
         return picklecompat.loads(data)
+
+
+class _Blank:
+    """Stands for an object of a class that is not made."""
+
+    def __new__(cls, *args: Any, **named: Any) -> _Blank:
+        return super().__new__(cls)
+
+    def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def __setstate__(self, state: Any) -> None: ...
+
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+
+    def append(self, value: Any) -> None: ...
+
+    def extend(self, values: Any) -> None: ...
+
+
+class _Sketch(pickle.Unpickler):
+    """Makes nothing of what a pickle names, and the rest of it all the same."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _Blank
+
+    def persistent_load(self, pid: Any) -> Any:
+        return _Blank()
+
+
+def _sketch(data: bytes) -> Any:
+    return _Sketch(io.BytesIO(data)).load()
 
 
 def _is_json(data: bytes) -> bool:

@@ -130,11 +130,6 @@ def _agrees() -> bool:
     )
 
 
-def number_of_url(url: str, default_ports: bool = False) -> int:
-    """What the frontier knows a plain GET of this URL by, unless the project has a fingerprinter of its own."""
-    return Fingerprinter(default_ports).number(Request(url))
-
-
 def number_by(fingerprinter: RequestFingerprinterProtocol, default_ports: bool = False) -> Callable[[Request], int]:
     """How requests are numbered for the frontier under a project's fingerprinter (`crawler.request_fingerprinter`).
 
