@@ -298,7 +298,7 @@ def right_checks(connection: Connection, settings: Settings) -> Iterator[Check]:
                     f"call Gossamer once as a user who may after every upgrade, or: ACL SETUSER name {rights.grant(loading)}")  # fmt: skip
     elif optional:
         yield Check("rights", DOUBTFUL, f"workers can work; this user may not: {' '.join(optional)}",
-                    f"for doctor and export: ACL SETUSER name {rights.grant(optional)}")  # fmt: skip
+                    f"for doctor, export, and to know at once that a worker is gone: ACL SETUSER name {rights.grant(optional)}")  # fmt: skip
     else:
         yield Check("rights", GOOD, "this user may do all that is needed")
 

@@ -175,6 +175,13 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_LEASE_SECONDS", 60.0, _seconds, "How long a worker may hold a request without renewing its lease."
     ),
     Setting(
+        "GOSSAMER_GONE_SECONDS",
+        10.0,
+        _seconds,
+        "After how many seconds without a word from a worker others look whether its connection is closed. If so, it is gone, and what it "
+        "holds goes to them at once. 0: only when its leases run out.",
+    ),
+    Setting(
         "GOSSAMER_SEND_SECONDS",
         5.0,
         _seconds,

@@ -20,6 +20,8 @@ from gossamer.settings import Settings
 
 SILENT_SECONDS = 30.0
 """A worker says something every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
+QUIET_SECONDS = 16.0
+"""So long a worker that lives is never silent, unless the server is away for it: what it holds may take as long as its lease."""
 MEMORY_FULL = 0.95
 """The share of its limit at which a server counts as full; as in prelude.lua."""
 WORKERS_READ = 1000
@@ -58,12 +60,24 @@ class Overview(NamedTuple):
     blocked: list[HostInfo]
     blocked_count: int
     workers_count: int = 0
+    lease_seconds: float = 60.0
     memory: str = ""
 
     @property
     def present(self) -> list[WorkerInfo]:
         """The workers that are there, or hold something that is to run out."""
         return [worker for worker in self.workers if self.alive(worker) or worker.held]
+
+    @property
+    def stranded(self) -> str:
+        """What is held by workers that fell silent, and when it is back; "" if nothing is."""
+        silent = [x for x in self.workers if x.held and "closed" not in x.info and self.now - x.seen >= QUIET_SECONDS]
+        if not silent:
+            return ""
+        held, last = sum(worker.held for worker in silent), max(worker.seen for worker in silent)
+        who = "a worker" if len(silent) == 1 else f"{len(silent):,} workers"
+        back = max(0.0, last + self.lease_seconds - self.now)
+        return f"{held:,} held by {who} not heard of for {self.now - last:.0f} s, back in {back:.0f} s"
 
     def alive(self, worker: WorkerInfo) -> bool:
         """Whether it called lately and has not ended."""
@@ -103,6 +117,7 @@ def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN
         blocked[:hosts],
         len(blocked),
         frontier.workers_count() if len(workers) >= WORKERS_READ else len(workers),
+        frontier.verbs.work.lease_ms / 1000,
         memory_trouble(servers),
     )
 

@@ -15,6 +15,7 @@ from gossamer.testing.remains import remains
 
 OPERATIONS = (
     "renew",
+    "gone",
     "release",
     "permit",
     "crash",

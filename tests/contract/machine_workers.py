@@ -260,6 +260,11 @@ class Workers(RuleBasedStateMachine):
         renewed = self.frontier.renew(worker.token, leases)
         assert [lease is not None for lease in renewed] == self.model.renew(worker.name, leases)
 
+    def gone(self, data: st.DataObject) -> None:
+        """Somebody takes a worker for gone, rightly or not."""
+        worker = self.worker(data)
+        assert self.frontier.gone(worker.name, 0.0) == self.model.gone(worker.name)
+
     def release(self, data: st.DataObject) -> None:
         worker = self.worker(data)
         leases = self.some_leases(data, worker)

@@ -22,8 +22,9 @@ from tests.ops.watched import GOSSAMER, Busy, environment, run, settings_for
 from gossamer.cli import topview
 from gossamer.cli.rates import Rates
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import LanePolicy, Token
+from gossamer.model import LanePolicy, Request, Selection, Token
 from gossamer.status import Overview, overview
+from gossamer.testing.clock import advance
 from gossamer.testing.servers import Server
 
 
@@ -220,3 +221,25 @@ def test_trouble_pause_and_drained_are_said(busy: Busy) -> None:
 )
 def test_tables_share_the_screen(wanted: list[int], room: int, granted: list[int]) -> None:
     assert topview.shares(wanted, room) == granted
+
+
+def test_what_silent_workers_hold_is_told_and_one_that_ended_is_not_called_silent(
+    valkey_server: Server, crawl_name: str
+) -> None:
+    ended, killed = Token.fresh(), Token.fresh()
+    with ValkeyFrontier.open(settings_for(valkey_server.url, crawl_name)) as frontier:
+        frontier.define("held", {"a": LanePolicy()})
+        frontier.add([Request(number, f"h{number}.example", "held.a", b"x") for number in range(3)])
+        selection = Selection(("held",))
+        leases = frontier.exchange(killed, want=2, selection=selection, info={"name": "killed"}).leases
+        frontier.exchange(ended, want=1, selection=selection, info={"name": "ended", "closed": "1"})
+        advance(frontier, 19)
+        view, rates = overview(frontier), Rates()
+        rates.take(view)
+        assert len(leases) == 2
+        assert view.stranded == "2 held by a worker not heard of for 19 s, back in 41 s"
+        assert view.stranded in topview.line(view, rates)
+        assert any(view.stranded in line for line in drawn(view, rates))
+        advance(frontier, 20)
+        rows = {line.split()[0]: line.split()[-1] for line in drawn(overview(frontier), rates) if line.strip()}
+        assert (rows["killed"], rows["ended"]) == ("silent", "ended")

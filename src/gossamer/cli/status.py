@@ -90,6 +90,8 @@ def status(
             for x in present[:WORKERS_SHOWN]
         ],
     )
+    if view.stranded:
+        output.write_line(view.stranded)
     if len(present) > WORKERS_SHOWN or view.workers_count > len(view.workers):
         output.write_line(f"and more: {_n(view.workers_count)} workers are listed by `gossamer worker list`")
     _section(("memory", "knows", "bytes"), [(x.name, _n(x.known), size(x.bytes)) for x in view.memories])

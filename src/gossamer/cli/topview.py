@@ -13,9 +13,9 @@ from rich.text import Text
 from gossamer.cli.output import visible
 from gossamer.cli.progress import duration
 from gossamer.cli.rates import Rates
-from gossamer.cli.status import serves, size
+from gossamer.cli.status import serves, size, state
 from gossamer.model import GroupCounts
-from gossamer.status import SILENT_SECONDS, Overview
+from gossamer.status import Overview
 
 ROWS_LEAST = 3
 GAP = 2
@@ -39,6 +39,7 @@ def line(view: Overview, rates: Rates) -> str:
     moment = time.strftime("%H:%M:%S", time.localtime(view.now))
     paused = f", PAUSED: {view.paused}" if view.paused else ""
     paused += f", MEMORY: {view.memory}" if view.memory else ""
+    paused += f"; {view.stranded}" if view.stranded else ""
     return f"{moment} {view.crawl}: " + ", ".join(f"{value} {name}" for name, value in figures) + paused
 
 
@@ -64,6 +65,7 @@ def picture(view: Overview, rates: Rates, place: str, console: Console, trouble:
     sections = [s for s in (_lanes(view, rates), _groups(view, rates), _workers(view), _hosts(view)) if s.rows]
     heads = [_head(view, place), *_totals(view, rates, console.width)]
     heads += [_trouble(f"memory: {view.memory}")] if view.memory else []
+    heads += [_trouble(view.stranded)] if view.stranded else []
     heads += [_trouble(f"not the newest: {trouble}")] if trouble else []
     room = console.height - len(heads) - 2 - 2 * len(sections)
     parts: list[RenderableType] = [*heads]
@@ -173,9 +175,8 @@ def _workers(view: Overview) -> Section:
         silent = view.now - x.seen
         if (silent > GONE_SECONDS or "closed" in x.info) and not x.held:
             continue
-        state = "draining" if x.draining else "silent" if silent >= SILENT_SECONDS else ""
         ago = "now" if silent < 2 else f"{duration(silent)} ago"
-        rows.append((x.name, serves(x), _n(x.held), ago, state))
+        rows.append((x.name, serves(x), _n(x.held), ago, state(x, view.alive(x))))
         weights.append((x.held, x.seen))
     return Section(("worker", "serves", ">holds", ">last seen", ""), rows, weights)
 

@@ -100,6 +100,7 @@ class Plan:
     ahead: int = 4
     lease_seconds: float = 60.0
     renew_max: float = 1800.0
+    gone_seconds: float = 10.0
     close_seconds: float = 30.0
     info: Mapping[str, str] = field(default_factory=dict)
 
@@ -137,6 +138,10 @@ class Courier:
         self._paced_since: float | None = None
         self._states: dict[int, State] = {}
         self._info: Mapping[str, str] | None = dict(plan.info)
+        self._told = self._info
+        self._connection = ""
+        self.hungry_since: float | None = None
+        """Since when it gets nothing though something is open that it does not hold; None: it has something to do."""
         self._call: _Call | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0
@@ -216,7 +221,12 @@ class Courier:
 
     def tell(self, info: Mapping[str, str]) -> None:
         """What people see of this worker from now on."""
-        self._info = dict(info)
+        self._info = self._told = dict(info)
+
+    def connected(self, connection: str) -> None:
+        """Which connection is open as long as this worker lives: others see by it that it is gone."""
+        if connection != self._connection:
+            self._connection, self._info = connection, self._told
 
     def look(self) -> None:
         """The engine has room again, or another reason to be looked after at once."""
@@ -334,7 +344,8 @@ class Courier:
             "selection": self.plan.selection,
         }
         if self._info is not None:
-            told["info"], self._info = self._info, None
+            open_one = {"connection": self._connection} if self._connection else {}
+            told["info"], self._info = {**self._info, **open_one}, None
         settle = self._settle
         if any(settlement.withheld is not None for settlement, _ in settle):
             settle = [(self._whole(settlement), page) for settlement, page in settle]
@@ -424,7 +435,12 @@ class Courier:
         if answer.leases:
             self._idle = IDLE_FIRST
             self._ready = now if self._asked_all else now + min(self._idle, _seconds(hints.ready_in))
+            self.hungry_since = None
         elif call.want:
+            if hints.open <= len(self.held):
+                self.hungry_since = None
+            elif self.hungry_since is None:
+                self.hungry_since = now
             self._ready = now + min(self._idle, _seconds(hints.ready_in)) * random.uniform(0.8, 1.2)
             self._idle = min(self._idle * 2, IDLE_LAST)
 

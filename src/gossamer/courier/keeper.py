@@ -1,7 +1,8 @@
 """The keeper: a thread that speaks for a worker whose event loop is held up, by a callback that computes or waits for long.
 
 Such a worker is alive, and its pages are worked on: others must not do them again. As long as the loop turns, the courier
-renews its leases itself, and the keeper has nothing to say. It has a connection of its own, which waits.
+renews its leases itself, and the keeper has nothing to say. It has a connection of its own, which is open for as long as the worker
+lives: others know by it that the worker is there. In turn it looks after others that have fallen silent (see `silence`).
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 
 from gossamer.courier.courier import PULSE, Courier
 from gossamer.courier.held import Hold, Identity, identity
 from gossamer.courier.link import SharedLink
+from gossamer.courier.silence import Silence
 from gossamer.errors import GossamerError
+from gossamer.frontier.presence import presence
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Lease, Token
 
@@ -22,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 LOOK = 2.5
 """Seconds between two looks at the loop, at most."""
+PRESENT = 10.0
+"""Seconds after which the number of the connection is asked for again."""
 LATE = 1.0
 """Seconds after its send window after which a lease that was not taken is given back."""
 
@@ -41,6 +46,8 @@ class Keeper:
         self._turns = True
         """Whether the loop has answered what it was asked at `_asked_at`."""
         self._kept = 0
+        self._silence = Silence(courier, link.post)
+        self._present_at = float("-inf")
 
     def begin(self) -> None:
         """Until the courier has ended. A daemon: it keeps no process from ending. A forked child has none: its couriers are new."""
@@ -48,27 +55,47 @@ class Keeper:
         threading.Thread(target=self._work, name="gossamer-keeper", daemon=True).start()
 
     def _work(self) -> None:
+        wait = 0.0
         try:
-            while not self._stopped.wait(self._pace()):
-                # Whatever is wrong, the loop says so as soon as it turns.
-                with suppress(GossamerError):
+            while not self._stopped.wait(wait):
+                wait = self._pace()
+                try:
                     self._look()
+                except GossamerError:
+                    pass  # the loop says so as soon as it turns
+                except Exception as error:
+                    self._link.post(partial(logger.error, "The keeper of leases failed.", exc_info=error))
         finally:
             if self._frontier is not None:
                 self._frontier.close()
 
     def _pace(self) -> float:
-        return min(LOOK, self._courier.plan.lease_seconds / 8)
+        plan = self._courier.plan
+        return min(LOOK, plan.lease_seconds / 8, (plan.gone_seconds or LOOK) / 4)
 
     def _look(self) -> None:
-        now, plan = self._link.now(), self._courier.plan
+        now = self._link.now()
         if self._turns:
             self._turns, self._asked_at = False, now
             self._link.post(self._turned)
             self._given.clear()
-            return
-        if now - self._asked_at < min(PULSE, plan.lease_seconds / 4):
-            return
+        elif now - self._asked_at >= min(PULSE, self._courier.plan.lease_seconds / 4):
+            self._speak_up(now)
+        frontier = self._connected()
+        if now - self._present_at >= PRESENT:
+            # It may have been closed meanwhile, and another one opened.
+            self._present_at = now
+            connection = presence(frontier.connection, frontier.crawl)
+            self._link.post(lambda: self._courier.connected(connection))
+        self._silence.look(frontier, now)
+
+    def _connected(self) -> ValkeyFrontier:
+        if self._frontier is None:
+            self._frontier = self._link.beside()
+        return self._frontier
+
+    def _speak_up(self, now: float) -> None:
+        plan = self._courier.plan
         waiting = {identity(lease): (lease, send_by) for lease, send_by in list(self._courier.inbox)}
         keep: list[Hold] = []
         for hold in self._courier.held.every():
@@ -82,20 +109,19 @@ class Keeper:
         self._speak(keep, late, now)
 
     def _speak(self, keep: list[Hold], late: list[Lease], now: float) -> None:
-        if self._frontier is None:
-            self._frontier = self._link.beside()
+        frontier = self._connected()
         token, seconds = self._courier.token, self._courier.plan.lease_seconds
         if self._stopped.is_set():
             return  # a worker that has left must not be heard of again
-        renewed = self._frontier.renew(token, [hold.lease for hold in keep])
+        renewed = frontier.renew(token, [hold.lease for hold in keep])
         for hold, lease in zip(keep, renewed, strict=True):
             if lease is not None and hold.until != float("inf"):
                 hold.until = now + seconds
         if late:
-            self._frontier.release(token, late)
+            frontier.release(token, late)
             self._given.update(map(identity, late))
         for do in self._also:
-            do(self._frontier, token)
+            do(frontier, token)
         self._kept = len(keep)
 
     def _turned(self) -> None:

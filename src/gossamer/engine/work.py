@@ -188,6 +188,7 @@ class Worker:
             ahead=max(4, concurrency // 2),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
             renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
+            gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
             close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
             info=self._info(),
         )

@@ -232,6 +232,14 @@ class Frontier(Protocol):
     def workers_count(self) -> int:
         """How many workers are listed; of several partitions, the most that one of them lists."""
 
+    def silent_workers(self, least: float, most: float) -> tuple[float, list[WorkerInfo]]:
+        """The server's time, and who was not heard of for at least and at most so many seconds; of many, those who called
+        last."""
+
+    def gone(self, incarnation: str, silent: float, group: str = "") -> int:
+        """A worker is known to be gone: what it holds, and the start of `group` if it runs that, goes to others now instead of at its
+        deadlines. If it has called within the last `silent` seconds, nothing changes. Answers how many leases run out."""
+
     def leave(self, incarnation: str) -> None:
         """A worker has ended: it is struck from the list, unless it holds something."""
 

@@ -129,6 +129,17 @@ class ControlVerbs:
         state, number, _ = read(reply)
         return state, number
 
+    def gone(self, incarnation: str, silent: float, group: str) -> Verb[int]:
+        """As `Frontier.gone`."""
+        header = {"i": incarnation, "silent": round(silent * 1000), "group": group}
+        cursors, count = dict.fromkeys(range(self.partitions), "0"), 0
+        while cursors:
+            replies = yield [ask("gone", self.bases[p], {**header, "cursor": cursor}) for p, cursor in cursors.items()]
+            told = [read(reply) for reply in replies]
+            count += sum(number for _, number in told)
+            cursors = {p: cursor for p, (cursor, _) in zip(cursors, told, strict=True) if cursor != "0"}
+        return count
+
     def purge(self, partitions: Iterable[int] | None = None) -> Verb[None]:
         """Unlinks memories that nobody uses any more, in bounded steps; what was left by somebody who broke off, too."""
         left = list(range(self.partitions) if partitions is None else partitions)

@@ -11,7 +11,7 @@ from gossamer.frontier import keys, line
 from gossamer.frontier.ask import Verb, ask, read
 from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
 
-WORKERS_PAGE = 500
+WORKERS_PAGE, SILENT_LOOK = 500, 64
 """The most workers that are asked for in a call."""
 LANE_NUMBERS = 11
 GROUP_NUMBERS = 7
@@ -215,6 +215,26 @@ class ReadVerbs:
             places = after
         known = sorted(_joined(found.values()), key=lambda worker: worker.seen)
         return known[-most:] if most else known
+
+    def silent_workers(self, least: float, most: float) -> Verb[tuple[float, list[WorkerInfo]]]:
+        """As `Frontier.silent_workers`."""
+        header = _workers("silent", before=least, begin=round(most * 1000), most=SILENT_LOOK)
+        replies = [read(reply) for reply in (yield [ask("workers", base, header) for base in self.bases])]
+        names = sorted({row[0] for reply in replies for row in reply[1]})
+        if not names:
+            return max(reply[0] for reply in replies) / 1000, []
+        now, known = yield from self.named_workers(names)
+        return now, [worker for worker in known if worker.seen <= now - least]
+
+    def named_workers(self, names: Sequence[str]) -> Verb[tuple[float, list[WorkerInfo]]]:
+        """The server's time, and what is known of these in all partitions: a busy worker may call one of them only."""
+        now, known = 0.0, list[WorkerInfo]()
+        for first in range(0, len(names), SILENT_LOOK):
+            header = _workers("named", most=SILENT_LOOK) | {"names": list(names[first : first + SILENT_LOOK])}
+            replies = [read(reply) for reply in (yield [ask("workers", base, header) for base in self.bases])]
+            now = max(reply[0] for reply in replies) / 1000
+            known += _joined({row[0]: row for row in reply[1]} for reply in replies)
+        return now, known
 
     def workers_count(self) -> Verb[int]:
         """How many there are; of several partitions, the most that one of them knows."""

@@ -88,6 +88,8 @@ LOADING: Mapping[str, Sequence[str]] = {
 }
 CLUSTER: Mapping[str, Sequence[str]] = {"CLUSTER|SLOTS": []}
 SENTINEL: Mapping[str, Sequence[str]] = {"ROLE": []}
+# To see whether the connection of a worker that fell silent is closed; without it others wait until its leases run out.
+PRESENCE: Mapping[str, Sequence[str]] = {"CLIENT|ID": [], "CLIENT|LIST": ["ID", "1"]}
 # For people: what doctor reads, the search for queues that a snapshot makes, the last items.
 OPTIONAL: Mapping[str, Sequence[str]] = {
     "CLUSTER|INFO": [],
@@ -118,7 +120,9 @@ def missing(connection: Connection, crawl: str) -> Missing:
         pass  # without memory a plain SET is refused; rights can be tried all the same
     kind = connection.address.kind
     needed = {**NEEDED, **(CLUSTER if kind == "cluster" else {}), **(SENTINEL if kind == "sentinel" else {})}
-    optional = {name: words for name, words in OPTIONAL.items() if kind == "cluster" or name != "CLUSTER|INFO"}
+    optional = {
+        name: words for name, words in {**PRESENCE, **OPTIONAL}.items() if kind == "cluster" or name != "CLUSTER|INFO"
+    }
     try:
         loading = _refused(connection, {name: words for name, words in LOADING.items() if name != "MULTI"}, key)
         # Tried only where EXEC can end it: a connection left inside a transaction would answer nothing any more.
@@ -153,7 +157,14 @@ def key_rules(
 def user(name: str, password: str, key_rules: Sequence[str], *, operator: bool, functions: bool, select: bool) -> str:
     """A user as a line of an ACL file: all that Gossamer needs and nothing more. `operator`: also for doctor, export and
     `items tail`; `functions`: may load them; `select`: for a database other than 0."""
-    commands = [*NEEDED, *CLUSTER, *SENTINEL, *(LOADING if functions else ()), *(OPTIONAL if operator else ())]
+    commands = [
+        *NEEDED,
+        *PRESENCE,
+        *CLUSTER,
+        *SENTINEL,
+        *(LOADING if functions else ()),
+        *(OPTIONAL if operator else ()),
+    ]
     granted = sorted(f"+{command.lower()}" for command in (*commands, *(["SELECT"] if select else [])))
     digest = hashlib.sha256(password.encode()).hexdigest()
     return " ".join(["user", name, "reset", "on", f"#{digest}", *key_rules, "-@all", *granted])

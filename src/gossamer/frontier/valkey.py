@@ -282,6 +282,12 @@ class ValkeyFrontier(Asker):
     def workers(self, most: int = 0) -> list[WorkerInfo]:
         return self.run(self.verbs.read.workers(most))
 
+    def silent_workers(self, least: float, most: float) -> tuple[float, list[WorkerInfo]]:
+        return self.run(self.verbs.read.silent_workers(least, most))
+
+    def gone(self, incarnation: str, silent: float, group: str = "") -> int:
+        return self.run(self.verbs.gone(incarnation, silent, group))
+
     def workers_count(self) -> int:
         return self.run(self.verbs.read.workers_count())
 

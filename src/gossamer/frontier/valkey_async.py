@@ -252,6 +252,12 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def workers(self, most: int = 0) -> list[WorkerInfo]:
         return await self.run(self.verbs.read.workers(most))
 
+    async def silent_workers(self, least: float, most: float) -> tuple[float, list[WorkerInfo]]:
+        return await self.run(self.verbs.read.silent_workers(least, most))
+
+    async def gone(self, incarnation: str, silent: float, group: str = "") -> int:
+        return await self.run(self.verbs.gone(incarnation, silent, group))
+
     async def workers_count(self) -> int:
         return await self.run(self.verbs.read.workers_count())
 

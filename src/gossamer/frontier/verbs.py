@@ -46,6 +46,13 @@ class Verbs:
         self.rounds = RoundVerbs(self.control, self.read)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
 
+    def gone(self, incarnation: str, silent: float, group: str) -> Verb[int]:
+        """As `Frontier.gone`. Heard of in one partition, it is not gone in any."""
+        now, known = yield from self.read.named_workers([incarnation])
+        if any(worker.seen > now - silent for worker in known):
+            return 0
+        return (yield from self.control.gone(incarnation, silent, group))
+
     def opening(self, host: HostPolicy, salt: str) -> Verb[tuple[int, int]]:
         """Make the crawl where it does not exist; answers the schema and number of partitions that are there."""
         header = {"schema": schema.SCHEMA, "partitions": self.partitions, "salt": salt, "host": host_table(host)}

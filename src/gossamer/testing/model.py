@@ -194,6 +194,13 @@ class Model:
             kept.append(held is not None)
         return kept
 
+    def gone(self, worker: str) -> int:
+        """What it holds runs out now. It has not called for long enough."""
+        held = [(part, one) for part in self.parts for one in part.held.values() if one.worker == worker]
+        for part, one in held:
+            one.deadline = min(one.deadline, part.now)
+        return len(held)
+
     def release(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         done = [self.parts[lease.partition].release(worker, lease) for lease in leases]
         for part in self.parts:

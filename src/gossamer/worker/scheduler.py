@@ -167,6 +167,7 @@ class Scheduler(BaseScheduler):
             ahead=max(2, most // 4),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
             renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
+            gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
             close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
             info=self._info(),
         )

@@ -1,9 +1,9 @@
 -- workers: the registry of workers: list a page of them, ask one to drain, strike one that ended or those long gone.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {action (list|newest|drain|undrain|leave|forget), incarnation, before ms (of silence, for forget), from (ms;
---            list: those who called last then or later), skip (how many of the first), most (rows, or workers looked at)}
--- Returns msgpack {now, [[incarnation, info, seen ms, held, draining]...], workers known or struck}; rows for list and newest alone
+-- ARGV    1: msgpack {action (list|newest|silent|named|drain|undrain|leave|forget), incarnation, before ms (of silence, for forget; at
+--            least, for silent), from (ms; list: those who called last then or later; silent: of silence at most), skip (how many of the first), most (rows, or workers looked at), names[] (incarnations, for named) or nil}
+-- Returns msgpack {now, [[incarnation, info, seen ms, held, draining]...], workers known or struck}; rows for list, newest, silent and named alone
 -- Cost    O(most + log workers)
 
 local WORKERS_MOST = 500
@@ -41,6 +41,15 @@ local function workers(keys, args)
       rows = {}
     elseif h.action == 'newest' then
       rows = rows_of(S, call('ZREVRANGE', seen, h.skip, h.skip + most - 1, 'WITHSCORES'))
+    elseif h.action == 'named' then
+      local found = {}
+      for i = 1, min(most, #h.names) do
+        local at = call('ZSCORE', seen, h.names[i])
+        if at then found[#found + 1], found[#found + 2] = h.names[i], at end
+      end
+      rows = rows_of(S, found)
+    elseif h.action == 'silent' then
+      rows = rows_of(S, call('ZREVRANGEBYSCORE', seen, S.now - h.before, S.now - h.from, 'WITHSCORES', 'LIMIT', 0, most))
     else
       rows = rows_of(S, call('ZRANGEBYSCORE', seen, h.from, '+inf', 'WITHSCORES', 'LIMIT', h.skip, most))
     end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Order, Settlement
+from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Order, Settlement, StartState
 from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, Crawl, names
 
 UNLIMITED = HostPolicy(concurrency=0)
@@ -66,6 +66,49 @@ class TestNothingLost:
             assert renewed.deadline > lease.deadline
         assert crawl.worker().lease(5) == []
         assert worker.settle(lease) == [SETTLED]
+
+    def test_what_a_worker_that_is_gone_holds_goes_out_again_at_once(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(start=True))
+        spread = crawl.spread(4)
+        for number, host in enumerate(spread):
+            crawl.add(f"{number}", host=host)
+        dead, other = crawl.worker(), crawl.worker()
+        assert crawl.frontier.start("g", dead.token)[0] is StartState.GRANTED
+        held = dead.lease(4)
+        crawl.advance(9)
+        now, silent = crawl.frontier.silent_workers(8, 100)
+        assert [(worker.incarnation, worker.held) for worker in silent] == [(dead.token.incarnation, 4)]
+        assert 8 < now - silent[0].seen < 20
+        assert crawl.frontier.silent_workers(30, 100)[1] == crawl.frontier.silent_workers(2, 5)[1] == []
+        assert other.lease(4) == []
+        assert crawl.frontier.start("g", other.token)[0] is StartState.BUSY
+        assert crawl.frontier.gone(dead.token.incarnation, 8, "g") == 4
+        again = other.lease(4)
+        assert sorted(names(again)) == ["0", "1", "2", "3"]
+        assert {lease.attempt for lease in again} == {2}
+        assert crawl.frontier.start("g", other.token)[0] is StartState.GRANTED
+        assert set(dead.settle(*held)) == {LOST}
+        assert set(other.settle(*again)) == {SETTLED}
+
+    def test_a_worker_that_has_called_lately_is_not_gone(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("one")
+        worker, other = crawl.worker(), crawl.worker()
+        lease = worker.one()
+        crawl.advance(9)
+        assert crawl.frontier.renew(worker.token, [lease]) != [None]
+        assert crawl.frontier.gone(worker.token.incarnation, 8) == 0
+        assert other.lease(5) == []
+        assert worker.settle(lease) == [SETTLED]
+
+    def test_of_others_nothing_is_taken_when_one_is_gone(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("one", "two")
+        dead, quiet = crawl.worker(), crawl.worker()
+        dead.one(), quiet.one()
+        crawl.advance(9)
+        assert crawl.frontier.gone(dead.token.incarnation, 8) == 1
+        assert names(crawl.worker().lease(5)) == ["one"]
 
     def test_renewing_a_lost_lease_says_so(self, crawl: Crawl) -> None:
         crawl.define()

@@ -1,0 +1,47 @@
+"""What becomes of the requests of a worker that is killed, and of one that is only stopped."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pytest
+from tests.worker.harness.site import Site
+from tests.worker.harness.workers import Workers, left
+from tests.worker.spiders.held_up import PAGES, Blocking
+
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+pytestmark = pytest.mark.timeout(120)
+
+EVERY = [f"/{number}" for number in range(PAGES)]
+
+
+def test_what_a_killed_worker_held_is_done_at_once_and_what_a_stopped_one_holds_is_waited_for(
+    site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    """With leases of a minute, on one host that they fill. The log says who is gone and what is waited for."""
+    site.hold(*EVERY)
+    with Workers(valkey_server.url, crawl_name, GOSSAMER_GONE_SECONDS=1, CONCURRENT_REQUESTS=2) as workers:
+        settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": PAGES}
+        killed = workers.start(Blocking, site=site.url, settings=settings)
+        site.wait(lambda paths: len({*EVERY} & {*paths}) == 2, "pages of the first one")
+        again = {*EVERY} & {*site.paths()}
+        stopped = workers.start(Blocking, site=site.url, settings=settings)
+        site.wait(lambda paths: len({*EVERY} & {*paths}) == 4, "pages of the second one")
+        with workers.frontier() as frontier:
+            wait_until(lambda: len([x for x in frontier.workers() if "connection" in x.info]) == 2, "both to be known")
+            third = workers.start(Blocking, site=site.url, settings=settings)
+            third.until("opened", Blocking.name)
+            killed.kill()
+            stopped.signal(signal.SIGSTOP)
+            site.release(*EVERY)
+            third.said("is gone: nothing was heard of it for")
+            site.wait(lambda paths: all(paths.count(path) == 2 for path in again), "what the first one had")
+            third.said("requests are held by")
+            stopped.signal(signal.SIGCONT)
+            assert [third.reason(), stopped.reason()] == ["drained", "drained"]
+            found = left(frontier, Blocking.name)
+        assert found.ids() == Counter([*EVERY, "/slow"])
+        assert Counter(site.paths()) == Counter([*EVERY, "/slow", "/gate", *again])
