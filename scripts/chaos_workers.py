@@ -109,7 +109,7 @@ def ours(plan: Plan, address: str, crawl: str, choice: random.Random) -> Outcome
             workers += fleet.start()
         living = [worker for worker in workers if worker.running]
         reasons = fleet.end(living)
-        assert set(reasons) == {"drained"}, f"{plan}: workers ended with {reasons}"
+        assert set(reasons) == {"finished"}, f"{plan}: workers ended with {reasons}"
         found = fleet.check()
         if plan.partitions > 1:
             with fleet.frontier() as frontier:

@@ -72,6 +72,10 @@ class GroupOwned(GossamerError):
     """Another spider of the same name works in this crawl. Give one of them another name, or set GOSSAMER_GROUP or GOSSAMER_CRAWL."""
 
 
+class OtherArguments(GossamerError):
+    """A worker has other spider arguments (-a) than those that the round was begun with. Give the same, or set GOSSAMER_GROUP."""
+
+
 class UnknownSpider(GossamerError):
     """There is no such spider here, or it cannot be loaded. Go to its project, name it with --project, or give its file."""
 

@@ -66,7 +66,7 @@ def test_sigterm_finishes_what_is_in_progress_and_gives_the_rest_back(valkey_ser
         wait_until(lambda: "shutting down gracefully" in leaving.log, "the signal to be noticed")
         fleet.site.release()
         assert fleet.end([leaving]) == ["shutdown"]
-        assert fleet.end([staying]) == ["drained"], "nothing stayed leased to the one that left"
+        assert fleet.end([staying]) == ["finished"], "nothing stayed leased to the one that left"
         assert fleet.check().again == 0, "what it had begun it finished"
 
 
@@ -80,7 +80,7 @@ def test_a_second_ctrl_c_ends_a_worker_at_once_and_its_leases_run_out(valkey_ser
         leaving.wait(60)
         assert "forcing unclean shutdown" in leaving.log, "it did not wait for its pages"
         fleet.site.release()
-        assert fleet.end([staying]) == ["drained"]
+        assert fleet.end([staying]) == ["finished"]
         assert fleet.check().again > 0, "the other one asked again for what it had in hand"
 
 
@@ -96,11 +96,11 @@ def test_a_worker_frozen_beyond_its_leases_does_no_harm_when_it_wakes(valkey_ser
         hold_pages(fleet)
         frozen.freeze()
         fleet.site.release()
-        assert fleet.end([awake]) == ["drained"], "the other one does what it held"
+        assert fleet.end([awake]) == ["finished"], "the other one does what it held"
         assert expired(fleet) > 0
         fleet.check()
         frozen.signal(signal.SIGCONT)
-        assert fleet.end([frozen]) == ["drained"]
+        assert fleet.end([frozen]) == ["finished"]
         assert fleet.check().again > 0
 
 
@@ -112,7 +112,7 @@ def test_a_worker_that_wakes_in_time_goes_on_with_what_is_left(valkey_server: Se
         wait_until(lambda: expired(fleet) > 0, "its leases to run out", 60)
         fleet.site.release()
         frozen.signal(signal.SIGCONT)
-        assert fleet.end([frozen, awake]) == ["drained", "drained"]
+        assert fleet.end([frozen, awake]) == ["finished", "finished"]
         fleet.check()
 
 
@@ -125,7 +125,7 @@ def test_a_killed_server_that_comes_back_finds_its_workers_waiting(server: Serve
             lambda: all("cannot be reached" in worker.log for worker in workers), "the outage to be noticed", 120
         )
         server.restart()
-        assert fleet.end(workers) == ["drained", "drained"]
+        assert fleet.end(workers) == ["finished", "finished"]
         fleet.check()
 
 
@@ -159,7 +159,7 @@ def test_a_server_out_of_reach_for_all_is_waited_for(
         assert all(worker.running and "cannot be reached" in worker.log for worker in workers)
         fault_proxy.heal()
         fault_proxy.cut()
-        assert fleet.end(workers, 180 + OUTAGE) == ["drained", "drained"]
+        assert fleet.end(workers, 180 + OUTAGE) == ["finished", "finished"]
         fleet.check()
 
 
@@ -174,10 +174,10 @@ def test_a_worker_that_alone_is_cut_off_loses_its_leases_to_the_others(
         fleet.reach(QUARTER)
         refuse(fault_proxy)
         in_the_middle(fleet)
-        assert fleet.end([near]) == ["drained"]
+        assert fleet.end([near]) == ["finished"]
         assert expired(fleet) > 0
         fault_proxy.heal()
-        assert fleet.end([far]) == ["drained"]
+        assert fleet.end([far]) == ["finished"]
         fleet.check()
 
 
@@ -212,7 +212,7 @@ def test_workers_of_two_versions_share_a_crawl(order: tuple[str, str], crawl_nam
         [second] = fleet.start(environ={"NEWER": order[1]})
         wait_until(lambda: second.opened, "the second worker to be there", 120)
         fleet.site.release()
-        assert fleet.end([first, second]) == ["drained", "drained"]
+        assert fleet.end([first, second]) == ["finished", "finished"]
         with fleet.frontier() as frontier:
             [libraries] = frontier.connection.function_list(schema.PATTERN).values()
             revision = schema.revision_of(libraries[0].name)

@@ -93,7 +93,7 @@ def test_what_is_kept_can_be_looked_at(tmp_path: Path, environ: dict[str, str]) 
     )
     [group] = json.loads(status.stdout)["groups"]
     assert (group["group"], group["open"], group["items"]) == ("forum", 0, 400)
-    assert "Spider closed (drained)" in (tmp_path / "kept" / "worker-1.log").read_text()
+    assert "Spider closed (finished)" in (tmp_path / "kept" / "worker-1.log").read_text()
 
 
 @pytest.mark.timeout(300)

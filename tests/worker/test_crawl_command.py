@@ -128,7 +128,7 @@ def test_a_project_is_crawled_round_after_round(place: Place) -> None:
     assert "starting 2 workers for shop; logs in .gossamer/log" in said
     for worker in answer["workers"]:
         log = (place.directory / "project" / worker["log"]).read_text()
-        assert "Spider closed (drained)" in log
+        assert "Spider closed (finished)" in log
         assert "DEBUG" not in log
     _, said = place.run("crawl", "shop", "--resume", "--project", "project")
     assert said == "nothing is left of shop; without --resume a new round begins\n"
@@ -137,7 +137,7 @@ def test_a_project_is_crawled_round_after_round(place: Place) -> None:
     assert (answer["drained"], answer["round"], answer["pages"]) == (True, 1, place.all.total())
     assert place.visits() == place.all + place.all
     assert (
-        " worker 1 [scrapy.core.engine] INFO: Spider closed (drained)"
+        " worker 1 [scrapy.core.engine] INFO: Spider closed (finished)"
         in (place.directory / "project" / "all.log").read_text()
     )
 

@@ -50,7 +50,7 @@ def test_a_page_that_failed_is_kept_forgotten_or_tried_again(
     more = {"GOSSAMER_FAILURES": failures, "GOSSAMER_FAILURE_TRIES": "2", "RETRY_TIMES": "1"}
     with Workers(valkey_server.url, crawl_name) as workers:
         worker = workers.start(Failing, Ruled, site=site.url, settings=more)
-        assert worker.reason(Failing.name) == "drained"
+        assert worker.reason(Failing.name) == "finished"
         with workers.frontier() as frontier:
             found, ruled = left(frontier, Failing.name), left(frontier, Ruled.name)
         assert found.ids() == items
@@ -75,7 +75,7 @@ def test_stored_requests_that_nobody_can_use_become_dead_letters(
         return codec.encode_request({"url": site.url + path, **more})
 
     with Workers(valkey_server.url, crawl_name, variant, GOSSAMER_FAILURES="done", RETRY_TIMES=1) as workers:
-        assert workers.start(Failing, site=site.url).reason() == "drained"
+        assert workers.start(Failing, site=site.url).reason() == "finished"
         before = len(site.paths())
         with workers.frontier() as frontier:
             frontier.add(
@@ -91,7 +91,7 @@ def test_stored_requests_that_nobody_can_use_become_dead_letters(
                     stored(9, fields("/fine", callback="parse_child")),
                 ]
             )
-        assert workers.start(Failing, site=site.url).reason() == "drained"
+        assert workers.start(Failing, site=site.url).reason() == "finished"
         assert site.paths()[before:] == ["/fine"]
         with workers.frontier() as frontier:
             found = left(frontier, Failing.name)

@@ -44,7 +44,7 @@ def test_a_callback_that_holds_the_loop_keeps_its_page(
         with workers.frontier() as frontier:
             heard(frontier, 3)
             site.release("/gate")
-            assert [first.reason(), second.reason()] == ["drained", "drained"]
+            assert [first.reason(), second.reason()] == ["finished", "finished"]
             assert frontier.workers() == []
             found = left(frontier, Blocking.name)
         assert Counter(site.paths()) == Counter([*every, "/slow", "/gate"])
@@ -64,5 +64,5 @@ def test_a_start_that_holds_the_loop_is_not_run_by_another(site: Site, valkey_se
         with workers.frontier() as frontier:
             heard(frontier, 3)
         site.release("/gate-of-start")
-        assert [first.reason(), second.reason()] == ["drained", "drained"]
+        assert [first.reason(), second.reason()] == ["finished", "finished"]
         assert site.paths().count("/gate-of-start") == 1

@@ -33,7 +33,7 @@ def test_a_request_is_in_the_lane_it_names_and_its_children_are_not(
     site.on("/retried", Reply(500, times=1))
     with Workers(valkey_server.url, crawl_name, variant) as workers:
         worker = workers.start(Laned, site=site.url)
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         settled = [event for event in worker.events if event.kind == "settle"]
         lanes = {(event.what, event.more["lane"].removeprefix("laned.")) for event in settled}
         assert lanes == {
@@ -59,7 +59,7 @@ def test_a_request_is_in_the_lane_it_names_and_its_children_are_not(
 
 def test_the_site_sees_tiers_priorities_and_order(site: Site, valkey_server: Server, crawl_name: str) -> None:
     with Workers(valkey_server.url, crawl_name, CONCURRENT_REQUESTS=1) as workers:
-        assert workers.start(Ordered, site=site.url).reason() == "drained"
+        assert workers.start(Ordered, site=site.url).reason() == "finished"
         fifo, lifo = (3, 1, 2, 4), (3, 2, 1, 4)
         assert site.paths() == [
             "/start", *(f"/first/{n}" for n in fifo), *(f"/lifo/{n}" for n in lifo), *(f"/late/{n}" for n in fifo)
@@ -72,7 +72,7 @@ def test_workers_serve_the_lanes_they_were_given(
 ) -> None:
     with Workers(valkey_server.url, crawl_name) as workers:
         lists, posts = (workers.start(Staged, site=site.url, **given) for given in stages)
-        assert [lists.reason(), posts.reason()] == ["drained"] * 2
+        assert [lists.reason(), posts.reason()] == ["finished"] * 2
         assert (set(of(lists.events, "leased")), set(of(posts.events, "leased"))) == (LISTS, POSTS)
         with workers.frontier() as frontier:
             assert left(frontier, Staged.name).ids() == Counter(LISTS | POSTS)

@@ -154,7 +154,7 @@ def check_left(found: Left, events: Sequence[Event], site: Site) -> None:
 
 def check_worker(worker: Worker) -> None:
     stats, events, log = worker.stats(), worker.events, worker.log
-    assert stats["finish_reason"] == "drained"
+    assert stats["finish_reason"] == "finished"
     assert stats["dupefilter/filtered"] == 1
     assert sorted(of(events, "dropped")) == ["/twice/a", "/unstorable"]
     assert stats["scheduler/dequeued"] == len(of(events, "leased"))

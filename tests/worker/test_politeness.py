@@ -43,7 +43,7 @@ def test_four_workers_keep_the_delay_between_requests_to_a_host(valkey_server: S
     with Fleet(shape, valkey_server.url, crawl_name, hold=True, delay=0.0, more=polite) as fleet:
         fleet.environ["GOSSAMER_SEND_SECONDS"] = str(SEND)
         workers = fleet.together(WORKERS)
-        assert fleet.end(workers, 300) == ["drained"] * WORKERS
+        assert fleet.end(workers, 300) == ["finished"] * WORKERS
         fleet.check()
         visits = fleet.site.visits()
     for some in by_host(visits, shape.hosts):
@@ -58,7 +58,7 @@ def test_four_workers_never_have_more_in_flight_than_a_host_allows(valkey_server
     polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": limit}
     with Fleet(shape, valkey_server.url, crawl_name, hold=True, delay=0.1, concurrent=16, more=polite) as fleet:
         workers = fleet.together(WORKERS)
-        assert fleet.end(workers, 300) == ["drained"] * WORKERS
+        assert fleet.end(workers, 300) == ["finished"] * WORKERS
         fleet.check()
         visits = fleet.site.visits()
     for some in by_host(visits, shape.hosts):

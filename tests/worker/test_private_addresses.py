@@ -40,7 +40,7 @@ def port(site: Site) -> str:
 def crawled(server: Server, crawl: str, first: str, variant: Variant, vouch: str = "") -> Left:
     with Workers(server.url, crawl, variant) as workers:
         worker = workers.start(Leading, settings=SETTINGS, environ=ENVIRON, patches=PATCHES, first=first, vouch=vouch)
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         with workers.frontier() as frontier:
             return left(frontier, Leading.name)
 

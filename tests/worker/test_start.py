@@ -36,9 +36,9 @@ def test_it_runs_once_with_two_workers_and_a_restart(
 ) -> None:
     with Workers(valkey_server.url, crawl_name, variant) as workers:
         together = [workers.start(Starts, site=site.url) for _ in range(2)]
-        assert [worker.reason() for worker in together] == ["drained"] * 2
+        assert [worker.reason() for worker in together] == ["finished"] * 2
         once(site, EVERY)
-        assert workers.start(Starts, site=site.url).reason() == "drained"
+        assert workers.start(Starts, site=site.url).reason() == "finished"
         once(site, EVERY)
         with workers.frontier() as frontier:
             assert left(frontier, Starts.name).ids() == Counter(EVERY)
@@ -56,7 +56,7 @@ def test_who_takes_it_over_from_a_dead_worker_doubles_nothing(
             wait_until(lambda: frontier.counts(Starts.name).lanes[0].leased == 0, "nothing to be leased")
         first.kill()
         second = workers.start(Starts, site=site.url, items="yes")
-        assert second.reason() == "drained"
+        assert second.reason() == "finished"
         once(site, EVERY)
         with workers.frontier() as frontier:
             assert left(frontier, Starts.name).ids() == Counter(EVERY + [f"item-{n}" for n in range(COUNT)])
@@ -67,7 +67,7 @@ def test_it_stays_with_a_worker_that_lives(site: Site, valkey_server: Server, cr
         first = workers.start(Starts, site=site.url, stop="5", then="renewed 4", patches=[RENEWALS])
         first.until("mark", "waiting")
         second = workers.start(Starts, site=site.url)
-        assert [first.reason(), second.reason()] == ["drained"] * 2
+        assert [first.reason(), second.reason()] == ["finished"] * 2
         assert ("started" in of(first.events, "mark"), "started" in of(second.events, "mark")) == (True, False)
         once(site, EVERY)
 
@@ -94,7 +94,7 @@ def test_one_whose_lease_the_server_forgot_is_run_again(
         worker.until("mark", "waiting")
         with workers.frontier() as frontier:
             owe(frontier)
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         once(site, EVERY)
         with workers.frontier() as frontier:
             assert left(frontier, Starts.name).ids() == Counter(EVERY + [f"item-{n}" for n in range(COUNT)])
@@ -110,7 +110,7 @@ def test_one_that_the_server_forgot_after_its_end_is_run_again(
         with workers.frontier() as frontier:
             wait_until(lambda: frontier.counts(Starts.name).groups[0].start == "done", "the start to be done")
             owe(frontier, process="another")
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         assert of(worker.events, "mark").count("started") == 2
         assert "process_start() is deprecated" not in worker.log
         once(site, EVERY)
@@ -127,7 +127,7 @@ def test_a_worker_that_ends_in_the_middle_gives_it_to_the_next(
             first.until("answered", path)
         first.signal(signal.SIGTERM)
         assert first.reason() == "shutdown"
-        assert workers.start(Starts, site=site.url).reason() == "drained"
+        assert workers.start(Starts, site=site.url).reason() == "finished"
         once(site, EVERY)
         with workers.frontier() as frontier:
             assert left(frontier, Starts.name).dead == []
@@ -139,7 +139,7 @@ def test_one_that_closes_its_spider_is_run_again_by_the_next(
 ) -> None:
     with Workers(valkey_server.url, crawl_name, variant) as workers:
         assert workers.start(Closing, site=site.url).reason() == "enough"
-        assert workers.start(Closing, site=site.url, ends="no").reason() == "drained"
+        assert workers.start(Closing, site=site.url, ends="no").reason() == "finished"
         once(site, ["/before", "/after"])
         with workers.frontier() as frontier:
             assert left(frontier, Closing.name).ids() == {"/before": 1, "/after": 1}
@@ -154,7 +154,7 @@ class TestStrangeStarts:
     ) -> None:
         with Workers(valkey_server.url, crawl_name, variant) as workers:
             worker = workers.start(Broken, OnlyItems, Refusing, site=site.url)
-            assert {worker.reason(name) for name in ("broken", "onlyitems", "refusing")} == {"drained"}
+            assert {worker.reason(name) for name in ("broken", "onlyitems", "refusing")} == {"finished"}
             with workers.frontier() as frontier:
                 self.check_broken(left(frontier, Broken.name))
                 self.check_items(left(frontier, OnlyItems.name))
@@ -176,7 +176,7 @@ class TestStrangeStarts:
 
 def test_ideas_of_an_idle_spider_are_crawled_before_it_ends(site: Site, valkey_server: Server, crawl_name: str) -> None:
     with Workers(valkey_server.url, crawl_name, DOWNLOAD_DELAY=0.5) as workers:
-        assert workers.start(Idle, site=site.url).reason() == "drained"
+        assert workers.start(Idle, site=site.url).reason() == "finished"
         once(site, ["/0", "/1", "/2", "/3"])
 
 
@@ -186,7 +186,7 @@ def test_several_spiders_in_one_process_keep_apart(
 ) -> None:
     with Workers(valkey_server.url, crawl_name, variant) as workers:
         worker = workers.start(Starts, Other, Broken, site=site.url)
-        assert {worker.reason(name) for name in ("starts", "other", "broken")} == {"drained"}
+        assert {worker.reason(name) for name in ("starts", "other", "broken")} == {"finished"}
         once(site, [*EVERY, *EVERY, "/before"])
         with workers.frontier() as frontier:
             for name in ("starts", "other"):
@@ -197,9 +197,9 @@ def test_several_spiders_in_one_process_keep_apart(
 def test_a_new_round_crawls_everything_again(site: Site, valkey_server: Server, crawl_name: str) -> None:
     with Workers(valkey_server.url, crawl_name) as workers:
         again = {"GOSSAMER_ROUND": "new"}
-        assert workers.start(Starts, site=site.url, settings=again).reason() == "drained"
+        assert workers.start(Starts, site=site.url, settings=again).reason() == "finished"
         once(site, EVERY)
-        assert workers.start(Starts, site=site.url, settings=again).reason() == "drained"
+        assert workers.start(Starts, site=site.url, settings=again).reason() == "finished"
         once(site, EVERY * 2)
         with workers.frontier() as frontier:
             assert frontier.counts(Starts.name).groups[0].round == 1
@@ -208,7 +208,7 @@ def test_a_new_round_crawls_everything_again(site: Site, valkey_server: Server, 
 def test_a_dropped_group_is_crawled_from_its_beginning(site: Site, valkey_server: Server, crawl_name: str) -> None:
     with Workers(valkey_server.url, crawl_name) as workers:
         for times in (1, 2, 3):
-            assert workers.start(Starts, site=site.url).reason() == "drained"
+            assert workers.start(Starts, site=site.url).reason() == "finished"
             once(site, EVERY * times)
             with workers.frontier() as frontier:
                 list(frontier.drop_group(Starts.name))

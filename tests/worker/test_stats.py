@@ -47,7 +47,7 @@ def test_the_fleets_totals_are_the_sum_over_workers_and_restarts(collector: str,
             before = calls(server)
             # Together in a round: whoever has pages counts, and the sum is the same.
             together = [workers.start(Counting, site=site.url, show=["STATS_CLASS"]) for _ in range(2)]
-            assert [worker.reason() for worker in together] == ["drained"] * 2
+            assert [worker.reason() for worker in together] == ["finished"] * 2
             made += calls(server) - before
         with workers.frontier() as frontier:
             told = left(frontier, Counting.name).counters
@@ -62,10 +62,11 @@ def test_the_fleets_totals_are_the_sum_over_workers_and_restarts(collector: str,
         assert "own/nothing" not in told
         # Every call of the frontier is one that a worker would have made without stats.
         asked = Counter(verb for worker in workers.all for verb in worker.calls())
-        joining = 8  # calls at most, before the spider is open
+        joining = 13  # calls at most, before the spider is open
         assert made - sum(asked.values()) <= joining * len(workers.all), f"{made} on the server, {asked}"
         assert set(asked) <= {
-            "exchange", "define", "set_host", "workers", "counts", "drained", "new_round", "start", "started", "add", "renew", "leave"
+            "exchange", "define", "set_host", "workers", "counts", "drained", "new_round", "start", "started", "add", "renew", "leave",
+            "end_round", "ended",
         }  # fmt: skip
         shown = {worker.result()["spiders"][Counting.name]["settings"]["STATS_CLASS"] for worker in workers.all}
         assert all(collector.rpartition(".")[2].removeprefix("Memory") in one for one in shown), shown

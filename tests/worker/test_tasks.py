@@ -83,7 +83,7 @@ def test_tasks_of_every_kind_of_key_are_taken_while_the_crawl_runs(
             lambda paths: len(paths) == 1 + 11 + 10 + 10 + 4, "every task to be crawled beside the page that is held"
         )
         site.release("/start")
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         with workers.frontier() as frontier:
             found = left(frontier, Fed.name)
         check_bad(found.dead)
@@ -134,7 +134,7 @@ def test_rules_sitemaps_and_tasks_of_ones_own(site: Site, valkey_server: Server,
     valkey_server.call("RPUSH", keys["narrow"], *(f"{site.url}/narrow/{n}" for n in range(6)))
     with Workers(valkey_server.url, crawl_name) as workers:
         worker = workers.start(Rules, Map, Own, Narrow, site=site.url, keys=f"{crawl_name}:%(name)s")
-        assert {worker.reason(name) for name in keys} == {"drained"}
+        assert {worker.reason(name) for name in keys} == {"finished"}
         with workers.frontier() as frontier:
             found = {name: left(frontier, name) for name in keys}
         assert found["rules"].ids() == {f"/post/{n}": 1 for n in (1, 2, 3)}
@@ -174,6 +174,6 @@ def test_a_task_whose_worker_was_killed_is_done_once(
         first = workers.start(Fed, keys=key, patches=[f"{fed.__name__}.{patch.__name__}"])
         first.wait()
         assert of(first.events, "settle") == []
-        assert workers.start(Fed, keys=key).reason() == "drained"
+        assert workers.start(Fed, keys=key).reason() == "finished"
         with workers.frontier() as frontier:
             assert left(frontier, Fed.name).ids() == {f"/{n}": 1 for n in range(5)}

@@ -29,7 +29,7 @@ def test_tasks_are_taken_settled_and_waited_for(variant: Variant, valkey_server:
         for number in range(3):
             valkey_server.call("RPUSH", "fed:start_urls", f"{site.url}/{number}")
         worker = workers.start(Fed)
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         assert worker.stats()["gossamer/tasks"] == 3
         with workers.frontier() as frontier:
             assert left(frontier, "fed").ids() == {"0": 1, "1": 1, "2": 1}

@@ -45,7 +45,7 @@ def test_a_page_whose_requests_cannot_be_kept_is_a_dead_letter_that_names_them_a
         # Only the newest Scrapy makes such a request at all.
         last = variant.version == LAST
         worker = workers.start(Unserialisable, site=site.url, verbatim="yes" if last else "")
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         assert Counter(site.paths()) == Counter(["/start", "/start/1", "/start/2"])
         said = [text for text in BAD if last or text != VERBATIM]
         for text in said:
@@ -94,9 +94,9 @@ def test_a_worker_that_may_not_join_says_why_and_ends(
         refused(older, "SchemaTooNew", "Upgrade this worker")
         refused(other_scrapy, "UnsupportedScrapy", "has no engine._slot.inprogress")
         site.release("/start")
-        assert first.reason() == "drained"
+        assert first.reason() == "finished"
         # The one who owned it has gone: nothing speaks against another one now.
-        assert workers.start(Same, site=site.url).reason() == "drained"
+        assert workers.start(Same, site=site.url).reason() == "finished"
         with workers.frontier() as frontier:
             left(frontier, Other.name)
 
@@ -118,8 +118,8 @@ def test_a_callback_that_never_ends_becomes_a_dead_letter(
             wait_until(lambda: frontier.dead_letters(Endless.name), "the dead letter", 60)
             renewed = worker.calls().count("renew")
             assert renewed > 0, "it was kept as long as it might be"
-            assert workers.start(Endless, site=site.url, environ=limits).reason() == "drained", "others go on"
-            assert worker.reason() == "drained", "and so does the worker itself"
+            assert workers.start(Endless, site=site.url, environ=limits).reason() == "finished", "others go on"
+            assert worker.reason() == "finished", "and so does the worker itself"
             found = left(frontier, Endless.name)
         assert found.reasons() == {"overdue": 1}
         assert "GOSSAMER_RENEW_MAX_SECONDS" in found.dead[0].detail
@@ -136,7 +136,7 @@ def test_what_a_worker_leaves_that_scrapy_closed_early_is_done_by_the_next(
         assert len(site.paths()) < 1 + troubled.PAGES
         with workers.frontier() as frontier:
             left(frontier, Counting.name, drained=False)
-        assert workers.start(Counting, site=site.url).reason() == "drained"
+        assert workers.start(Counting, site=site.url).reason() == "finished"
         with workers.frontier() as frontier:
             assert left(frontier, Counting.name).ids() == Counter(str(number) for number in range(troubled.PAGES))
         assert set(Counter(site.paths()).values()) == {1}, "nothing was fetched twice"
@@ -146,7 +146,7 @@ def test_pages_in_slow_pipelines_keep_no_others_from_being_fetched(
     site: Site, valkey_server: Server, crawl_name: str
 ) -> None:
     with Workers(valkey_server.url, crawl_name) as workers:
-        assert workers.start(Batching, site=site.url).reason() == "drained"
+        assert workers.start(Batching, site=site.url).reason() == "finished"
         with workers.frontier() as frontier:
             assert left(frontier, Batching.name).ids() == Counter(f"/{number}" for number in range(troubled.PAGES))
 
@@ -170,7 +170,7 @@ def test_an_outage_in_the_middle_costs_nothing(
             worker.until("settle", path)
         worker.said("The frontier cannot be reached")
         fault_proxy.heal()
-        assert worker.reason() == "drained"
+        assert worker.reason() == "finished"
         worker.said("The frontier answers again")
         assert Counter(site.paths()) == Counter(["/start", *paths])
         workers.environ["GOSSAMER_URL"] = valkey_server.url
@@ -196,6 +196,6 @@ def test_a_worker_that_is_told_to_end_in_an_outage_ends(
         assert worker.reason() == "shutdown"
         assert "could not be told" in worker.log
         workers.environ["GOSSAMER_URL"] = valkey_server.url
-        assert workers.start(Counting, site=site.url, environ=limits).reason() == "drained", "others do it again"
+        assert workers.start(Counting, site=site.url, environ=limits).reason() == "finished", "others do it again"
         with workers.frontier() as frontier:
             assert left(frontier, Counting.name).ids() == Counter(str(number) for number in range(troubled.PAGES))

@@ -18,6 +18,7 @@ from gossamer.cli.watch import Watched, watch
 from gossamer.errors import UnknownGroup
 from gossamer.fleet import Account, Fleet, look
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import EndState, Token
 
 if TYPE_CHECKING:
     from gossamer.worker.run import Found
@@ -59,7 +60,7 @@ def crawl(
     """Crawl with several workers, until nothing is left.
 
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
-    begins. Shows pages per second, the queue and what is wrong while it crawls. A worker that dies is replaced.
+    begins (GOSSAMER_ROUND). Shows pages per second, the queue and what is wrong while it crawls. A worker that dies is replaced.
     Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that nothing is
     left; what failed for good is among the dead letters.
     """
@@ -82,9 +83,8 @@ def crawl(
     found = look_up(name, arguments, chosen)
     number = workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
-        then = begin(frontier, found.group, resume)
+        then = begin(frontier, found, arguments, resume)
         if then is None:
-            output.write_notice(f"nothing is left of {found.group}; without --resume a new round begins")
             return
         _warn_of_feeds(found, number)
         logs = log_files(log, found.ours, found.group, number)
@@ -102,24 +102,40 @@ def crawl(
     raise typer.Exit(report.code(again))
 
 
-def begin(frontier: ValkeyFrontier, group: str, resume: bool) -> Account | None:
+def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], resume: bool) -> Account | None:
     """The account of a group before it is crawled: where its last round is over, after a new one has begun. None if
-    there is nothing to do: it is over, and shall only be finished."""
-    then = look(frontier, group)
+    there is nothing to do: it is over, and shall only be finished. A worker that is run by hand does the same."""
+    from gossamer.worker import rounds
+
+    group, choice = found.group, found.ours["GOSSAMER_ROUND"]
+    then, mine = look(frontier, group), rounds.noted(arguments)
     if not then.exists:
         if resume:
             raise UnknownGroup(
                 f"there is nothing of {group} to resume in crawl {frontier.crawl!r}; leave --resume out."
             )
         return then
-    if frontier.drained(group).drained:
-        if resume:
-            return None
-        number = frontier.new_round(group, then.round + 1)
-        output.write_notice(f"round {number} of {group} begins")
-        return then._replace(round=number)
-    output.write_notice(f"going on with round {then.round} of {group}: {then.open:,} requests are left")
-    return then
+    info = next(iter(frontier.rounds(group, 1)), None)
+    if not frontier.drained(group).drained:
+        if info is not None and info.began is not None and found.ours["GOSSAMER_ARGUMENTS"] == "same":
+            rounds.compare(group, info, mine)
+        output.write_notice(f"going on with round {then.round} of {group}: {then.open:,} requests are left")
+        return then
+    if resume:
+        output.write_notice(f"nothing is left of {group}; without --resume a new round begins")
+        return None
+    if info is not None and (refused := rounds.why_not(choice, info, frontier.counts(group).now)):
+        output.write_notice(f"round {then.round} of {group} is over: {refused}")
+        return None
+    token = Token.fresh()
+    if frontier.end_round(group, token)[0] is EndState.GRANTED:
+        # Nobody was there to see its end.
+        frontier.ended(group, token)
+    number = frontier.new_round(group, then.round + 1, trigger="run again")
+    if mine:
+        frontier.round_note(group, number, {"note": mine})
+    output.write_notice(f"round {then.round} of {group} is over; round {number} of {group} begins")
+    return then._replace(round=number)
 
 
 def command(name: str, arguments: dict[str, str], settings: dict[str, Any]) -> list[str]:

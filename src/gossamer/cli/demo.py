@@ -99,7 +99,9 @@ def _crawl(stage: Stage, workers: int) -> _Crawled | None:
     """Crawl the forum and judge it; None if it was interrupted."""
     forum = stage.forum
     pages, missing = forum.expected_pages(), forum.expected_missing()
-    commands = [command(site.GROUP, {"forum": forum.url}, {**stage.given, **site.SETTINGS})] * workers
+    commands = [
+        command(site.GROUP, {"forum": forum.url}, {**stage.given, **site.SETTINGS, "GOSSAMER_ROUND": "join"})
+    ] * workers
     logs = [stage.directory / f"worker-{place + 1}.log" for place in range(workers)]
     # Settings of ours that happen to be in force here are not meant for the demo: its workers are told what they need.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}

@@ -40,7 +40,6 @@ def joined(crawler: Crawler) -> Join:
         settings=settings,
         lanes=lanes,
         forever=settings["GOSSAMER_MODE"] == "forever",
-        new_round=settings["GOSSAMER_ROUND"] == "new",
         number=_number(crawler, spider) or join.number,
     )
 

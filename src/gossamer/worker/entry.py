@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from gossamer.errors import GroupOwned
 from gossamer.model import WorkerInfo
+from gossamer.worker import rounds
 from gossamer.worker.join import Join
-
-logger = logging.getLogger(__name__)
 
 SILENT = 15.0
 """Seconds after which a worker that says nothing is no more, if its leases have run out too."""
@@ -24,9 +22,19 @@ async def enter(ask: Ask, join: Join) -> None:
     """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier."""
     join.check_lanes()
     await _define(ask, join)
-    _check_owner(join, await ask("workers"), (await ask("counts", join.group)).now)
-    if join.new_round:
-        await _new_round(ask, join.group)
+    others = _others(join, await ask("workers"), (await ask("counts", join.group)).now)
+    _check_owner(join, others)
+    settings, waits = join.settings, bool(join.tasks) or join.forever
+    await rounds.take_part(
+        ask,
+        join.group,
+        settings["GOSSAMER_ROUND"],
+        settings["GOSSAMER_CRAWL"],
+        mine=rounds.arguments(),
+        same=settings["GOSSAMER_ARGUMENTS"] == "same" and not waits,
+        waits=waits,
+        alone=not others,
+    )
 
 
 async def _define(ask: Ask, join: Join) -> None:
@@ -48,22 +56,20 @@ async def mend(ask: Ask, join: Join) -> None:
         await ask("new_round", join.group, row.round)
 
 
-async def _new_round(ask: Ask, group: str) -> None:
-    # The round is read first: of several workers that find it drained, all ask for the same next one.
-    counts = await ask("counts", group)
-    row = next(row for row in counts.groups if row.group == group)
-    if (await ask("drained", group)).drained:
-        number = await ask("new_round", group, row.round + 1)
-        logger.info("Round %d of %s begins.", number, group)
+def _others(join: Join, workers: Sequence[WorkerInfo], now: float) -> list[WorkerInfo]:
+    """Who works in the group: who lives is heard of now and then; what a dead one holds runs out."""
+    recent = max(SILENT, join.settings["GOSSAMER_LEASE_SECONDS"])
+    return [
+        worker
+        for worker in workers
+        if worker.info.get("group") == join.group and CLOSED not in worker.info and now - worker.seen < recent
+    ]
 
 
-def _check_owner(join: Join, workers: Sequence[WorkerInfo], now: float) -> None:
+def _check_owner(join: Join, workers: Sequence[WorkerInfo]) -> None:
     for worker in workers:
         other = worker.info.get("spider", "")
-        # Who lives is heard of now and then; what a dead one holds runs out.
-        recent = now - worker.seen < max(SILENT, join.settings["GOSSAMER_LEASE_SECONDS"])
-        alive = recent and CLOSED not in worker.info
-        if worker.info.get("group") == join.group and other and other != join.spider_class and alive:
+        if other and other != join.spider_class:
             raise GroupOwned(
                 f"The group {join.group} is worked on by {other} (worker {worker.incarnation} on "
                 f"{worker.info.get('host', '?')}); this spider is {join.spider_class}. "

@@ -55,7 +55,6 @@ class Join:
     number: Callable[[Request], int]
     streams: bool
     forever: bool
-    new_round: bool
     debug_duplicates: bool
     give_up: GiveUp
     item_limit: int
@@ -98,7 +97,6 @@ class Join:
             number_by(crawler.request_fingerprinter, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"]),
             streams(settings, crawler.settings),
             forever,
-            settings["GOSSAMER_ROUND"] == "new",
             crawler.settings.getbool("DUPEFILTER_DEBUG"),
             GiveUp(crawler.settings, spider),
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],

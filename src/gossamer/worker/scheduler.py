@@ -31,7 +31,7 @@ from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
-from gossamer.worker import aside, early, hooks, robots, tuning
+from gossamer.worker import aside, early, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
@@ -70,7 +70,7 @@ class Scheduler(BaseScheduler):
         self._intakes: list[Intake] = []
         self._logged_duplicates = False
         self._paused = ""
-        self._closing = self._opened = self._restarting = False
+        self._closing = self._opened = self._restarting = self._drained = False
         self._carrying = self._burying = 0
         self._all_buried: Promise | None = None
 
@@ -130,6 +130,7 @@ class Scheduler(BaseScheduler):
         if join.policy.crawl_delay:
             robots.listen(engine.downloader, self._crawl_delay)
         self._connect()
+        rounds.say_limits(self.crawler.settings)
         if "urls" in tunes:
             short_cut(sys.modules["scrapy.http.request"])
         if "signals" in tunes:
@@ -363,6 +364,8 @@ class Scheduler(BaseScheduler):
         finished = Promise()
         self.courier.finish(finished.keep)
         await finished
+        if self._drained and not self.courier.away:
+            await rounds.end(self.ask, self.group, self.token)
 
     async def _on_closed(self) -> None:
         """What extensions counted after the scheduler was closed; then this worker is no more, and the connection goes."""
@@ -531,7 +534,8 @@ class Scheduler(BaseScheduler):
             if limit > 0:
                 self.idle.look_in(limit - self.idle_seconds())
         elif not self.has_pending_requests():
-            raise CloseSpider("drained")
+            self._drained = True
+            raise CloseSpider("finished")
         raise DontCloseSpider
 
     def idle_seconds(self) -> float:

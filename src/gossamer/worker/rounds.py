@@ -1,0 +1,171 @@
+"""Which round of its group a worker takes part in, and that the end of one is noted.
+
+A worker goes on with a round that is not over, and begins the next one after one that is: as plain Scrapy, which crawls again
+whenever it is run. It begins none where somebody else decides that: see `why_not`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from gossamer.errors import GossamerError, OtherArguments
+from gossamer.model import EndState, RoundInfo, Token
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[..., Awaitable[Any]]
+
+LOADED = time.monotonic()
+NOTE = "arguments "
+_known: set[tuple[str, str]] = set()
+"""Groups, by crawl, that this process has worked for."""
+
+
+def arguments(words: Sequence[str] | None = None) -> str:
+    """What is noted of the spider's arguments (`-a`) on a command line: their names, and a digest of their values, which may be
+    secret. "" if there are none. Those that begin with `_` are of schedulers (`_job` of scrapyd), and do not count."""
+    found: dict[str, str] = {}
+    words = list(sys.argv[1:] if words is None else words)
+    for place, word in enumerate(words):
+        pair = ""
+        if word in ("-a", "--argument"):
+            pair = words[place + 1] if place + 1 < len(words) else ""
+        elif word.startswith("-a") and "=" in word:
+            pair = word[2:]
+        elif word.startswith("--argument="):
+            pair = word.removeprefix("--argument=")
+        name, equals, value = pair.partition("=")
+        if equals and name and not name.startswith("_"):
+            found[name] = value
+    return noted(found)
+
+
+def noted(given: Mapping[str, str]) -> str:
+    pairs = sorted((name, value) for name, value in given.items() if not name.startswith("_"))
+    if not pairs:
+        return ""
+    digest = blake2b(repr(pairs).encode(), digest_size=4).hexdigest()
+    return f"{NOTE}{', '.join(name for name, _ in pairs)} ({digest})"[:500]
+
+
+def compare(group: str, info: RoundInfo, mine: str) -> None:
+    """OtherArguments where a round that is not over was begun with others than these."""
+    if info.note != mine and (not info.note or info.note.startswith(NOTE)):
+        theirs = info.note or "no arguments"
+        raise OtherArguments(
+            f"Round {info.round} of {group} is not over and was begun with {theirs}; this worker has {mine or 'no arguments'}. "
+            "Go on with it by the same -a, or crawl the other beside it under a name of its own: -s GOSSAMER_GROUP=NAME. "
+            "GOSSAMER_ARGUMENTS=any lets workers have different ones."
+        )
+
+
+def supervised(environ: Mapping[str, str] = os.environ, *, pid: int | None = None, parent: int | None = None) -> bool:
+    """Whether this is the main process of a container or of a systemd service (or a child of that), which restart policies run
+    again and again. What scrapyd starts is not, wherever scrapyd runs."""
+    if "SCRAPY_JOB" in environ:
+        return False
+    pid, parent = os.getpid() if pid is None else pid, os.getppid() if parent is None else parent
+    marked = {"INVOCATION_ID", "KUBERNETES_SERVICE_HOST"} & set(environ)
+    contained = bool(marked) or Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+    return pid == 1 or (parent == 1 and contained)
+
+
+def age() -> float:
+    """For how many seconds this process runs; where the system does not say, since it loaded this."""
+    try:
+        began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return float(Path("/proc/uptime").read_text().split()[0]) - began
+    except (OSError, ValueError, IndexError):
+        return time.monotonic() - LOADED
+
+
+def why_not(choice: str, info: RoundInfo, now: float, *, first: bool = True, waits: bool = False) -> str:
+    """Why a worker begins no new round after one that is over; "" if it does. `choice` is GOSSAMER_ROUND, `now` the server's
+    time, `first` whether the process works for this group for the first time, `waits` whether its spider waits for tasks."""
+    if choice == "join":
+        return "GOSSAMER_ROUND is join; to crawl again, set it to new"
+    if choice == "auto" and waits:
+        return "its spider waits for tasks; to run start() again, set GOSSAMER_ROUND to new"
+    if choice == "auto" and supervised():
+        return "the main process of a container or service begins none by itself, since it may be one that was restarted; set GOSSAMER_ROUND to new to crawl again"
+    if first and info.ended is not None and info.ended > now - age():
+        return "it ended while this worker was starting; run it again to crawl again"
+    return ""
+
+
+def say_limits(settings: Any) -> None:
+    """CLOSESPIDER_* end one worker, not the crawl."""
+    names = ("TIMEOUT", "TIMEOUT_NO_ITEM", "PAGECOUNT", "PAGECOUNT_NO_ITEM", "ITEMCOUNT", "ERRORCOUNT")
+    for name in (f"CLOSESPIDER_{name}" for name in names):
+        if settings.getfloat(name):
+            logger.info(
+                "%s counts what this worker does alone: when it closes the spider here, other workers go on, and what is left "
+                "stays for the next run.",
+                name,
+            )
+
+
+async def take_part(
+    ask: Ask, group: str, choice: str, crawl: str, *, mine: str, same: bool, waits: bool, alone: bool
+) -> None:
+    """Go on with the present round, or begin the next one. OtherArguments where the present one was begun with other arguments
+    than `mine`, unless they need not be the `same`. `alone`: no other worker is there."""
+    first = (crawl, group) not in _known
+    _known.add((crawl, group))
+    counts = await ask("counts", group)
+    row = next(row for row in counts.groups if row.group == group)
+    drained = await ask("drained", group)
+    info = await _info(ask, group, row.round)
+    if not drained.drained:
+        if same and info.began is not None:
+            compare(group, info, mine)
+        if row.start == "owed":
+            logger.info("Round %d of %s begins.", row.round, group)
+            if mine and info.began is None:
+                await ask("round_note", group, row.round, {"note": mine})
+        else:
+            left = f"{drained.open:,} left" + (f", {drained.tasks:,} tasks wait" if drained.tasks else "")
+            logger.info("Going on with round %d of %s: %s.", row.round, group, left)
+        return
+    if info.ended is None and alone:
+        # Nobody was there to see it: what it was is noted before anything else.
+        await end(ask, group, Token.fresh())
+    refused = why_not(choice, info, counts.now, first=first, waits=waits)
+    if not refused and info.ended is None and not alone:
+        refused = "other workers are about to end; run it again to crawl again"
+    if refused:
+        logger.info("Round %d of %s is over: %s.", row.round, group, refused)
+        return
+    # Of several workers that find it drained, all ask for the same next one.
+    number = await ask("new_round", group, row.round + 1, trigger="run again")
+    logger.info("Round %d of %s is over; round %d begins.", row.round, group, number)
+    if mine:
+        await ask("round_note", group, number, {"note": mine})
+
+
+async def _info(ask: Ask, group: str, number: int) -> RoundInfo:
+    for info in await ask("rounds", group, 1):
+        if info.round == number:
+            found: RoundInfo = info
+            return found
+    return RoundInfo(group, number, "running", None, None, None, "", "", 0, 0, 0, 0, False, "")
+
+
+async def end(ask: Ask, group: str, token: Token) -> bool:
+    """Note that the present round is over, if it is; whether this worker is the one who did."""
+    try:
+        state, number = await ask("end_round", group, token)
+        if state is not EndState.GRANTED or not await ask("ended", group, token, {}):
+            return False
+    except GossamerError as error:
+        logger.warning("The end of the round of %s was not noted: %s", group, error)
+        return False
+    logger.info("Round %d of %s is over.", number, group)
+    return True

@@ -1,0 +1,172 @@
+"""What a second run of a spider does: it goes on with a round that is not over, and begins the next one after one that is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.worker.harness.site import Site, links
+
+from gossamer.errors import OtherArguments
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import RoundInfo
+from gossamer.settings import load
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+from gossamer.worker import rounds
+
+SPIDER = """
+import scrapy
+
+
+class Shop(scrapy.Spider):
+    name = "shop"
+
+    def __init__(self, site="", tag="", **more):
+        super().__init__(**more)
+        self.site = site
+
+    async def start(self):
+        yield scrapy.Request(self.site + "/list")
+
+    def parse(self, response):
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+"""
+PAGES = [f"/{number}" for number in range(8)]
+
+
+class Project:
+    """A folder with a Scrapy project, and `scrapy crawl` and `gossamer` in it."""
+
+    def __init__(self, folder: Path, site: Site, server: Server, crawl: str) -> None:
+        self.folder, self.site = folder, site
+        (folder / "scrapy.cfg").write_text("[settings]\ndefault = shop_settings\n")
+        (folder / "shop_settings.py").write_text(
+            "SPIDER_MODULES = ['shop_spiders']\nADDONS = {'gossamer.Addon': 100}\nTELNETCONSOLE_ENABLED = False\n"
+        )
+        (folder / "shop_spiders.py").write_text(textwrap.dedent(SPIDER))
+        self.settings = {"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": crawl, "GOSSAMER_LEASE_SECONDS": "3"}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
+        self.environ = {**kept, **self.settings}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", *words, "-a", f"site={self.site.url}"]
+        return subprocess.Popen(command, cwd=self.folder, env=self.environ, stderr=subprocess.PIPE, text=True)
+
+    def run(self, *words: str, code: int = 0) -> str:
+        with self.start(*words) as process:
+            said = process.communicate(timeout=100)[1]
+        assert process.returncode == code, said
+        return said
+
+    def crawl(self, *words: str, code: int = 0) -> str:
+        return self.run("scrapy", "crawl", "shop", *words, code=code)
+
+    def frontier(self) -> ValkeyFrontier:
+        return ValkeyFrontier.find(load(self.settings, {}))
+
+
+@pytest.fixture
+def project(tmp_path: Path, site: Site, valkey_server: Server, crawl_name: str) -> Project:
+    site.on("/list", links(*PAGES))
+    return Project(tmp_path, site, valkey_server, crawl_name)
+
+
+@pytest.mark.timeout(300)
+def test_a_second_run_crawls_again_and_one_that_was_cut_short_goes_on(project: Project) -> None:
+    site = project.site
+    site.hold(PAGES[-1])  # the last link found is the first one followed
+    slow = ("-s", "CONCURRENT_REQUESTS=1", "-a", "_job=1")
+    with project.start("scrapy", "crawl", "shop", *slow) as first:
+        site.reached(PAGES[-1])
+        said = project.crawl("-a", "tag=other", code=1)
+        assert "Round 0 of shop is not over and was begun with arguments site (" in said
+        assert "this worker has arguments site, tag (" in said
+        first.send_signal(signal.SIGTERM)
+        site.release(PAGES[-1])
+        said = first.communicate(timeout=60)[1]
+    assert "Round 0 of shop begins." in said
+    assert "Spider closed (shutdown)" in said
+    said = project.crawl("-a", "_job=2")
+    assert "Going on with round 0 of shop: " in said
+    assert "Round 0 of shop is over." in said
+    assert "Spider closed (finished)" in said
+    assert sorted(site.paths()) == sorted(["/list", *PAGES]), "each page once"
+
+    said = project.crawl("-a", "tag=other", "-s", "CLOSESPIDER_TIMEOUT=100")
+    assert "Round 0 of shop is over; round 1 begins." in said
+    assert "CLOSESPIDER_TIMEOUT counts what this worker does alone" in said
+    assert sorted(site.paths()) == sorted(["/list", *PAGES] * 2)
+    said = project.crawl("-s", "GOSSAMER_ROUND=join")
+    assert "Round 1 of shop is over: GOSSAMER_ROUND is join" in said
+    said = project.run("gossamer", "crawl", "shop", "-w", "1")
+    assert "round 1 of shop is over; round 2 of shop begins" in said
+    with project.frontier() as frontier:
+        found = frontier.rounds("shop", 3)
+    assert [(one.round, one.state, one.pages) for one in found] == [(number, "ended", 9) for number in (2, 1, 0)]
+    assert [one.note.split(" (")[0] for one in found] == ["arguments site", "arguments site, tag", "arguments site"]
+
+
+@pytest.mark.timeout(200)
+def test_workers_that_are_started_together_crawl_one_round(project: Project) -> None:
+    """The second one is through with its start when the first has crawled everything."""
+    project.crawl("-s", "DOWNLOAD_DELAY=0")
+    slow = project.folder / "late_settings.py"
+    slow.write_text(
+        "import shop_settings, time\nfrom shop_settings import *\nfrom pathlib import Path\n"
+        "Path('here').touch()\nwhile not Path('go').exists():\n    time.sleep(0.05)\n"
+    )
+    project.environ["SCRAPY_SETTINGS_MODULE"] = "late_settings"
+    with project.start("scrapy", "crawl", "shop") as late:
+        wait_until((project.folder / "here").exists, "the late one to be starting")
+        del project.environ["SCRAPY_SETTINGS_MODULE"]
+        said = project.crawl()
+        assert "Round 0 of shop is over; round 1 begins." in said
+        (project.folder / "go").touch()
+        said = late.communicate(timeout=60)[1]
+    assert "Round 1 of shop is over: it ended while this worker was starting" in said
+    assert late.returncode == 0
+    assert len(project.site.paths()) == 2 * (1 + len(PAGES))
+
+
+def info(**known: Any) -> RoundInfo:
+    return RoundInfo("shop", 3, "ended", 1.0, 100.0, 100.0, "", "", 0, 0, 0, 0, False, "")._replace(**known)
+
+
+def test_who_begins_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    for environ, pid, parent, expected in [
+        ({}, 1, 0, True),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, 7, 1, True),
+        ({"INVOCATION_ID": "1"}, 700, 1, True),
+        ({"INVOCATION_ID": "1"}, 700, 600, False),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "SCRAPY_JOB": "1"}, 7, 1, False),
+    ]:
+        assert rounds.supervised(environ, pid=pid, parent=parent) is expected
+    assert 0 < rounds.age() < 100_000
+    for supervised in (True, False):
+        monkeypatch.setattr(rounds, "supervised", lambda there=supervised: there)
+        assert bool(rounds.why_not("auto", info(), 1e9)) is supervised
+        assert rounds.why_not("new", info(), 1e9) == ""
+    assert "waits for tasks" in rounds.why_not("auto", info(), 1e9, waits=True)
+    assert "while this worker was starting" in rounds.why_not("new", info(ended=1e9), 1e9)
+    assert rounds.why_not("new", info(ended=1e9), 1e9, first=False) == "", "a process that crawls again and again"
+
+
+def test_arguments_are_noted_without_their_values() -> None:
+    said = rounds.arguments(["crawl", "shop", "-a", "tag=x", "-akey=secret", "-a", "_job=7", "--argument", "n=1", "-a"])
+    assert said.startswith("arguments key, n, tag (")
+    assert "secret" not in said
+    assert said == rounds.noted({"n": "1", "tag": "x", "key": "secret", "_job": "8"})
+    assert rounds.arguments(["crawl", "shop"]) == ""
+    rounds.compare("shop", info(note=said), said)
+    rounds.compare("shop", info(note="after_round failed"), said)
+    for note in ("", rounds.noted({"n": "2"})):
+        with pytest.raises(OtherArguments, match="GOSSAMER_GROUP=NAME"):
+            rounds.compare("shop", info(note=note), said)
