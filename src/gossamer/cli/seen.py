@@ -17,6 +17,7 @@ from gossamer.frontier.line import fingerprint_text
 from gossamer.frontier.valkey import ValkeyFrontier
 
 app = options.noun("What a crawl remembers to have queued before.")
+Spider = Annotated[str, typer.Argument(metavar="SPIDER", help="The spider's name.")]
 _FINGERPRINT = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 
 
@@ -102,6 +103,83 @@ def clear(
         output.write_json({"group": group, "forgotten": known})
     else:
         output.write_line(f"group {group} has forgotten {output.counted(known, 'page')}")
+
+
+@app.command()
+def filters(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """List the memories of seen filters for plain Scrapy.
+
+    Those of DUPEFILTER_CLASS = gossamer.worker.dupefilter.…, of all crawls on the server. The whole server is looked through
+    for them. A spider whose name has other characters than letters, digits, _ . and - is listed by a digest.
+    """
+    from gossamer.worker.filters import listed
+
+    settings = options.load_settings(url, crawl)
+    rows = [each for each in listed(settings) if crawl is None or each.crawl == crawl]
+    if json:
+        output.write_json([each._asdict() for each in rows])
+        return
+    output.write_table(
+        ("crawl", "spider", "kind", "knows", "takes"),
+        [(each.crawl, each.spider, each.kind, f"{each.known:,}", size(each.bytes)) for each in rows],
+    )
+
+
+@app.command("clear-filter")
+def clear_filter(
+    spider: Spider,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Make every page new again for the seen filter of a plain Scrapy spider.
+
+    All memories that the spider has in the crawl, of whatever kind, are emptied. No run of the spider should be under way.
+    """
+    from gossamer.frontier.connection import connect
+    from gossamer.worker import filters as memories
+
+    settings = options.load_settings(url, crawl)
+    with connect(settings) as connection:
+        mine = memories.of_spider(connection, settings, spider)
+    options.confirm(f"Forget all that {spider} has seen ({', '.join(each.kind for each in mine)})?", yes)
+    known = sum(memories.clear(settings, each) for each in mine)
+    if json:
+        output.write_json({"spider": spider, "forgotten": known})
+    else:
+        output.write_line(f"spider {spider} has forgotten {output.counted(known, 'page')}")
+
+
+@app.command("copy-filter")
+def copy_filter(
+    spider: Spider,
+    to_url: Annotated[
+        str | None, typer.Option("--to-url", metavar="URL", help="Another server; the same one if left out.")
+    ] = None,
+    to_crawl: Annotated[
+        str | None, typer.Option("--to-crawl", metavar="NAME", help="Another crawl; the same one if left out.")
+    ] = None,
+    to_spider: Annotated[
+        str, typer.Option("--to-spider", metavar="NAME", help="Another spider; the same one if left out.")
+    ] = "",
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Copy what the seen filter of a plain Scrapy spider knows.
+
+    To another server, crawl or spider, which must have no memory of that kind yet. No run of the spider should be under way.
+    """
+    from gossamer.worker import filters as memories
+
+    settings = options.load_settings(url, crawl)
+    target = options.load_settings(to_url or settings["GOSSAMER_URL"], to_crawl or settings["GOSSAMER_CRAWL"])
+    copied = memories.copy(settings, spider, target, to_spider or spider)
+    if json:
+        output.write_json({"spider": spider, "copied": [each.kind for each in copied]})
+    else:
+        output.write_line(f"copied what {spider} has seen: {', '.join(each.kind for each in copied)}")
 
 
 def _numbers(pages: Sequence[str], lane: str, method: str, body: str, default_ports: bool) -> list[int]:

@@ -1,7 +1,7 @@
 """A connection to the frontier's server, whatever GOSSAMER_URL says: embedded, one server, sentinels, a cluster.
 
 `connect` for blocking code (any number of threads), `connect_async` for the tasks of one event loop. Both offer the
-same verbs. A call is sent once and never repeated here: `FrontierUnavailable.maybe_executed` tells whether the
+same verbs, but for `matching`. A call is sent once and never repeated here: `FrontierUnavailable.maybe_executed` tells whether the
 server may have executed it, and the caller, who has a token, decides. A forked child may go on using a blocking
 connection (it opens sockets of its own); an async one belongs to its event loop.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -39,6 +39,7 @@ Call = tuple[str, Sequence[Key], Sequence[Any]]
 T = TypeVar("T")
 Talk = Generator[list[Trip], list[Entries], T]
 DRAINED = schema.function("group_open")
+SCAN_KEYS = 1000
 _EXPECTED = re.compile(r"already exists|not found", re.IGNORECASE)
 
 
@@ -91,6 +92,10 @@ class Dialogue:
         [node, *_] = yield from self.nodes()
         entries = yield from self.router.run([Errand(command, node=node) for command in commands])
         return [failure(entry, self.address.safe) if is_problem(entry) else entry for entry in entries]
+
+    def at(self, node: Node, command: tuple[Any, ...]) -> Talk[Any]:
+        [entry] = yield from self.router.run([Errand(command, node=node)])
+        return self.value(entry)
 
     def everywhere(self, command: tuple[Any, ...]) -> Talk[dict[str, Any]]:
         nodes = yield from self.nodes()
@@ -207,6 +212,16 @@ class Connection:
     def execute_everywhere(self, *command: Any) -> dict[str, Any]:
         """Run a command on every primary; the answers by `host:port`."""
         return self._talk(self._say.everywhere(command))
+
+    def matching(self, pattern: str) -> Iterator[bytes]:
+        """The keys of a glob pattern on every primary, some of them perhaps twice. For people: the whole server is looked through."""
+        for node in self._talk(self._say.nodes()):
+            cursor: Any = b"0"
+            while True:
+                cursor, found = self._talk(self._say.at(node, ("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_KEYS)))
+                yield from found
+                if int(cursor) == 0:
+                    break
 
     def function_load(self, code: str, replace: bool = False) -> None:
         """Load a function library on every primary."""
