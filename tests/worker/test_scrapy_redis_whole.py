@@ -182,6 +182,62 @@ class Closing(Catalog):
     assert Counter(site.paths()) == Counter(["/", "/", *PAGES])
 
 
+def test_queue_and_filter_are_read_and_cleared_by_the_projects_own_code(
+    project: Project, site: Site, there: Any
+) -> None:
+    add(
+        project,
+        """
+from scrapy import Request, signals
+from shop.spiders.catalog import Catalog
+
+class Looks(Catalog):
+    name = "looks"
+    steps = 0
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.look, signals.spider_idle)
+        return spider
+
+    def parse(self, response):
+        scheduler = self.crawler.engine._slot.scheduler
+        for act in (scheduler.queue.clear, scheduler.queue.pop):
+            try:
+                act()
+            except Exception as error:
+                self.logger.info("refused: %s", error)
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, self.parse_page)
+
+    def parse_page(self, response):
+        self.site = response.urljoin("/")
+        self.logger.info("some wait: %s", len(self.crawler.engine._slot.scheduler.queue) > 0)
+
+    def look(self):
+        scheduler, page = self.crawler.engine._slot.scheduler, Request(self.site + "3", self.parse_page)
+        self.steps += 1
+        if self.steps > 3:
+            return
+        if self.steps == 3:
+            scheduler.queue.push(page)
+            return
+        before = scheduler.df.request_seen(page)
+        scheduler.df.clear() if self.steps == 1 else scheduler.flush()
+        self.logger.info("known: %s, then %s; %d wait", before, scheduler.df.request_seen(page), len(scheduler.queue))
+        self.crawler.engine.crawl(page)
+""",
+    )
+    there.rpush("looks:start_urls", f"{site.url}/")
+    log = project.start("looks", CONCURRENT_REQUESTS=1).ended()
+    assert "The queue of looks cannot be cleared while 1 of its pages are in progress. Stop its workers" in log
+    assert "cannot be popped" in log
+    assert "some wait: True" in log
+    assert log.count("known: True, then False; 0 wait") == 2
+    assert Counter(site.paths()) == Counter(["/", *PAGES, "/3", "/3", "/3"])
+
+
 def test_start_requests_of_ones_own_run_too(project: Project, site: Site, there: Any) -> None:
     project.environ["SITE"] = site.url
     add(

@@ -17,6 +17,7 @@ from gossamer.scrapy_redis.connection import Client
 from gossamer.scrapy_redis.filters import own_filter
 from gossamer.scrapy_redis.joining import joined, seeds_lane
 from gossamer.scrapy_redis.threads import in_thread
+from gossamer.scrapy_redis.views import QueueView, SeenView
 from gossamer.scrapy_redis.wire import say_resuming
 from gossamer.worker import scheduler as worker
 from gossamer.worker.join import Join
@@ -44,6 +45,8 @@ class LeasingScheduler(worker.Scheduler):
         self.flush_on_start = crawler.settings.getbool("SCHEDULER_FLUSH_ON_START")
         assert crawler.spider is not None
         self._own_filter = own_filter(crawler, crawler.spider)
+        self.queue = QueueView(self)
+        self.df = SeenView(self, self._own_filter)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -91,7 +94,7 @@ class LeasingScheduler(worker.Scheduler):
         await self.ask("exchange", self.courier.token, info={**self._info(), CLOSED: "1"})
         if not self.persist and await self._alone():
             drained = (await self.ask("drained", self.group)).drained
-            await in_thread(self._next_round if drained else self.flush)
+            await in_thread(self._next_round if drained else self._throw_away)
 
     async def _alone(self) -> bool:
         workers = await self.ask("workers")
@@ -106,23 +109,35 @@ class LeasingScheduler(worker.Scheduler):
         )
 
     def flush(self) -> None:
-        """Throw away what is queued and begin a new round: starts are owed again, and what was seen in the round is
-        forgotten. Waits for the server, and for leases of workers that died, as long as a close may take."""
-        with ValkeyFrontier.find(self.join.settings) as frontier:
+        """Throw away what waits, and forget what was seen; waits for the server."""
+        self.queue.clear()
+        self.df.clear()
+
+    def frontier(self) -> ValkeyFrontier:
+        """One that waits for its answers, to be closed after use."""
+        return ValkeyFrontier.find(self.join.settings)
+
+    def drop_lanes(self) -> None:
+        """Waits for leases of workers that died as long as a close may take."""
+        with self.frontier() as frontier:
             for name in self.join.lanes:
                 try:
                     self._steps(frontier.drop_lane(f"{self.group}.{name}"))
                 except UnknownLane:
                     continue
+
+    def _throw_away(self) -> None:
+        """What is queued goes, and a new round begins: starts are owed again, and what was seen in the round is forgotten."""
+        self.drop_lanes()
         self._next_round()
 
     def _next_round(self) -> None:
-        with ValkeyFrontier.find(self.join.settings) as frontier:
+        with self.frontier() as frontier:
             [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
             frontier.new_round(self.group, row.round + 1)
 
     def _drop_group(self) -> None:
-        with ValkeyFrontier.find(self.join.settings) as frontier:
+        with self.frontier() as frontier:
             try:
                 # Of a worker that was killed, leases may be left: without them it is over in a moment.
                 self._steps(frontier.drop_group(self.group), self.join.settings["GOSSAMER_LEASE_SECONDS"])
