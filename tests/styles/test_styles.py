@@ -190,3 +190,26 @@ def test_scripts_and_commands_read_the_settings(tmp_path: Path) -> None:
     found = same(both(tmp_path, "commands", act))
     assert found.told == [["seeds: 2"], ["queued: 0 False"]]
     assert found.paths() == Counter([*LINKED, "/d"])
+
+
+def test_seeds_are_pickles_and_items_travel_in_meta(tmp_path: Path) -> None:
+    def act(side: Side) -> Any:
+        side.run("python -m project.producer")
+        side.run("scrapy crawl shop")
+        return side.client.llen("shop:start_urls")
+
+    found = same(both(tmp_path, "pickled", act))
+    assert found.ends == ((0, ""), (0, "finished"))
+    assert sum(found.items.values()) == len(["/a", "/b", "/list/1", "/list/2", "/post/1", "/post/2"])
+    assert found.told == 0
+
+
+def test_items_dataclasses_and_attrs_classes_are_filled_on_several_pages(tmp_path: Path) -> None:
+    def act(side: Side) -> None:
+        side.client.lpush("shop:start_urls", f"{side.site.url}/list/1")
+        side.run("scrapy crawl shop")
+
+    found = same(both(tmp_path, "details", act))
+    assert found.ends == FINISHED
+    kinds = Counter(json.loads(item)["kind"] for item in found.items.elements())
+    assert kinds == {"book": 1, "post": 2}

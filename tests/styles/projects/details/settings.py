@@ -1,0 +1,10 @@
+BOT_NAME = "project"
+SPIDER_MODULES = ["project.spiders"]
+ROBOTSTXT_OBEY = False
+TELNETCONSOLE_ENABLED = False
+SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
+ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 300}
+REDIS_URL = "redis://localhost:6379"
+SCHEDULER_PERSIST = True
+MAX_IDLE_TIME_BEFORE_CLOSE = 1
