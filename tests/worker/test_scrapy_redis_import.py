@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from scrapy import FormRequest, Request
 from tests.worker.scrapy_redis_sides import SIDES, client, module, request, spider
+from tests.worker.test_objects import Point, Product
 from w3lib.url import canonicalize_url
 
 from gossamer.errors import GossamerError, InvalidRequest, PolicyError
@@ -29,6 +30,7 @@ from gossamer.scrapy_redis.stored import Reader
 from gossamer.settings import load
 from gossamer.testing.servers import Cluster, Server
 from gossamer.worker.fingerprint import number_by
+from gossamer.worker.objects import Objects
 from gossamer.worker.seen import number_of_custom
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*retry_on_timeout")
@@ -326,6 +328,16 @@ def test_what_cannot_be_read_becomes_a_dead_letter(
     assert sorted(one["url"] for one in named) == ["http://site", "http://site", "http://site/"]
     assert {one["stored"] for one in named} | {payload for payload in payloads if payload in bad} == set(bad)
     assert not target.exists()
+
+
+def test_items_in_meta_come_along_without_their_class(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+    unlimited(frontier)
+    item = Product(name="a", parts=[Point(1, 2)])
+    server.zadd(keys.queue, {pickle.dumps({"url": "http://site/", "meta": {"item": item}}, protocol=-1): 0})
+    assert moved(server, frontier, keys) == {"requests": 1}
+    [found] = leased(frontier)
+    assert found["meta"]["item"].name == "tests.worker.test_objects:Product"
+    assert codec.decode_request(codec.encode_request(found), build=Objects(["tests"]).make)["meta"]["item"] == item
 
 
 def test_all_fields_of_a_request_survive(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:

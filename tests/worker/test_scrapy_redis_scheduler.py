@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,10 +18,11 @@ from scrapy.utils.test import get_crawler
 from tests.worker.scrapy_redis_sides import SIDES, Sample, client, module, request, watched
 
 from gossamer.errors import BadTask
-from gossamer.scrapy_redis import presence
+from gossamer.scrapy_redis import presence, taking
 from gossamer.scrapy_redis.dupefilter import RFPDupeFilter as NewFilter
 from gossamer.scrapy_redis.feed import Feed
 from gossamer.scrapy_redis.leasing import LeasingScheduler
+from gossamer.scrapy_redis.queue import Base
 from gossamer.scrapy_redis.scheduler import Scheduler
 from gossamer.testing.servers import Server
 
@@ -27,6 +30,24 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*retry_on_timeout", "ignore:Passing a 'spider' argument", "ignore:.*start_requests", "ignore:Spider.log"
 )
 OLD, NEW = SIDES
+
+
+class Strange:
+    """Of no kind that a request may hold: only a worker that trusts pickles reads it."""
+
+
+class OwnQueue(Base):
+    """A queue as projects write them."""
+
+    def __len__(self) -> int:
+        return int(self.server.llen(self.key))
+
+    def push(self, request: Request) -> None:
+        self.server.lpush(self.key, self._encode_request(request))
+
+    def pop(self, timeout: int = 0) -> Request | None:
+        data = self.server.rpop(self.key)
+        return self._decode_request(data) if data else None
 
 
 @pytest.fixture(params=SIDES)
@@ -179,9 +200,7 @@ def test_waiting_for_requests_does_not_block(kind: str, valkey_server: Server, c
     scheduler = opened(crawler, NEW)
     with watched(valkey_server) as since:
         assert scheduler.next_request() is None
-        assert [command.split()[0] for command in since() if "requests" in command] == [
-            "RPOP" if kind == "FifoQueue" else "LPOP"
-        ]
+        assert [command.split()[0] for command in since() if "requests" in command] == ["LRANGE"]
     with pytest.raises(DontCloseSpider):
         scheduler._on_idle()
     scheduler._active_at -= 60
@@ -212,17 +231,96 @@ def test_a_dupefilter_of_scrapys_own_may_be_named(valkey_server: Server, crawl_n
     scheduler.close("finished")
 
 
-def test_what_cannot_be_stored_or_read_is_said_and_counted(
+@pytest.mark.parametrize("kind", ["PriorityQueue", "FifoQueue", "LifoQueue"])
+def test_what_cannot_be_read_stays_where_it_is_and_is_said_once(
+    kind: str, valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = f"{crawl_name}:requests"
+    crawler = crawler_of(
+        NEW, valkey_server, crawl_name, SCHEDULER_QUEUE_CLASS=f"{NEW}.queue.{kind}", SCHEDULER_PERSIST=False
+    )
+    scheduler = opened(crawler, NEW)
+    strange = [pickle.dumps({"url": f"http://site/{n}", "meta": {"x": Strange()}}, protocol=-1) for n in range(40)]
+    for number in range(3):
+        scheduler.enqueue_request(request(f"http://site/good/{number}"))
+        for data in strange[number * 10 : number * 10 + 20]:
+            server.zadd(key, {data: -5}) if kind == "PriorityQueue" else server.lpush(key, data)
+
+    def held() -> list[bytes]:
+        every = server.zrange(key, 0, -1) if kind == "PriorityQueue" else server.lrange(key, 0, -1)
+        return [data for data in every if data in strange]
+
+    before = held()
+    assert len(scheduler) == len(before) + 3
+    assert scheduler.has_pending_requests()
+    found = [scheduler.next_request() for _ in range(5)]
+    assert sorted(one.url for one in found if one) == [f"http://site/good/{number}" for number in range(3)]
+    assert held() == before, "in the same places"
+    assert not scheduler.has_pending_requests(), "what is left is for others"
+    scheduler.enqueue_request(request("http://site/more"))
+    assert scheduler.has_pending_requests()
+    assert scheduler.next_request().url == "http://site/more"
+    assert crawler.stats.get_value("scheduler/unreadable") == len(set(before))
+    assert "Strange is no class of this worker's code" in caplog.text
+    scheduler.next_request()
+    scheduler.close("finished")
+    assert held() == before
+    assert f"{len(before)} requests are left in {key}" in caplog.text
+
+
+def test_a_worker_waits_behind_very_many_that_it_cannot_read(
+    valkey_server: Server, server: Any, crawl_name: str
+) -> None:
+    key = f"{crawl_name}:requests"
+    scheduler = opened(crawler_of(NEW, valkey_server, crawl_name), NEW)
+    scheduler.enqueue_request(request("http://site/good"))
+    server.zadd(key, {f"garbage {number}": -5 for number in range(taking.MOST + 1)})
+    assert scheduler.next_request() is None
+    assert scheduler.has_pending_requests()
+    server.zremrangebyrank(key, 0, 1)
+    assert scheduler.next_request().url == "http://site/good"
+    assert len(scheduler) == taking.MOST - 1
+
+
+def test_several_workers_take_each_request_once(valkey_server: Server, server: Any, crawl_name: str) -> None:
+    schedulers = [opened(crawler_of(NEW, valkey_server, crawl_name), NEW) for _ in range(2)]
+    server.zadd(f"{crawl_name}:requests", {"garbage": -5})
+    for number in range(60):
+        schedulers[0].enqueue_request(request(f"http://site/{number}"))
+
+    def take(scheduler: Any) -> list[str]:
+        return [one.url for one in iter(scheduler.next_request, None)]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [url for urls in pool.map(take, schedulers) for url in urls]
+    assert sorted(found) == sorted(f"http://site/{number}" for number in range(60))
+
+
+def test_what_cannot_be_stored_is_kept_with_its_path_and_is_not_seen(
     valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     crawler = crawler_of(NEW, valkey_server, crawl_name)
     scheduler = opened(crawler, NEW)
-    assert not scheduler.enqueue_request(request(meta={"x": object()}))
-    server.zadd(f"{crawl_name}:requests", {"garbage": -5})
+    assert not scheduler.enqueue_request(request(meta={"x": [0, {"y": object()}]}))
+    assert not scheduler.enqueue_request(request("http://site/2", callback=print))
+    assert crawler.stats.get_value("scheduler/unserializable") == 2
+    kept = [json.loads(data) for data in server.lrange(f"{crawl_name}:requests:unserializable", 0, -1)]
+    assert [each["url"] for each in kept] == ["http://site/2", "http://site/"]
+    assert kept[1]["error"].startswith("meta['x'][1]['y']: builtins.object is not plain data.")
+    assert kept[1]["error"] in caplog.text
+    assert server.scard(f"{crawl_name}:dupefilter") == 0
+    assert scheduler.enqueue_request(request())
+
+
+def test_what_a_queue_of_ones_own_cannot_read_is_kept(
+    valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = f"{__name__}.OwnQueue"
+    scheduler = opened(crawler_of(NEW, valkey_server, crawl_name, SCHEDULER_QUEUE_CLASS=own), NEW)
     scheduler.enqueue_request(request("http://site/good"))
+    server.rpush(f"{crawl_name}:requests", b"garbage")
     assert scheduler.next_request().url == "http://site/good"
-    assert {crawler.stats.get_value(f"scheduler/{what}") for what in ("unserializable", "unreadable")} == {1}
-    assert "builtins.object is not plain data" in caplog.text
+    assert server.lrange(f"{crawl_name}:requests:unreadable", 0, -1) == [b"garbage"]
 
 
 class OwnScheduler(Scheduler):

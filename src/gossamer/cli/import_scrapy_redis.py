@@ -36,7 +36,7 @@ def scrapy_redis(
         typer.Option("--from", metavar="URL", help="The server of scrapy-redis, if it is not the frontier's."),
     ] = None,
     allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read pickled requests; only plain data is made of them.")
+        bool, typer.Option("--allow-pickle", help="Read pickled requests; nothing that they name is run.")
     ] = False,
     queue_key: Annotated[
         str, typer.Option("--queue-key", metavar="KEY", help="As SCHEDULER_QUEUE_KEY.")

@@ -1,8 +1,9 @@
 """The pickles that scrapy-redis's workers exchange, without their danger.
 
-`loads` builds plain data only: containers, numbers, text, bytes, dates and the like. A pickle that names anything else is
-refused before that is imported, so whoever can write to the queue cannot run code here. `dumps` refuses the same
-things, so that nothing is queued that could not be read again. A project that needs more can say
+`loads` builds plain data only: containers, numbers, text, bytes, dates and the like. Of anything else that a pickle names, nothing is
+imported and nothing is called: it is read as a name and a state, and a `build` that is given makes an object of it, as a worker does
+for classes of its project. Without one it is refused. So whoever can write to the queue cannot run code here. `dumps` refuses the
+same things, so that nothing is queued that could not be read again. A project that needs more can say
 `SCHEDULER_SERIALIZER = "pickle"`, and then trusts everybody who can write to the server.
 """
 
@@ -14,10 +15,14 @@ import decimal
 import fractions
 import io
 import pickle
+import sys
 import uuid
+from collections.abc import Callable
 from typing import Any
 
-from gossamer.errors import DecodingError, EncodingError
+from gossamer.errors import DecodingError, EncodingError, UnknownClass
+from gossamer.frontier.plain import KEY_STEP, MEMBER_STEP, Refused, StoredObject, step
+from gossamer.worker.objects import PICKLED
 
 __all__ = ["dumps", "loads"]
 
@@ -34,6 +39,10 @@ _CLASSES = frozenset(_PLAIN.values())
 # What old Pythons called them, and how protocols below 3 spell bytes.
 _PLAIN |= {("__builtin__", kind.__name__): kind for kind in (set, frozenset, bytearray, complex, range, slice)}
 _PLAIN |= {("__builtin__", "xrange"): range}
+_NEVER = sys.stdlib_module_names | {"__builtin__", "copy_reg"}
+
+Build = Callable[[StoredObject], Any]
+Admits = Callable[[type], bool]
 
 
 def _encoded(text: str, encoding: str = "latin-1") -> bytes:
@@ -43,43 +52,156 @@ def _encoded(text: str, encoding: str = "latin-1") -> bytes:
 _PLAIN |= {("_codecs", "encode"): _encoded}
 
 
+class _Named:
+    """Stands for an object of a class that the pickle names: what it would have been made of."""
+
+    name = ""
+
+    def __new__(cls, *args: Any, **named: Any) -> _Named:
+        if named:
+            raise DecodingError(f"The pickle makes {cls.name} in a way of its own. {_REMEDY}")
+        made = super().__new__(cls)
+        made.args, made.state = args, None
+        return made
+
+    args: tuple[Any, ...]
+    state: Any
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
 class _Reader(pickle.Unpickler):
+    def __init__(self, data: bytes, named: bool) -> None:
+        super().__init__(io.BytesIO(data))
+        self._named = named
+        self.kinds: dict[str, type[_Named]] = {}
+
     def find_class(self, module: str, name: str) -> Any:
-        try:
-            return _PLAIN[module, name]
-        except KeyError:
-            raise DecodingError(f"The pickle asks for {module}.{name}, which is not plain data. {_REMEDY}") from None
+        plain = _PLAIN.get((module, name))
+        if plain is not None:
+            return plain
+        if not self._named or module.partition(".")[0] in _NEVER:
+            raise DecodingError(f"The pickle asks for {module}.{name}, which is not plain data. {_REMEDY}")
+        path = f"{module}:{name}"
+        if path not in self.kinds:
+            self.kinds[path] = type("_Named", (_Named,), {"name": path})
+        return self.kinds[path]
 
     def persistent_load(self, pid: Any) -> Any:
         raise DecodingError(f"The pickle refers to something outside of it. {_REMEDY}")
 
 
 class _Writer(pickle.Pickler):
+    def __init__(self, buffer: io.BytesIO, admits: Admits | None) -> None:
+        super().__init__(buffer, protocol=-1)
+        self._admits = admits
+
     def reducer_override(self, obj: Any) -> Any:
         # Called for all that pickle has no code of its own for.
-        if type(obj) in _CLASSES or (isinstance(obj, type) and obj in _CLASSES):
+        kind = obj if isinstance(obj, type) else type(obj)
+        if kind in _CLASSES or (self._admits is not None and self._admits(kind)):
             return NotImplemented
-        kind = obj if hasattr(obj, "__qualname__") else type(obj)
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        raise EncodingError(f"{name} is not plain data. {_REMEDY}")
+        kind = obj if hasattr(obj, "__qualname__") else kind
+        raise EncodingError(f"{kind.__module__}.{kind.__qualname__} is not plain data. {_REMEDY}")
 
 
-def loads(s: bytes) -> Any:
-    """The plain data of a pickle; `DecodingError` for any other bytes."""
+class _Builder:
+    """Puts objects in the place of their stand-ins, the inner ones first."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._made: dict[int, Any] = {}
+        self._open: dict[int, Any] = {}
+
+    def settle(self, value: Any) -> Any:
+        kind = type(value)
+        if not (isinstance(value, _Named) or (isinstance(value, type) and issubclass(value, _Named))):
+            return self._container(value) if kind in _CONTAINERS else value
+        if isinstance(value, type):
+            return self._build(StoredObject("class", value.name))
+        if id(value) not in self._made:
+            if id(value) in self._open:
+                raise Refused(f"{value.name} holds itself")
+            self._open[id(value)] = value  # kept, so that no other gets its id
+            parts = tuple(self.settle(part) for part in value.args), self.settle(value.state)
+            self._made[id(value)] = self._build(StoredObject(PICKLED, value.name, parts))
+        return self._made[id(value)]
+
+    def _container(self, value: Any) -> Any:
+        if id(value) in self._made:
+            return value
+        if isinstance(value, dict):
+            self._made[id(value)] = value  # it may hold itself
+            pairs = [(self._at(KEY_STEP, key), self._at(step(key), part)) for key, part in value.items()]
+            value.clear()
+            value.update(pairs)
+            return value
+        if isinstance(value, list | collections.deque):
+            self._made[id(value)] = value
+            for index, part in enumerate(value):
+                value[index] = self._at(step(index), part)
+            return value
+        if isinstance(value, tuple):
+            return tuple(self._at(step(index), part) for index, part in enumerate(value))
+        return type(value)(self._at(MEMBER_STEP, part) for part in value)
+
+    def _at(self, where: str, value: Any) -> Any:
+        try:
+            return self.settle(value)
+        except Refused as refused:
+            raise refused.at(where) from None
+
+
+_CONTAINERS = frozenset({dict, collections.OrderedDict, list, collections.deque, tuple, set, frozenset})
+
+
+def loads(s: bytes, build: Build | None = None) -> Any:
+    """The data of a pickle; `DecodingError` for any other bytes. `build` makes the objects of classes that it names; `UnknownClass`
+    says where it refuses."""
     try:
-        return _Reader(io.BytesIO(s)).load()
+        reader = _Reader(s, build is not None)
+        value = reader.load()
+        if build is not None and reader.kinds:
+            value = _Builder(build).settle(value)
     except DecodingError:
         raise
+    except Refused as refused:
+        raise UnknownClass(str(refused.error("request"))) from None
     except Exception as error:
         # A pickle's opcodes call the constructors above with whatever they like, which raise whatever they like.
         raise DecodingError(f"Not a pickle of plain data: {error or type(error).__name__}.") from error
+    return value
 
 
-def dumps(obj: Any) -> bytes:
-    """A pickle of the newest protocol; `EncodingError` naming the class of what is not plain data."""
+def dumps(obj: Any, admits: Admits | None = None) -> bytes:
+    """A pickle of the newest protocol; `EncodingError` naming the path and the class of what is not plain data. `admits` says of
+    which classes objects are pickled besides."""
     buffer = io.BytesIO()
     try:
-        _Writer(buffer, protocol=-1).dump(obj)
+        _Writer(buffer, admits).dump(obj)
+    except EncodingError as error:
+        raise EncodingError(f"{_path(obj, admits)}{error}") from None
     except (RecursionError, pickle.PicklingError) as error:
         raise EncodingError(f"The value cannot be pickled ({error}). {_REMEDY}") from error
     return buffer.getvalue()
+
+
+def _path(value: Any, admits: Admits | None, top: bool = True) -> str:
+    """Where the first part is that cannot be pickled, in containers; sought only after a failure."""
+    if isinstance(value, dict):
+        parts = [(key if top and isinstance(key, str) else step(key), part) for key, part in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(step(index), part) for index, part in enumerate(value)]
+    elif isinstance(getattr(value, "_values", None), dict):
+        parts = [(step(key), part) for key, part in value._values.items()]
+    else:
+        parts = [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+        if admits is None or not admits(type(value)):
+            parts = []
+    for where, part in parts:
+        try:
+            _Writer(io.BytesIO(), admits).dump(part)
+        except Exception:
+            return f"{where}{_path(part, admits, False)}"
+    return "" if top else ": "

@@ -19,6 +19,8 @@ from scrapy.utils.request import request_from_dict
 
 from gossamer.scrapy_redis import picklecompat
 from gossamer.scrapy_redis.connection import Client, undecoded
+from gossamer.worker.objects import Objects
+from gossamer.worker.settings import loaded
 
 # How a pickle of the newest protocol begins when it has a frame, which one of a request always has.
 _PROTOCOL, _FRAME = b"\x80\x05", b"\x95"
@@ -36,6 +38,9 @@ class Serializer(Protocol):
 class Base:
     """A queue of one spider's requests in `key` of `server`. To be subclassed: `__len__`, `push` and `pop` are missing."""
 
+    decoding: Any = None
+    """What was last read, so that it can be kept where reading failed."""
+
     def __init__(self, server: Client, spider: Spider, key: str, serializer: Serializer | None = None) -> None:
         if serializer is None:
             serializer = picklecompat
@@ -47,12 +52,25 @@ class Base:
         self.key = key % {"spider": spider.name}
         self.serializer = serializer
         self._reader = undecoded(server)
+        settings = getattr(getattr(spider, "crawler", None), "settings", None)
+        more = loaded(settings)["GOSSAMER_OBJECT_MODULES"] if settings is not None else ""
+        self._objects = Objects.of(spider, more)
 
     def _encode_request(self, request: Request) -> Any:
-        return self.serializer.dumps(request.to_dict(spider=self.spider))
+        return self._dumps(request.to_dict(spider=self.spider))
+
+    def _dumps(self, fields: dict[str, Any]) -> Any:
+        if self.serializer is picklecompat:
+            return picklecompat.dumps(fields, self._objects.admits)
+        return self.serializer.dumps(fields)
 
     def _decode_request(self, encoded_request: Any) -> Request:
-        return request_from_dict(self.serializer.loads(encoded_request), spider=self.spider)
+        self.decoding = encoded_request
+        if self.serializer is picklecompat:
+            fields = picklecompat.loads(encoded_request, self._objects.make)
+        else:
+            fields = self.serializer.loads(encoded_request)
+        return request_from_dict(fields, spider=self.spider)
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -67,6 +85,14 @@ class Base:
     def clear(self) -> None:
         """Empty the queue."""
         self.server.delete(self.key)
+
+    def peek(self, first: int, count: int) -> list[bytes]:
+        """So many stored requests from a place on, in the order in which they would be popped; they stay."""
+        raise NotImplementedError
+
+    def remove(self, data: bytes) -> bool:
+        """Take a stored request out; False: somebody else has."""
+        raise NotImplementedError
 
 
 class _ListQueue(Base):
@@ -89,12 +115,24 @@ class FifoQueue(_ListQueue):
     def pop(self, timeout: int = 0) -> Request | None:
         return self._request(self._reader.brpop(self.key, timeout) if timeout > 0 else self._reader.rpop(self.key))
 
+    def peek(self, first: int, count: int) -> list[bytes]:
+        return list(reversed(self._reader.lrange(self.key, -first - count, -first - 1)))
+
+    def remove(self, data: bytes) -> bool:
+        return bool(self._reader.lrem(self.key, -1, data))
+
 
 class LifoQueue(_ListQueue):
     """Last in, first out: a list, pushed and popped on the left."""
 
     def pop(self, timeout: int = 0) -> Request | None:
         return self._request(self._reader.blpop(self.key, timeout) if timeout > 0 else self._reader.lpop(self.key))
+
+    def peek(self, first: int, count: int) -> list[bytes]:
+        return list(self._reader.lrange(self.key, first, first + count - 1))
+
+    def remove(self, data: bytes) -> bool:
+        return bool(self._reader.lrem(self.key, 1, data))
 
 
 class PriorityQueue(Base):
@@ -114,7 +152,7 @@ class PriorityQueue(Base):
         turn = next(self._turns)
         if self.serializer is not picklecompat:
             return self.serializer.dumps({"_turn": turn.hex(), **fields})
-        data = picklecompat.dumps(fields)
+        data = self._dumps(fields)
         if not data.startswith(_PROTOCOL + _FRAME):
             return data
         # The opcode comes after the one of a frame, so that what an old worker has queued goes first.
@@ -129,6 +167,17 @@ class PriorityQueue(Base):
             pipe.zremrangebyrank(self.key, 0, 0)
             found, _ = pipe.execute()
         return self._decode_request(found[0]) if found else None
+
+    def peek(self, first: int, count: int) -> list[bytes]:
+        return list(self._reader.zrange(self.key, first, first + count - 1))
+
+    def remove(self, data: bytes) -> bool:
+        return bool(self._reader.zrem(self.key, data))
+
+
+def can_be_looked_at(queue: Any) -> bool:
+    """Whether what a queue pops is what its `peek` shows: not so where a project has a way of its own."""
+    return getattr(type(queue), "pop", None) in (FifoQueue.pop, LifoQueue.pop, PriorityQueue.pop)
 
 
 class _Turns:

@@ -125,8 +125,8 @@ class Source:
         for data in self.queued(most=1):
             if not self.reader.admits(data):
                 raise InvalidRequest(
-                    f"{self.keys.queue} holds pickles. They are read only with --allow-pickle, and then no more than plain data "
-                    "is made of them. Nothing was moved."
+                    f"{self.keys.queue} holds pickles. They are read only with --allow-pickle, and then nothing that they name "
+                    "is run. Nothing was moved."
                 )
 
     def queued(self, most: int = 2**53) -> Iterator[bytes]:

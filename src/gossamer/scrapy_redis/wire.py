@@ -1,12 +1,14 @@
 """The scheduler of scrapy-redis on the queues of scrapy-redis, for a fleet that is moved worker by worker.
 
 Old and new workers share queue and dupefilter. What a worker has popped is lost when it dies: that lies in the queue, not
-here. Nothing blocks, a worker that ends clears up only if it is the last one, and what cannot be stored or read is said.
+here. Nothing blocks, and a worker that ends clears up only if it is the last one. What cannot be read stays in the queue for workers
+that can; what cannot be stored is kept in a list of its own.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -17,17 +19,23 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from gossamer.errors import GossamerError
 from gossamer.scrapy_redis import connection, defaults
-from gossamer.scrapy_redis.connection import Client
+from gossamer.scrapy_redis.connection import Client, RedisError
 from gossamer.scrapy_redis.dupefilter import RFPDupeFilter
 from gossamer.scrapy_redis.filters import base_of, overridden
 from gossamer.scrapy_redis.presence import Presence
+from gossamer.scrapy_redis.queue import can_be_looked_at
+from gossamer.scrapy_redis.taking import Taker
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
+
+SAID_MOST = 20
+"""So many requests that cannot be read are logged one by one."""
+REFUSED_MOST = 10_000
+"""So many requests that could not be stored are kept, the newest ones."""
 
 
 def say_resuming(spider: Spider, count: int) -> None:
@@ -40,6 +48,8 @@ class WireScheduler(BaseScheduler):
     """Requests of all workers of a spider in the key `queue_key`, what was seen in `dupefilter_key`."""
 
     _crawler: Crawler | None = None
+    _taker: Taker | None = None
+    _unread = 0
 
     def __init__(
         self,
@@ -146,7 +156,15 @@ class WireScheduler(BaseScheduler):
 
     def close(self, reason: str) -> None:
         if self._presence.leave() and not self.persist:
-            self.flush()
+            taker = self._taking()
+            left = len(self) if taker is not None and taker.left else 0
+            if left:
+                logger.warning(
+                    "%d requests are left in %s, which this worker cannot read; nothing was cleared. Workers of scrapy-redis can read them.",
+                    left, self.queue.key,
+                )  # fmt: skip
+            else:
+                self.flush()
 
     def flush(self) -> None:
         """Empty the queue and forget what was seen, for all workers."""
@@ -161,28 +179,75 @@ class WireScheduler(BaseScheduler):
             return False
         try:
             self.queue.push(request)
-        except GossamerError as error:
-            self._count("scheduler/unserializable")
-            logger.error("Request %s was not queued: %s", request, error)
+        except RedisError:
+            raise
+        except Exception as error:
+            self._refuse(request, error)
             return False
         self._count("scheduler/enqueued/redis")
         return True
 
+    def _refuse(self, request: Request, error: Exception) -> None:
+        """It cannot be stored: it is kept in a list with the reason, and is not known as seen, so that it may be found again."""
+        self._count("scheduler/unserializable")
+        key = f"{self.queue.key}:unserializable"
+        logger.error("Request %s was not queued: %s It is kept in the list %s.", request, error, key)
+        told = {"url": request.url, "method": request.method, "spider": self.spider.name, "error": str(error)}
+        self.server.lpush(key, json.dumps(told))
+        self.server.ltrim(key, 0, REFUSED_MOST - 1)
+        if not request.dont_filter and self._marks_in_a_set():
+            self.df.server.srem(self.df.key, self.df.request_fingerprint(request))
+
     def next_request(self) -> Request | None:
         self._presence.stay()
+        taker = self._taking()
+        request = self._pop() if taker is None else taker.take()
+        if request:
+            self._count("scheduler/dequeued/redis")
+        return request
+
+    def _marks_in_a_set(self) -> bool:
+        return isinstance(self.df, RFPDupeFilter) and type(self.df).request_seen is RFPDupeFilter.request_seen
+
+    def _taking(self) -> Taker | None:
+        """Takes from the present queue, which a subclass may have made; None: it can only be popped."""
+        if self._taker is None or self._taker.queue is not self.queue:
+            self._taker = Taker(self.queue, self._unreadable) if can_be_looked_at(self.queue) else None
+        return self._taker
+
+    def _pop(self) -> Request | None:
+        """From a queue of the project's own, which says nothing of what it has before it is popped."""
         while True:
             try:
-                request: Request | None = self.queue.pop(0)
-            except GossamerError as error:
+                popped: Request | None = self.queue.pop(0)
+                return popped
+            except RedisError:
+                raise
+            except Exception as error:
                 self._count("scheduler/unreadable")
-                logger.error("A queued request of %s cannot be read and is left out: %s", self.spider.name, error)
-                continue
-            if request:
-                self._count("scheduler/dequeued/redis")
-            return request
+                data, self.queue.decoding = getattr(self.queue, "decoding", None), None
+                if data is None:
+                    raise
+                key = f"{self.queue.key}:unreadable"
+                self.server.lpush(key, data)
+                logger.error("A request cannot be read and is kept in the list %s: %s", key, error)
+
+    def _unreadable(self, data: bytes, error: Exception) -> None:
+        self._count("scheduler/unreadable")
+        self._unread += 1
+        if self._unread > SAID_MOST:
+            if self._unread == SAID_MOST + 1:
+                logger.error("More of %s cannot be read; scheduler/unreadable counts them.", self.queue.key)
+            return
+        logger.error(
+            "A request in %s cannot be read by this worker and stays there for workers of scrapy-redis: %s",
+            self.queue.key, error,
+        )  # fmt: skip
 
     def has_pending_requests(self) -> bool:
-        return len(self) > 0
+        # What only others can read is none of this worker's business.
+        length, taker = len(self), self._taking()
+        return length > 0 and (taker is None or length != taker.left)
 
     def _count(self, name: str) -> None:
         if self.stats:

@@ -28,3 +28,10 @@ class Product(scrapy.Item):
     price = scrapy.Field()
     seller = scrapy.Field()
     comments = scrapy.Field()
+
+
+class Note:
+    """Of no kind that Gossamer carries; a pickle of scrapy-redis does."""
+
+    def __init__(self, text):
+        self.text = text

@@ -8,6 +8,7 @@ class Shop(RedisSpider):
 
     name = "shop"
     redis_key = "shop:start_urls"
+    notes = ""
 
     def parse(self, response):
         for number, link in enumerate(response.css("a::attr(href)").getall()):
