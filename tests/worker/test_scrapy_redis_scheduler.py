@@ -356,7 +356,7 @@ ON_THE_FRONTIER: list[dict[str, Any]] = [
     {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"},
     {"DUPEFILTER_CLASS": f"{HERE}.OwnFingerprint"},
     {"SCHEDULER_QUEUE_KEY": "%(spider)s:requests", "SCHEDULER_DUPEFILTER_KEY": "%(spider)s:dupefilter"},
-    {"SCHEDULER_QUEUE_KEY": "mine:%(spider)s", "GOSSAMER_CRAWL": "mine"},
+    {"SCHEDULER_QUEUE_KEY": "mine:%(spider)s", "GOSSAMER_CRAWL": "mine", "SCHEDULER_SERIALIZER": "pickle"},
 ]
 NOT_THERE: list[tuple[dict[str, Any], str]] = [
     ({"SCHEDULER_QUEUE_CLASS": f"{NEW}.queue.PriorityQueue"}, "SCHEDULER_QUEUE_CLASS is set"),
@@ -370,11 +370,12 @@ NOT_THERE: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("given", ON_THE_FRONTIER)
 def test_a_project_is_on_the_frontier_if_that_honours_what_it_says(
-    given: dict[str, Any], valkey_server: Server, crawl_name: str
+    given: dict[str, Any], valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     crawler = crawler_of(NEW, valkey_server, crawl_name, **{"SCHEDULER_QUEUE_CLASS": "", **given})
     made = Scheduler.from_crawler(crawler)
     assert type(made) is LeasingScheduler
+    assert ("SCHEDULER_SERIALIZER is not used" in caplog.text) == ("SCHEDULER_SERIALIZER" in given)
     filtered = given.get("DUPEFILTER_CLASS") != "scrapy.dupefilters.BaseDupeFilter"
     assert bool(made.join.forgetful) is not filtered
     alike = made.join.number(request("http://site/a")) == made.join.number(request("http://site/b"))

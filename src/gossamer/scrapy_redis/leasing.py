@@ -51,6 +51,11 @@ class LeasingScheduler(worker.Scheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         server = connection.reached(crawler.settings)
+        if crawler.settings.get("SCHEDULER_SERIALIZER"):
+            logger.warning(
+                "SCHEDULER_SERIALIZER is not used: the frontier has a form of its own for requests. Take it out, or set "
+                "SCHEDULER_QUEUE_CLASS to have it used on a queue of scrapy-redis."
+            )
         return cls(crawler, joined(crawler), server)
 
     def __len__(self) -> int:

@@ -47,23 +47,24 @@ _DECIDE: Mapping[str, str] = {
     'SCHEDULER_MEMORY_QUEUE = "scrapy.squeues.LifoMemoryQueue" to keep last in, first out.',
     "own-queue-class": "It is used as it is, but what a worker holds when it dies is lost. Take the setting out to be on the "
     "frontier, and say the order by priorities, or by a lane for each kind of request.",
-    "scheduler-subclass": "Compare each override with `Scheduler` in the reference of scrapy-redis, and run the spider once: what "
-    "cannot be honoured keeps it from starting, with the reason.",
-    "request-seen": "Compare it with DUPEFILTER_CLASS in the reference of scrapy-redis. If it only tells requests apart, override "
-    'request_fingerprint instead; a bloom filter of your own is GOSSAMER_SEEN_KIND = "bloom".',
-    "scheduler-parts": "Ask len(scheduler) for what is queued; `gossamer status --json` from outside.",
+    "scheduler-subclass": "It is used as it is, on scrapy-redis's queue, where what a worker holds when it dies is lost. To be on the "
+    "frontier, set SCHEDULER to gossamer.scrapy_redis.scheduler.Scheduler and do what it adds in an extension.",
+    "request-seen": "It is asked as ever, on scrapy-redis's queue, where what a worker holds when it dies is lost. If it only tells "
+    'requests apart, override request_fingerprint instead; a bloom filter of your own is GOSSAMER_SEEN_KIND = "bloom".',
+    "scheduler-parts": "Both can be read and cleared, but nothing can be popped: see `scrapy-redis` in the reference. From outside, ask "
+    "`gossamer status --json`.",
     "scheduler-from-settings": "Made from settings alone it works on scrapy-redis's keys, not on the frontier: ask "
     "`gossamer status --json`, and clear with `gossamer group drop`.",
-    "outside-dupefilter-class": "Requests are told apart by REQUEST_FINGERPRINTER_CLASS and remembered by the frontier. Take the "
-    "setting out, and say what the class does by GOSSAMER_SEEN_KIND or a fingerprinter.",
+    "outside-dupefilter-class": "It is asked as ever, on scrapy-redis's queue, where what a worker holds when it dies is lost. To be on the "
+    "frontier, take the setting out, and say what the class does by GOSSAMER_SEEN_KIND or a fingerprinter.",
     "outside-scheduler": "This scheduler is neither scrapy-redis's nor derived from it in this project: decide which one is meant.",
     "outside-stats-class": "This collector is not scrapy-redis's: it counts for one worker alone.",
     "no-filter": 'DUPEFILTER_CLASS does not filter: GOSSAMER_SEEN_SCOPE = "never" says the same in Gossamer\'s words.',
     "no-server": 'scrapy-redis means localhost:6379. Say so: REDIS_URL = "redis://localhost:6379".',
-    "queue-key": "The frontier has keys of its own. Take it out unless the queue is shared; `gossamer import scrapy-redis "
-    "--queue-key` finds what is queued under it.",
-    "dupefilter-key": "The frontier has keys of its own. Take it out unless the queue is shared; `gossamer import scrapy-redis "
-    "--dupefilter-key` finds what was seen under it.",
+    "queue-key": "With it, requests stay in scrapy-redis's queue, under this key. Take it out to be on the frontier, where GOSSAMER_CRAWL keeps "
+    "crawls apart; `gossamer import scrapy-redis --queue-key` finds what is queued under it.",
+    "dupefilter-key": "With it, requests stay in scrapy-redis's queue, and what was seen under this key. Take it out to be on the frontier, where "
+    "GOSSAMER_CRAWL keeps crawls apart; `gossamer import scrapy-redis --dupefilter-key` finds what was seen under it.",
     "timestamp-key": "Only Scrapy's own scheduler uses this key. Take it out.",
     "serializer": "The frontier stores plain data in its own form. Take it out unless the queue is shared.",
     "unstorable-in-meta": "It cannot be stored, and the request becomes a dead letter. Send plain data, or the parts of it that "
