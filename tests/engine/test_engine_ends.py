@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.worker.harness.site import Site, links
 
 from gossamer.engine.work import Ended, Job, Worker
 from gossamer.errors import SiteError
+from gossamer.frontier.address import parse
 from gossamer.frontier.keys import partition_of
 from gossamer.testing.servers import Server
 
@@ -190,6 +192,7 @@ async def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
 ) -> None:
     crawl = Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_STOP_SECONDS=2.0, GOSSAMER_LEASE_SECONDS=600.0)
     crawl.push(SITE)
+    caplog.set_level(logging.INFO, "gossamer")
     async with held_at(crawl, "/page/3") as (worker, running):
         worker.stop()
         assert await ended(running) == "shutdown"
@@ -199,6 +202,7 @@ async def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
         assert (page.leased, page.expired) == (0, 0), "it was given back"
         assert page.queued + page.done == 12
     assert "1 pages were not through in time (GOSSAMER_STOP_SECONDS)" in caplog.text
+    assert caplog.messages[0] == f"Worker of crawl {crawl_name} on {parse(crawl.settings['GOSSAMER_URL']).safe}."
     async with asyncio.timeout(60):
         assert (await crawl.run()).reason == "drained"
     assert set(site.paths()) == {"/list", *(f"/page/{number}" for number in range(12))}

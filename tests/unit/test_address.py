@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gossamer.errors import UrlError
-from gossamer.frontier.address import Address, parse, redact
+from gossamer.frontier.address import Address, parse, redact, server_of
 
 
 def single(host: str, port: int = 6379, **rest: Any) -> Address:
@@ -117,6 +117,11 @@ def test_password_is_never_shown() -> None:
     assert parse("redis://:hunter2@h").safe == "redis://:***@h:6379"
     assert parse("unix://:hunter2@/a.sock?db=1").safe == "unix://:***@/a.sock?db=1"
     assert "hunter2" not in redact("anything://x:hunter2@@@h?password=hunter2")
+
+
+def test_people_are_told_which_server_is_meant() -> None:
+    assert server_of("redis://:hunter2@h/3", "data") == "redis://:***@h:6379/3"
+    assert [server_of(url, "data") for url in ("embedded:", "embedded:/x")] == ["embedded:data", "embedded:/x"]
 
 
 @pytest.mark.parametrize("url", ["embedded:/d", "redis://h:1/2", "unix:///s?db=1", "redis+cluster://a:1,b:2"])
