@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.styles.style import LINKED, Side, both, same
 from tests.worker.harness.site import Reply
 from tests.worker.scrapy_redis_sides import SIDES
@@ -130,10 +131,11 @@ def test_an_extension_counts_idle_signals(tmp_path: Path) -> None:
     assert waited[SIDES[1]] >= waited[SIDES[0]] - 1
 
 
-def test_a_spider_closes_when_it_finds_no_seeds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", ["", "-s SCHEDULER_QUEUE_CLASS={}.queue.PriorityQueue"])
+def test_a_spider_closes_when_it_finds_no_seeds(more: str, tmp_path: Path) -> None:
     def act(side: Side) -> None:
         side.client.rpush("shop:start_urls", f"{side.site.url}/", f"{side.site.url}/late")
-        side.run("scrapy crawl shop", "scrapy crawl shop")
+        side.run(*[f"scrapy crawl shop {more.format(side.package)}"] * 2)
 
     found = same(both(tmp_path, "closing", act))
     assert found.ends == ((0, "no more seeds"),) * 2
