@@ -31,6 +31,8 @@ def codes(text: str, name: str = "a.py", **more: str) -> list[str]:
         ("SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.SpiderStack'", ["2 lifo-queue-class", "2 path"]),
         ("custom_settings = {'SCHEDULER_QUEUE_KEY': 'q'}", ["2 queue-key"]),
         ("settings.set('SCHEDULER_DUPEFILTER_KEY', 'k')", ["2 dupefilter-key"]),
+        ("SCHEDULER_QUEUE_KEY = '%(spider)s:requests'", ["2 setting"]),
+        ("SCHEDULER_QUEUE_KEY = 'q'\nGOSSAMER_CRAWL = 'a'", ["2 setting", "3 setting"]),
         ("DUPEFILTER_KEY = 'a%(timestamp)s'", ["2 timestamp-key"]),
         ("settings['SCHEDULER_SERIALIZER'] = 'json'", ["2 serializer"]),
         ("DUPEFILTER_CLASS = 'scrapy.dupefilters.BaseDupeFilter'", ["2 no-filter"]),
@@ -86,7 +88,9 @@ def test_a_place_is_found(text: str, expected: list[str]) -> None:
         ("[1, {'b': item}]", "item-in-meta"),
         ("copy.deepcopy(item)", "item-in-meta"),
         ("Offer(1)", "item-in-meta"),
-        ("loader", "unstorable-in-meta"),
+        ("loader", "loader-in-meta"),
+        ("functools.partial(self.parse_item, 1)", ""),
+        ("functools.partial(helper, 1)", "unstorable-in-meta"),
         ("loader.load_item()", "item-in-meta"),
         ("response", "unstorable-in-meta"),
         ("self", "unstorable-in-meta"),
@@ -112,7 +116,7 @@ def test_a_place_is_found(text: str, expected: list[str]) -> None:
 )
 def test_what_requests_carry_is_judged(value: str, code: str, way: str) -> None:
     text = f"""
-    import copy
+    import copy, functools
     import scrapy
     from scrapy.loader import ItemLoader
     from items import Offer, Product
@@ -173,8 +177,8 @@ def test_classes_are_followed_through_the_project() -> None:
         "15 spider-idle", "16 start-requests",
     ]  # fmt: skip
     report = scan({"a.py": dedent(text).encode(), "base.py": dedent(base).encode()})
-    [told] = [each.what for each in report.findings if each.code == "scheduler-subclass"]
-    assert told == "class Own overrides enqueue_request, close"
+    told = [each.what for each in report.findings if each.code == "scheduler-subclass"]
+    assert told == ["class Own overrides enqueue_request, close", "class BaseScheduler overrides nothing"]
 
 
 def test_a_server_that_is_named_is_not_missing() -> None:

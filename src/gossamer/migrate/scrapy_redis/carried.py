@@ -13,7 +13,7 @@ _MAKING = frozenset({"follow", "follow_all", "from_response", "replace", "make_r
 _SELECTING = frozenset({"css", "xpath", "jmespath"})
 _TAKING_OUT = frozenset({"get", "getall", "extract", "extract_first", "re", "re_first", "attrib"})
 _BUILTIN = {"open": "file", "iter": "generator", "map": "generator", "filter": "generator", "zip": "generator"}
-_CODES = {"item": "item-in-meta", "object": "object-in-meta"}
+_CODES = {"item": "item-in-meta", "object": "object-in-meta", "loader": "loader-in-meta"}
 
 
 class Carried:
@@ -130,6 +130,9 @@ class Carried:
         path = self._module.resolve(node.func)
         if path in ("copy.copy", "copy.deepcopy") and node.args:
             return self._kind(node.args[0])
+        if path == "functools.partial":
+            # Of a method of the spider it is stored.
+            return "" if node.args and dotted(node.args[0]).startswith("self.") else "partial"
         if path in _BUILTIN:
             return _BUILTIN[path]
         kind = self._classes.kind(path)

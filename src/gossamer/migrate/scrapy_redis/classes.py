@@ -13,6 +13,7 @@ _SCHEDULER = (
     "__init__", "__len__", "from_settings", "from_crawler", "open", "close", "flush", "enqueue_request", "next_request",
     "has_pending_requests",
 )  # fmt: skip
+_FILTER = ("__init__", "from_settings", "from_crawler", "from_spider", "open", "request_seen", "close", "clear")
 _TAKING = ("next_requests", "schedule_next_requests", "pop_list_queue", "pop_priority_queue")
 _SEEDING = ("make_request_from_data", "make_requests_from_url")
 _SETTING_UP = ("setup_redis", "fetch_data", "start_requests", "start", "spider_idle")
@@ -27,8 +28,8 @@ def derived(module: Module, classes: Classes) -> Iterator[Finding]:
         own = members(node)
         if kind == "scheduler":
             over = [name for name in own if name in _SCHEDULER]
-            what = f"class {node.name} overrides {', '.join(over)}" if over else f"class {node.name} overrides nothing"
-            yield Finding(module.path, node.lineno, "scheduler-subclass" if over else "scheduler-name", what)
+            what = f"class {node.name} overrides {', '.join(over) or 'nothing'}"
+            yield Finding(module.path, node.lineno, "scheduler-subclass", what)
         elif kind == "dupefilter":
             yield from _dupefilter(module, node, own)
         elif kind == "queue":
@@ -41,12 +42,16 @@ def derived(module: Module, classes: Classes) -> Iterator[Finding]:
 
 
 def _dupefilter(module: Module, node: ast.ClassDef, own: dict[str, int]) -> Iterator[Finding]:
-    code, line = "dupefilter", node.lineno
-    if "request_seen" in own:
-        code, line = "request-seen", own["request_seen"]
+    over = [name for name in own if name in _FILTER]
+    if over and over != ["__init__"]:
+        line = own.get("request_seen", own[over[0]])
+        yield Finding(module.path, line, "request-seen", f"class {node.name} overrides {', '.join(over)}")
     elif "request_fingerprint" in own:
-        code, line = "request-fingerprint", own["request_fingerprint"]
-    yield Finding(module.path, line, code, f"class {node.name} defines {', '.join(own) or 'nothing'}")
+        yield Finding(
+            module.path, own["request_fingerprint"], "request-fingerprint", f"{node.name}.request_fingerprint"
+        )
+    else:
+        yield Finding(module.path, node.lineno, "dupefilter", f"class {node.name}")
 
 
 def _spider(module: Module, node: ast.ClassDef, own: dict[str, int]) -> Iterator[Finding]:

@@ -26,6 +26,10 @@ _FOREIGN: Mapping[str, str] = {
     "scrapy.Item": "item",
     "scrapy.item.Item": "item",
     "pydantic.BaseModel": "item",
+    "typing.NamedTuple": "item",
+    **dict.fromkeys(("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"), "item"),
+    "scrapy.dupefilters.BaseDupeFilter": "dupefilter",
+    "scrapy.dupefilters.RFPDupeFilter": "dupefilter",
     "scrapy.loader.ItemLoader": "loader",
     "scrapy.loader.XPathItemLoader": "loader",
     "itemloaders.ItemLoader": "loader",
@@ -33,7 +37,6 @@ _FOREIGN: Mapping[str, str] = {
     "scrapy.Selector": "selector",
     "scrapy.selector.Selector": "selector",
     "parsel.Selector": "selector",
-    "functools.partial": "partial",
 }
 _FIELD = re.compile(r"%(\(\w+\))?[sdr]|\{\w*\}")
 _ITEM_DECORATORS = frozenset(

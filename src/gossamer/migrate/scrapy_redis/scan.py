@@ -69,13 +69,13 @@ def _modules(modules: list[tuple[Module, SourceText]], report: Report) -> Iterab
     classes = Classes([module for module, _ in modules])
     given = [each for module, _ in modules for each in settings.given(module)]
     for module, _ in modules:
-        found.update(derived_from.derived(module, classes))
         found.update(derived_from.uses(module))
         found.update(keys.in_code(module))
     if not _is_used(found, modules):
         return found
     # These stand for themselves only in a project that is known to use scrapy-redis.
     for module, _ in modules:
+        found.update(derived_from.derived(module, classes))
         found.update(Carried(module, classes).findings())
         found.update(settings.dynamic(module))
     found.update(settings.findings(given, classes))

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from gossamer.migrate.scrapy_redis.finding import Finding
 from gossamer.migrate.scrapy_redis.names import PACKAGE, Classes, Module, dotted, original, text_of
 
-_PLACES = frozenset({"REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB"})
+_PLACES = frozenset({"REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "GOSSAMER_URL"})
+_DEFAULTS = {"SCHEDULER_QUEUE_KEY": "%(spider)s:requests", "SCHEDULER_DUPEFILTER_KEY": "%(spider)s:dupefilter"}
+_SEPARATING = frozenset({"GOSSAMER_CRAWL", "GOSSAMER_GROUP"})
 _PLACE_PARAMS = frozenset(
     {"host", "port", "db", "url", "unix_socket_path", "connection_pool", "redis_cls", "startup_nodes"}
 )
@@ -26,7 +28,7 @@ _QUIET = frozenset(
     {
         "SCHEDULER_PERSIST", "SCHEDULER_IDLE_BEFORE_CLOSE", "REDIS_START_URLS_KEY", "REDIS_START_URLS_AS_SET",
         "REDIS_START_URLS_AS_ZSET", "REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER", "REDIS_ENCODING", "REDIS_DECODE_RESPONSES",
-        "REDIS_PARAMS", "MAX_IDLE_TIME_BEFORE_CLOSE", "STATS_KEY", "REDIS_KEY_CHECK_INTERVAL", *_PLACES,
+        "REDIS_PARAMS", "MAX_IDLE_TIME_BEFORE_CLOSE", "STATS_KEY", "REDIS_KEY_CHECK_INTERVAL", *_PLACES, *_SEPARATING,
     }
 )  # fmt: skip
 # Of packages that build on scrapy-redis.
@@ -87,8 +89,11 @@ def _subscript(target: ast.expr) -> str | None:
 
 
 def findings(settings: list[Given], classes: Classes) -> Iterator[Finding]:
+    separated = any(each.name in _SEPARATING for each in settings)
     for each in settings:
         code = _code(each, classes)
+        if each.name in _DEFAULTS and (separated or each.value == _DEFAULTS[each.name]):
+            code = "setting"
         if code:
             shown = ast.unparse(each.node) if each.node is not None else each.value
             yield Finding(each.module.path, each.line, code, f"{each.name} = {shown!s:.100}")
