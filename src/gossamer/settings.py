@@ -19,6 +19,7 @@ from typing import Any
 from gossamer.errors import SettingError
 
 PREFIX = "GOSSAMER_"
+DATA_DIR = "GOSSAMER_DATA_DIR"
 DEFAULT = "default"
 ENVIRONMENT = "environment"
 GIVEN = "settings"
@@ -163,7 +164,12 @@ SETTINGS: tuple[Setting, ...] = (
         _text,
         "Where the frontier lives: `embedded:` (a server of our own in GOSSAMER_DATA_DIR), `redis://`, `rediss://`, `valkey://`, `unix://`, `redis+sentinel://h1,h2/service`, `redis+cluster://h1,h2`.",
     ),
-    Setting("GOSSAMER_DATA_DIR", ".gossamer", _text, "Directory of the embedded server's data."),
+    Setting(
+        "GOSSAMER_DATA_DIR",
+        ".gossamer",
+        _text,
+        "Directory of the embedded server's data. In a Scrapy project the default, and a relative path in its settings, is beside scrapy.cfg, whatever folder of the project you are in.",
+    ),
     Setting("GOSSAMER_CRAWL", "main", _text, "Name of the crawl: the namespace of keys and the scope of politeness."),
     Setting(
         "GOSSAMER_PARTITIONS",
@@ -495,19 +501,39 @@ def load(
     environ = os.environ if environ is None else environ
     values = {setting.name: setting.default for setting in SETTINGS}
     origin: dict[str, str] = {}
-    for source, mapping in (
-        _from_file(toml),
-        (project_as, _ours(project or {})),
-        (ENVIRONMENT, _ours(environ)),
-        (given_as, _ours(given or {})),
+    anchors = True
+    for place, (source, mapping) in enumerate(
+        (
+            _from_file(toml),
+            (project_as, _ours(project or {})),
+            (ENVIRONMENT, _ours(environ)),
+            (given_as, _ours(given or {})),
+        )
     ):
+        anchors = place == 1 if DATA_DIR in mapping else anchors
         for name, value in mapping.items():
             setting = BY_NAME.get(name)
             if setting is None:
                 raise SettingError(f"{name} from {source} is not a setting.{_nearest(name)}")
             values[name] = setting.parse(value, source)
             origin[name] = source
+    if anchors:
+        values[DATA_DIR] = anchored(values[DATA_DIR])
     return Settings(values, origin)
+
+
+def project_folder() -> Path | None:
+    """The nearest folder from here upwards that has a scrapy.cfg, as Scrapy finds its project."""
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / "scrapy.cfg").is_file()), None)
+
+
+def anchored(path: str) -> str:
+    """A path of a project's settings, as seen from the folder of its scrapy.cfg."""
+    folder = project_folder()
+    if folder is None or folder == Path.cwd() or Path(path).expanduser().is_absolute():
+        return path
+    return str(folder / path)
 
 
 def _ours(mapping: Mapping[str, Any]) -> dict[str, Any]:

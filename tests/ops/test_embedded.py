@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -372,3 +373,30 @@ def test_what_is_acknowledged_is_on_disk_and_its_memory_has_a_limit(directory: P
 )
 def test_a_limit_of_ones_own(given: str, limit: int) -> None:
     assert memory_bytes(load({"GOSSAMER_SERVER_MEMORY": given}, {})["GOSSAMER_SERVER_MEMORY"]) == limit
+
+
+@pytest.mark.parametrize("removed", ["all", "what is in it"])
+def test_a_directory_that_was_removed_is_begun_anew_at_once(directory: Path, removed: str) -> None:
+    """The supervisor that is still there leaves without taking the sockets of the next one with it."""
+    first = attach(directory, grace_seconds=30)
+    first.close()
+    if removed == "all":
+        shutil.rmtree(directory)
+    else:
+        for path in directory.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    began = time.monotonic()
+    with attach(directory, grace_seconds=GRACE) as second:
+        assert time.monotonic() - began < 30, "it waits for nobody"
+        assert second.supervisor_pid != first.supervisor_pid
+        until(lambda: gone(first.supervisor_pid) and gone(first.pid))
+        assert ping(second) == b"+PONG\r\n"
+        with attach(directory, grace_seconds=GRACE) as third:
+            assert third.pid == second.pid
+
+
+def test_a_connection_goes_on_with_a_new_server_when_its_directory_is_removed(directory: Path) -> None:
+    with connect(settings(directory)) as connection:
+        connection.execute("SET", "kept", "1")
+        shutil.rmtree(directory)
+        assert until(lambda: eventually(connection, "DBSIZE") == 0)

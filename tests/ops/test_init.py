@@ -69,9 +69,12 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     before = {path: (tmp_path / "shop" / path).read_text() for path in files(tmp_path / "shop")}
     (tmp_path / "shop" / "Dockerfile").write_text("FROM mine\n")
     (tmp_path / "shop" / "shop" / "settings.py").write_text("# mine\n")
-    said = run("init", "shop", "--spider", "prices", cwd=tmp_path, code=2).stderr
-    assert said.startswith("error: shop: .dockerignore, ")
-    assert said.endswith("Choose another directory, or overwrite them with --force.\n")
+    (tmp_path / "shop" / "compose.yaml").unlink()
+    done = run("init", "shop", "--spider", "prices", cwd=tmp_path)
+    assert done.stdout == "shop/compose.yaml\n", "what is missing is written"
+    assert "there already, and kept: .dockerignore, " in done.stderr
+    assert "--force overwrites them" in done.stderr
+    assert (tmp_path / "shop" / "compose.yaml").read_text() == before["compose.yaml"]
     assert (tmp_path / "shop" / "Dockerfile").read_text() == "FROM mine\n"
     run("init", "shop", "--spider", "prices", "--force", cwd=tmp_path)
     assert (tmp_path / "shop" / "Dockerfile").read_text() == before["Dockerfile"]
@@ -79,10 +82,12 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     assert (tmp_path / "shop" / "shop" / "settings.py").read_text() == "# mine\n", "the project is its owner's"
 
 
-def test_one_file_in_the_way_keeps_all_from_being_written(tmp_path: Path) -> None:
+def test_one_file_that_is_there_keeps_no_other_from_being_written(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM mine\n")
-    run("init", "--name", "shop", cwd=tmp_path, code=2)
-    assert files(tmp_path) == {"Dockerfile"}
+    told = json.loads(run("init", "--name", "shop", "--json", cwd=tmp_path).stdout)
+    assert told["kept"] == ["Dockerfile"]
+    assert files(tmp_path) == set(told["written"]) | {"Dockerfile"}
+    assert (tmp_path / "Dockerfile").read_text() == "FROM mine\n"
 
 
 def test_a_project_that_exists_gets_only_what_runs_it(tmp_path: Path) -> None:

@@ -165,3 +165,29 @@ def test_pages_of_a_project_on_scrapy_redis_are_forgotten_by_its_digests(
         frontier.add([Request(number, "site", "shop.all", b"x")])
         run("seen", "forget", "shop.all", "http://site/a#top", "--yes", cwd=folder)
         assert frontier.seen("shop.all", [number]) == [False]
+
+
+@pytest.mark.parametrize("words", [("status",), ("top",), ("items", "tail", "shop"), ("host", "block", "h")])
+def test_who_only_looks_makes_no_data_directory_and_is_told_where_it_looked(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    folder = project(tmp_path)
+    said = run(*words, cwd=folder / "shop" / "deep", code=2)
+    assert said.stderr.startswith("error: there is no crawl 'main': ")
+    assert f"{folder.resolve() / '.gossamer'} holds no data" in said.stderr
+    assert not list(tmp_path.rglob(".gossamer"))
+
+
+def test_the_data_directory_is_beside_scrapy_cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project(tmp_path)
+    here = folder / "shop" / "deep"
+    monkeypatch.chdir(here)
+    name = "GOSSAMER_DATA_DIR"
+    assert load({}, {})[name] == str(folder / ".gossamer")
+    assert load({}, {}, project={name: "data"})[name] == str(folder / "data"), "the project's own word"
+    assert load({name: "data"}, {})[name] == load({}, {name: "data"})[name] == "data", (
+        "said here, it is meant from here"
+    )
+    assert load({}, {}, project={name: "/data"})[name] == "/data"
+    monkeypatch.chdir(folder)
+    assert load({}, {})[name] == ".gossamer"

@@ -101,14 +101,14 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def begin(self, words: Sequence[str], addon: bool, **more: str) -> subprocess.Popen[str]:
+    def begin(self, words: Sequence[str], addon: bool, within: str = "") -> subprocess.Popen[str]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
         path = os.pathsep.join(filter(None, (Variant(self.version, "asyncio").path(), environ.get("PYTHONPATH"))))
-        environ |= {"PYTHONPATH": path, "EDITOR": "cat", "BROWSER": "true", "PYTHONDONTWRITEBYTECODE": "1", **more}
+        environ |= {"PYTHONPATH": path, "EDITOR": "cat", "BROWSER": "true", "PYTHONDONTWRITEBYTECODE": "1"}
         environ |= {"WITH_ADDON": "1"} if addon else {}
         return subprocess.Popen(
             [sys.executable, "-m", "scrapy", *words],
-            cwd=self.folder, env=environ, text=True,
+            cwd=self.folder / within, env=environ, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
@@ -184,10 +184,11 @@ def test_what_was_looked_at_is_still_crawled_and_commands_that_crawl_take_part(t
         looking.communicate(timeout=60)
         assert looking.returncode == 0
     site.visits.clear()
-    ended = project.begin(["crawl", "one"], addon=True)
+    ended = project.begin(["crawl", "one"], addon=True, within="shop/spiders")
     said = ended.communicate(timeout=60)[1]
     assert sorted(set(site.paths()) - {"/robots.txt"}) == ["/", "/a", "/b"], said
-    assert (tmp_path / ".gossamer").is_dir()
+    assert (tmp_path / ".gossamer").is_dir(), "beside scrapy.cfg, wherever the command was run"
+    assert not (tmp_path / "shop" / "spiders" / ".gossamer").exists()
     # A command of the project's own that crawls, a file, and a script that calls the command line: all find the round over.
     script = "from scrapy.cmdline import execute; execute(['scrapy', 'crawl', 'one'])"
     project.file("main.py", script)

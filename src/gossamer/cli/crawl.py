@@ -14,6 +14,7 @@ from gossamer.cli import exits, options, output, params, spider
 from gossamer.cli.crawl_sites import Asked, are_sites, crawl_sites
 from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores
 from gossamer.cli.fleetlog import logs as log_files
+from gossamer.cli.fresh import begin_anew
 from gossamer.cli.watch import Watched, watch
 from gossamer.errors import UnknownGroup
 from gossamer.fleet import Account, Fleet, look
@@ -41,6 +42,10 @@ def crawl(
     argument: spider.Arguments = None,
     given: spider.Given = None,
     resume: Annotated[bool, typer.Option("--resume", help="Only finish what is left; begin no new round.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Drop all that is kept of it and begin anew; asks first, unless --yes.")
+    ] = False,
+    yes: options.Yes = False,
     repeat: Annotated[
         bool, typer.Option("--repeat", help="Sites: begin rounds when they are due, until Ctrl-C.")
     ] = False,
@@ -66,12 +71,15 @@ def crawl(
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
     spider.enter(project)
+    if fresh and resume:
+        raise typer.BadParameter("--fresh begins anew and --resume goes on; give one of them")
     if are_sites(names):
         if arguments:
             raise typer.BadParameter(
                 "-a is for spiders; what differs from site to site are its `params`, given by --param"
             )
-        asked = Asked([Path(name) for name in names], workers, resume, repeat, layer, log, json, param or ())
+        paths = [Path(name) for name in names]
+        asked = Asked(paths, workers, resume, repeat, layer, log, json, param or (), fresh, yes)
         crawl_sites(asked, options.load_given(chosen), chosen)
         return
     if repeat or layer or param:
@@ -83,6 +91,8 @@ def crawl(
     found = look_up(name, arguments, chosen)
     number = workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
+        if fresh:
+            begin_anew(frontier, [found.group], yes)
         then = begin(frontier, found, arguments, resume)
         if then is None:
             return

@@ -13,6 +13,7 @@ import typer
 from gossamer import status
 from gossamer.cli import exits, output, params
 from gossamer.cli.fleetlog import MOST_WORKERS, ONE_FILE, cores, logs
+from gossamer.cli.fresh import begin_anew
 from gossamer.cli.site import user as user
 from gossamer.cli.watch import Watched, watch
 from gossamer.engine.source import digest
@@ -45,6 +46,8 @@ class Asked(NamedTuple):
     log: str
     json: bool
     param: Sequence[str] = ()
+    fresh: bool = False
+    yes: bool = False
 
 
 def are_sites(names: Sequence[str]) -> bool:
@@ -81,6 +84,8 @@ def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None
     _check_layer(sites, asked.layer)
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(settings)) as frontier:
+        if asked.fresh:
+            begin_anew(frontier, [site.site for site in sites], asked.yes)
         texts = read_files(asked.paths, values)
         Registry(frontier).push_all(texts, who=user(None))
         groups = _begin(frontier, sites, asked.resume)

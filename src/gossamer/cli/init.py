@@ -17,7 +17,7 @@ from gossamer import __version__
 from gossamer.cli import options, output
 from gossamer.deploy import Choice, deploy_files, project_files
 from gossamer.deploy.files import SECRET_FILES
-from gossamer.errors import FilesExist, SettingError
+from gossamer.errors import SettingError
 
 app = options.noun()
 
@@ -43,8 +43,8 @@ def init(
     """Write a Scrapy project that crawls as a fleet.
 
     With it a Dockerfile, Compose and Swarm files, a GitLab pipeline, and Prometheus and Grafana with alerts and a
-    dashboard. Where there is a Scrapy project already, only those files are written, for it. Nothing that exists is
-    overwritten without --force. Passwords are made up and written to .env, which no repository and no image gets.
+    dashboard. Where there is a Scrapy project already, only those files are written, for it. What exists is kept, and
+    what is missing is written; --force overwrites. Passwords are made up and written to .env, which no repository and no image gets.
     """
     existing = _project_of(directory / CONFIG)
     if existing and not spider:
@@ -58,11 +58,14 @@ def init(
     )
     files = deploy_files(choice) if existing else {**project_files(choice), **deploy_files(choice)}
     written = list(_write(directory, files, force))
+    kept = sorted(set(files) - set(written))
     if json:
-        output.write_json({"directory": str(directory), "project": choice.project, "written": written})
+        output.write_json({"directory": str(directory), "project": choice.project, "written": written, "kept": kept})
         return
     for path in written:
         output.write_line(str(directory / path))
+    if others := [path for path in kept if path not in SECRET_FILES or not force]:
+        output.write_notice(f"there already, and kept: {', '.join(others)}; --force overwrites them")
     for line in _next_steps(directory, choice, existing):
         output.write_notice(line)
 
@@ -91,13 +94,10 @@ def _module(name: str, option: str) -> str:
 
 
 def _write(directory: Path, files: Mapping[str, str], force: bool) -> Iterator[str]:
-    there = [path for path in files if (directory / path).exists()]
-    if there and not force:
-        raise FilesExist(f"{directory}: {', '.join(sorted(there))} exist already. {FilesExist()}")
     for path, text in files.items():
         target = directory / path
         # Passwords in use are not made up anew: the server's data would be behind a password that nobody knows.
-        if path in SECRET_FILES and target.exists():
+        if target.exists() and (path in SECRET_FILES or not force):
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o600 if path in SECRET_FILES else 0o666

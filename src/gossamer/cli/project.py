@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import SettingError
+from gossamer.settings import project_folder
 
 CONFIG = "scrapy.cfg"
 NAMED = "SCRAPY_SETTINGS_MODULE"
@@ -32,18 +33,13 @@ class ProjectSettings(NamedTuple):
 
 def project_settings() -> ProjectSettings:
     """Of the project in this directory, or in the nearest above it; SettingError if they cannot be imported."""
-    root = _root()
+    root = project_folder()
     module = os.environ.get(NAMED) or (_module(root / CONFIG) if root is not None else "")
     if not module:
         return ProjectSettings()
     values = _values(module, root)
     url = _redis_url() if SCRAPY_REDIS in str(values.get("SCHEDULER", "")) else ""
     return ProjectSettings(module, values, url)
-
-
-def _root() -> Path | None:
-    here = Path.cwd()
-    return next((place for place in (here, *here.parents) if (place / CONFIG).is_file()), None)
 
 
 def _module(config: Path) -> str:

@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from gossamer.errors import FrontierError, ServerTooOld, UrlError
@@ -174,6 +175,8 @@ class Connection:
         self._say = dialogue
         self._wires = wires
         self._closing = closing
+        self.place = f"on {dialogue.address.safe}"
+        """Where that is, for people: on a server, or in the data directory of the embedded one."""
 
     @property
     def address(self) -> Address:
@@ -322,6 +325,7 @@ class Foothold:
         from gossamer.frontier.embedded import attach
 
         directory = address.path or settings["GOSSAMER_DATA_DIR"]
+        self.directory = Path(directory).expanduser().absolute()
         self._attach = partial(
             attach,
             directory,
@@ -350,6 +354,14 @@ class Foothold:
         self._attachment.close()
 
 
+def data_directory(settings: Settings) -> Path | None:
+    """Where the embedded server of these settings keeps its data; None for any other server."""
+    address = parse(settings["GOSSAMER_URL"])
+    if address.kind != "embedded":
+        return None
+    return Path(address.path or settings["GOSSAMER_DATA_DIR"]).expanduser().absolute()
+
+
 def connect(settings: Settings) -> Connection:
     """Connect to where GOSSAMER_URL points and check that the server can be used. Starts the embedded one."""
     address = parse(settings["GOSSAMER_URL"])
@@ -358,6 +370,8 @@ def connect(settings: Settings) -> Connection:
     make = maker(address, *_seconds(settings), foothold.locate if foothold else _itself, asynchronous=False)
     wires = Wires(make, foothold.renew if foothold else None)
     connection = Connection(Dialogue(address), wires, foothold.close if foothold else _nothing)
+    if foothold is not None:
+        connection.place = f"in {foothold.directory}"
     try:
         connection._talk(connection._say.greet())
     except BaseException:

@@ -97,6 +97,12 @@ def attach(
     )
 
 
+def has_data(directory: str | os.PathLike[str]) -> bool:
+    """Whether a server has written there, or runs there."""
+    path = Path(directory).expanduser()
+    return (path / "appendonlydir").is_dir() or (path / "state.json").is_file()
+
+
 def prepared(directory: str | os.PathLike[str]) -> Path:
     """The directory, existing and writable. A new one is for its owner alone (0700)."""
     path = Path(directory).expanduser().resolve()

@@ -41,6 +41,7 @@ STOP_SECONDS = 30.0
 TAKEOVER_SECONDS = 60.0
 BACKOFF_SECONDS = (0.05, 5.0)
 STEADY_SECONDS = 60.0
+LOOK_SECONDS = 1.0  # between two looks whether the directory is still there
 
 CONFIG = """\
 port 0
@@ -75,6 +76,7 @@ class Supervisor:
         self.fsync = fsync
         self.memory = memory
         self.grace_seconds = grace_seconds
+        self.home = Path.cwd()
         self.lock = take(Path("lock"), TAKEOVER_SECONDS)
         stop_leftover()
         self.place = socket_place()
@@ -117,6 +119,8 @@ class Supervisor:
                     leave_at = self.admit() or leave_at
                 elif self.dismiss_if_gone(key.fd) and not self.users:
                     leave_at = time.monotonic() + self.grace_seconds
+            if self.evicted():
+                return self.vacate()
             if not self.watch_server():
                 break
             # One more look at the door: whoever knocked during the last wait keeps the server alive.
@@ -130,7 +134,7 @@ class Supervisor:
 
     def pause(self, leave_at: float) -> float:
         now = time.monotonic()
-        ends = [10.0]
+        ends = [LOOK_SECONDS]
         if not self.ready:
             ends.append(0.005 if self.pid else self.restart_at - now)
         if not self.users:
@@ -229,7 +233,32 @@ class Supervisor:
         Path("state.json.new").write_text(json.dumps(state))
         os.replace("state.json.new", "state.json")
 
+    def evicted(self) -> bool:
+        """Whether somebody removed or moved the directory, or what is in it: another supervisor may be at home there now."""
+        try:
+            found = os.stat(self.home / "lock")
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        mine = os.fstat(self.lock)
+        return (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino)
+
+    def vacate(self) -> int:
+        """Go at once, and touch nothing under names that may be another's: a server that is asked to stop removes its socket."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        self.listener.close()
+        for user in self.users.values():
+            user.close()
+        if self.place != self.home:
+            shutil.rmtree(self.place, ignore_errors=True)
+        return 0
+
     def stop(self) -> int:
+        if self.evicted():
+            return self.vacate()
         # The door first: whoever comes from now on finds nobody and starts a supervisor, which waits for our lock.
         remove(self.control)
         self.listener.close()
@@ -243,7 +272,7 @@ class Supervisor:
             user.close()
         for name in (self.server_socket, "state.json"):
             remove(name)
-        if self.place != Path.cwd():
+        if self.place != self.home:
             shutil.rmtree(self.place, ignore_errors=True)
         log("stopped")
         return 0 if self.ever_ready else 1

@@ -10,7 +10,7 @@ from typing import Any, Self
 from gossamer.errors import UnknownCrawl, UnknownDeadLetter
 from gossamer.frontier import keys
 from gossamer.frontier.asker import Asker
-from gossamer.frontier.connection import Connection, connect
+from gossamer.frontier.connection import Connection, connect, data_directory
 from gossamer.frontier.control import scope_of, start_state
 from gossamer.frontier.exchange import Added
 from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
@@ -50,10 +50,24 @@ def found_crawl(connection: Connection, crawl: str) -> tuple[int, int]:
     number, partitions = connection.execute("HMGET", key, "schema", "partitions", key=key)
     if number is None or partitions is None:
         raise UnknownCrawl(
-            f"there is no crawl {crawl!r} on {connection.address.safe}. Name another with --crawl or GOSSAMER_CRAWL; "
+            f"there is no crawl {crawl!r} {connection.place}. Name another with --crawl or GOSSAMER_CRAWL; "
             "a worker's first call makes it."
         )
     return int(number), int(partitions)
+
+
+def check_data(settings: Settings, crawl: str) -> None:
+    """`UnknownCrawl` where the embedded server would have nothing to tell: none is started to find that out."""
+    directory = data_directory(settings)
+    if directory is None:
+        return
+    from gossamer.frontier.embedded import has_data
+
+    if not has_data(directory):
+        raise UnknownCrawl(
+            f"there is no crawl {crawl!r}: {directory} holds no data. Go to the folder of your project, name the directory "
+            "with GOSSAMER_DATA_DIR or a server with GOSSAMER_URL; a worker's first call makes the crawl."
+        )
 
 
 class ValkeyFrontier(Asker):
@@ -89,6 +103,7 @@ class ValkeyFrontier(Asker):
         """As `open`, for a crawl that exists; `UnknownCrawl` if it does not. Makes none."""
         settings = settings or load()
         crawl, outage = keys.crawl_name(settings["GOSSAMER_CRAWL"]), settings["GOSSAMER_OUTAGE_SECONDS"]
+        check_data(settings, crawl)
         connection = connect(settings)
         try:
             number, partitions = found_crawl(connection, crawl)

@@ -1,0 +1,31 @@
+"""`gossamer crawl --fresh`: what is kept of a crawl goes, and it begins anew."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from gossamer.cli import options, output, progress
+from gossamer.frontier.valkey import ValkeyFrontier
+
+
+def begin_anew(frontier: ValkeyFrontier, groups: Sequence[str], yes: bool) -> None:
+    """Drop these groups, as far as they exist, once the question is answered; `typer.Abort` if it is not answered with yes.
+    Pages in progress end first."""
+    rows = [row for row in frontier.counts().groups if row.group in set(groups)]
+    if not rows:
+        return
+    named = rows[0].group if len(rows) == 1 else f"{len(rows)} groups"
+    left, items = sum(row.open for row in rows), sum(row.items_waiting for row in rows)
+    dead = sum(row.dead for row in rows)
+    options.confirm(
+        f"Begin {named} anew? {left:,} open requests, {items:,} items, {dead:,} dead letters and all that was seen go.",
+        yes,
+    )
+    with progress.live("dropping", left + dead, sys.stderr, "requests") as show:
+        say, dropped = progress.throttled(show), 0
+        for row in rows:
+            for step in progress.dropping(frontier.drop_group(row.group)):
+                dropped += step
+                say(dropped)
+    output.write_notice(f"{named} begins anew")
