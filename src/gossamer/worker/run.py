@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 ADDON, PLACE = "gossamer.Addon", 100
 ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 SOURCES = (".py", ".pyw")
-GOOD = frozenset({"drained", "idle", "draining", "finished", "shutdown"})
+GOOD = frozenset({"idle", "draining", "finished", "shutdown"})
 """Why a worker may end with nothing having gone wrong."""
 
 
