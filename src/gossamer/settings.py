@@ -427,7 +427,13 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ITEMS",
         "auto",
         _one_of("auto", "stream", "off"),
-        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (only where the project has neither FEEDS nor ITEM_PIPELINES, so that somebody keeps them).",
+        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (where the fleet writes FEEDS from it, or the project has neither FEEDS nor ITEM_PIPELINES, so that somebody keeps them).",
+    ),
+    Setting(
+        "GOSSAMER_FEEDS",
+        "fleet",
+        _one_of("fleet", "worker"),
+        "Who writes FEEDS (`-O`, `-o`): `fleet` (local files, from the item stream: each file has every item of the round once) or `worker` (Scrapy's own exporter in each worker, of what that worker scrapes).",
     ),
     Setting(
         "GOSSAMER_RENEW_MAX_SECONDS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,8 @@ def crawl(
     ] = 0,
     argument: spider.Arguments = None,
     given: spider.Given = None,
+    overwrite: spider.Overwrite = None,
+    added: spider.Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Only finish what is left; begin no new round.")] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Drop all that is kept of it and begin anew; asks first, unless --yes.")
@@ -70,10 +73,13 @@ def crawl(
     left; what failed for good is among the dead letters.
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
+    files = spider.feeds(overwrite, added)
     spider.enter(project)
     if fresh and resume:
         raise typer.BadParameter("--fresh begins anew and --resume goes on; give one of them")
     if are_sites(names):
+        if files:
+            raise typer.BadParameter("-O and -o are for spiders; sites have `store`, and `gossamer items export`")
         if arguments:
             raise typer.BadParameter(
                 "-a is for spiders; what differs from site to site are its `params`, given by --param"
@@ -88,7 +94,7 @@ def crawl(
     # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
     from gossamer.worker.run import look_up
 
-    found = look_up(name, arguments, chosen)
+    found = look_up(name, arguments, {**chosen, **files})
     number = workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
         if fresh:
@@ -99,7 +105,8 @@ def crawl(
         _warn_of_feeds(found, number)
         logs = log_files(log, found.ours, found.group, number)
         commands = [
-            command(name, arguments, {**chosen, **_imposed(found, place, bool(log))}) for place in range(number)
+            command(name, arguments, {**chosen, **_imposed(found, place, bool(log))}, _outputs(overwrite, added))
+            for place in range(number)
         ]
         where = f"; logs in {logs[0].parent}" if logs[0] is not None and not log else ""
         output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {found.group}{where}")
@@ -108,7 +115,15 @@ def crawl(
         report = _Report(fleet, found.group, look(frontier, found.group), then, seconds)
         report.drained = report.now.exists and frontier.drained(found.group).drained
     report.write(json)
-    again = shlex.join(["gossamer", "crawl", name, "--resume", *_words(argument, given, project, log, url, crawl_name)])
+    again = shlex.join(
+        [
+            "gossamer",
+            "crawl",
+            name,
+            "--resume",
+            *_words(argument, given, overwrite, added, project, log, url, crawl_name),
+        ]
+    )
     raise typer.Exit(report.code(again))
 
 
@@ -148,14 +163,19 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
     return then._replace(round=number)
 
 
-def command(name: str, arguments: dict[str, str], settings: dict[str, Any]) -> list[str]:
+def command(name: str, arguments: dict[str, str], settings: dict[str, Any], more: Sequence[str] = ()) -> list[str]:
     """One worker. `-P`: what lies in the working directory must not stand in for modules of the same name."""
     words = [sys.executable, "-P", "-m", "gossamer", "work", name]
     for argument, value in arguments.items():
         words += ["-a", f"{argument}={value}"]
     for setting, value in settings.items():
         words += ["-s", f"{setting}={value}"]
-    return words
+    return [*words, *more]
+
+
+def _outputs(overwrite: list[str] | None, added: list[str] | None) -> list[str]:
+    words = [word for value in overwrite or () for word in ("-O", value)]
+    return words + [word for value in added or () for word in ("-o", value)]
 
 
 def _imposed(found: Found, place: int, shared: bool) -> dict[str, Any]:
@@ -172,16 +192,18 @@ def _imposed(found: Found, place: int, shared: bool) -> dict[str, Any]:
 
 def _warn_of_feeds(found: Found, number: int) -> None:
     feeds = [str(uri) for uri in found.scrapy.getdict("FEEDS")]
-    if feeds and number > 1:
+    if feeds and number > 1 and found.ours["GOSSAMER_FEEDS"] == "worker":
         output.write_notice(
             f"FEEDS: each of the {number} workers writes to {', '.join(feeds)} by itself. "
-            "To have the items in one place, leave FEEDS out and use `gossamer items export`."
+            "To have the items in one file, leave GOSSAMER_FEEDS out."
         )
 
 
 def _words(
     argument: list[str] | None,
     given: list[str] | None,
+    overwrite: list[str] | None,
+    added: list[str] | None,
     project: Path | None,
     log: str,
     url: str | None,
@@ -190,6 +212,7 @@ def _words(
     """The options of this command that its continuation needs as well."""
     words = [word for value in argument or () for word in ("-a", value)]
     words += [word for value in given or () for word in ("-s", value)]
+    words += _outputs(overwrite, added)
     named = {"--project": project, "--log": log, "--url": url, "--crawl": crawl_name}
     return words + [word for option, value in named.items() if value for word in (option, str(value))]
 

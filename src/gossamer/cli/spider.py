@@ -38,6 +38,32 @@ def pairs(words: Sequence[str] | None, option: str) -> dict[str, str]:
     return found
 
 
+Overwrite = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-O", "--overwrite-output", metavar="FILE", help="Write the round's items to FILE, anew in each round."
+    ),
+]
+Output = Annotated[
+    list[str] | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Add the items to FILE. FILE:FORMAT names the format."),
+]
+
+
+def feeds(overwrite: Sequence[str] | None, output: Sequence[str] | None) -> dict[str, Any]:
+    """What `-O` and `-o` ask for, as the setting FEEDS; nothing if they were not given."""
+    found: dict[str, dict[str, Any]] = {}
+    for words, anew in ((overwrite, True), (output, False)):
+        for word in words or ():
+            name, colon, form = word.rpartition(":")
+            if not colon or "/" in form or "\\" in form:
+                name, form = word, Path(word).suffix.removeprefix(".")
+            if not form:
+                raise typer.BadParameter(f"{word!r} does not tell the format; write {word}:jsonlines, for example")
+            found[name] = {"format": form, "overwrite": anew}
+    return {"FEEDS": found} if found else {}
+
+
 def settings(words: Sequence[str] | None, url: str | None, crawl: str | None, **more: Any) -> dict[str, Any]:
     """What was given after `-s`, and what other options say in its place."""
     named = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl, **more}

@@ -35,6 +35,8 @@ def work(
     layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
     argument: spider.Arguments = None,
     given: spider.Given = None,
+    overwrite: spider.Overwrite = None,
+    added: spider.Output = None,
     forever: Annotated[bool, typer.Option("--forever", help="Go on when nothing is left, for what may come.")] = False,
     drained: Annotated[
         bool, typer.Option("--drained", help="Sites: end when nothing is left, and begin no round.")
@@ -65,8 +67,8 @@ def work(
     """
     ending.after_main()
     if name is None:
-        if lanes or argument:
-            raise typer.BadParameter("--lanes and -a are for spiders; name one, or leave them out")
+        if lanes or argument or overwrite or added:
+            raise typer.BadParameter("--lanes, -a, -O and -o are for spiders; name one, or leave them out")
         spider.enter(project)
         only = tuple(one.strip() for one in sites.split(",") if one.strip())
         _serve(
@@ -90,7 +92,7 @@ def work(
     # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
     from gossamer.worker.run import run
 
-    ended = run(name, arguments, chosen)
+    ended = run(name, arguments, {**chosen, **spider.feeds(overwrite, added)})
     if ended.signal == signal.SIGINT:
         raise typer.Exit(exits.INTERRUPTED)
 

@@ -26,9 +26,21 @@ from gossamer.frontier.packing import (
 from gossamer.frontier.plain import Refused, StoredObject
 from gossamer.frontier.readable import from_json, to_json
 
-__all__ = ["VERSION", "StoredObject", "decode", "decode_request", "encode", "encode_request", "from_json", "to_json"]
+__all__ = [
+    "CLASS",
+    "VERSION",
+    "StoredObject",
+    "decode",
+    "decode_request",
+    "encode",
+    "encode_request",
+    "from_json",
+    "to_json",
+]
 
 VERSION = 1
+CLASS = "gossamer:class"
+"""Under this name an item for a feed has the path of its class."""
 _VALUE = bytes([VERSION])
 _REQUEST = bytes([VERSION | 0x80])
 

@@ -24,7 +24,7 @@ def fields(data: bytes) -> dict[str, Any]:
     except DecodingError:
         return {"payload": data}
     if isinstance(value, dict):
-        return {str(name): content for name, content in value.items()}
+        return {str(name): content for name, content in value.items() if name != codec.CLASS}
     return {"value": value}
 
 

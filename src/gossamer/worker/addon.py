@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
-from gossamer.worker import aside, tuning
+from gossamer.worker import aside, feeds, tuning
 from gossamer.worker.reach import PLACES
 from gossamer.worker.settings import loaded
 from gossamer.worker.stats import fleet_collector
@@ -48,6 +48,7 @@ class Addon:
             if part:
                 # One of the fleet's own under another name (gossamer.scrapy_redis): it has its own stats and dupefilter.
                 _put(settings, "EXTENSIONS", THROTTLE, None)
+                _serve_feeds(settings)
                 tuning.apply(settings, ours["GOSSAMER_TUNING"])
             if part is not None:
                 return
@@ -65,6 +66,7 @@ class Addon:
         # The frontier follows the hosts' latency for the whole fleet.
         _put(settings, "EXTENSIONS", THROTTLE, None)
         _guard(settings)
+        _serve_feeds(settings)
         tuning.apply(settings, ours["GOSSAMER_TUNING"])
 
     @staticmethod
@@ -75,6 +77,13 @@ class Addon:
                 "DUPEFILTER_CLASS %s is not used: the frontier remembers what was seen (GOSSAMER_SEEN_KIND and the like).",
                 kind,
             )
+
+
+def _serve_feeds(settings: BaseSettings) -> None:
+    """Scrapy's own exporter gives way, unless the project has put another in its place."""
+    if settings.getwithbase("EXTENSIONS").get(feeds.SCRAPYS) is not None:
+        _put(settings, "EXTENSIONS", feeds.SCRAPYS, None)
+        _put(settings, "EXTENSIONS", feeds.OURS, 0)
 
 
 def _guard(settings: BaseSettings) -> None:

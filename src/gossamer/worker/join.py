@@ -26,6 +26,7 @@ from gossamer.model import (
 )
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT, Settings
+from gossamer.worker.feeds import shared, uris
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.hooks import APART
 from gossamer.worker.lanes import declared
@@ -59,6 +60,7 @@ class Join:
     give_up: GiveUp
     item_limit: int
     requests_of: Callable[[Spider, bytes], Iterable[Request]] = field(default=requests_of)
+    feeds: bool = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -100,6 +102,7 @@ class Join:
             crawler.settings.getbool("DUPEFILTER_DEBUG"),
             GiveUp(crawler.settings, spider),
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
+            feeds=shared(settings, crawler.settings),
         )
 
     @property
@@ -128,7 +131,10 @@ class Join:
 
     def encode_item(self, item: Any) -> bytes:
         """An item as it lies in the stream: its fields by name, with their types."""
-        return codec.encode(plain(item), limit=self.item_limit)
+        fields = plain(item)
+        if self.feeds and isinstance(fields, dict) and not isinstance(item, dict):
+            fields[codec.CLASS] = f"{type(item).__module__}:{type(item).__qualname__}"
+        return codec.encode(fields, limit=self.item_limit)
 
     def gave_up(self, page: Page) -> bool:
         return self.give_up(page.request, page.outcome)
@@ -280,4 +286,4 @@ def streams(settings: Settings, scrapy: BaseSettings) -> bool:
     said = settings["GOSSAMER_ITEMS"]
     if said != "auto":
         return bool(said == "stream")
-    return not scrapy.getdict("FEEDS") and not scrapy.getdict("ITEM_PIPELINES")
+    return shared(settings, scrapy) or (not uris(scrapy) and not scrapy.getdict("ITEM_PIPELINES"))

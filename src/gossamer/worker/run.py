@@ -162,6 +162,10 @@ def _settings(spider: str, given: Mapping[str, Any]) -> Settings:
     if _is_file(spider):
         # The project's other spiders are not asked for; what is wrong with them does not matter.
         settings.set("SPIDER_LOADER_WARN_ONLY", True, "command")
+    feeds = given.get("FEEDS")
+    if isinstance(feeds, dict):
+        # As for `scrapy crawl -O`: besides those that the project has.
+        given = {**given, "FEEDS": {**feeds, **settings.getdict("FEEDS")}}
     settings.setdict(dict(given), "cmdline")
     return settings
 

@@ -31,7 +31,7 @@ from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
-from gossamer.worker import aside, early, hooks, robots, rounds, tuning
+from gossamer.worker import aside, early, feeds, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
@@ -97,6 +97,7 @@ class Scheduler(BaseScheduler):
         self.link.open(lambda answer, error: opened.keep(answer, error))
         try:
             await opened
+            feeds.check(join.settings, self.crawler.settings)
             await self._join()
             hooks.check(engine)
         except GossamerError as error:

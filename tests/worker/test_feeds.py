@@ -1,0 +1,124 @@
+"""`-O`, `-o` and FEEDS of a fleet: one file, every item of the round once, whoever is killed, stopped or started again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.worker.harness.site import Site, links
+from tests.worker.test_rounds import Project
+
+from gossamer.frontier import stream
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+SPIDER = """
+import scrapy
+
+
+class Page(scrapy.Item):
+    title = scrapy.Field()
+    url = scrapy.Field(serializer=lambda url: url.rpartition("/")[2])
+
+
+class Shop(scrapy.Spider):
+    name = "shop"
+
+    async def start(self):
+        yield scrapy.Request(self.site + "/list")
+
+    def parse(self, response):
+        yield Page(url=response.url)
+        yield from response.follow_all(css="a")
+"""
+PAGES = [f"/{number}" for number in range(30)]
+EVERY = Counter(["list", *(path[1:] for path in PAGES)])
+FEEDS = {
+    "made/%(name)s.csv": {"format": "csv", "overwrite": True},
+    "all.jl": {"format": "jsonlines", "overwrite": False},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, site: Site, valkey_server: Server, crawl_name: str) -> Project:
+    site.on("/list", links(*PAGES))
+    made = Project(tmp_path, site, valkey_server, crawl_name)
+    (tmp_path / "shop_spiders.py").write_text(SPIDER)
+    return made
+
+
+def in_json(file: Path) -> Counter[str]:
+    return Counter(item["url"] for item in json.loads(file.read_text()))
+
+
+def in_lines(file: Path) -> Counter[str]:
+    return Counter(json.loads(line)["url"] for line in file.read_text().splitlines())
+
+
+@pytest.mark.timeout(400)
+def test_one_file_has_every_item_once(project: Project) -> None:
+    """Two workers, of which one is killed and the other stopped; then one goes on, and a last one crawls again."""
+    folder, site = project.folder, project.site
+    with (folder / "shop_settings.py").open("a") as settings:
+        settings.write(f"FEEDS = {FEEDS!r}\n")
+    (folder / "all.jl").write_text('{"url": "old"}\n')
+    out, table, lines = folder / "out.json", folder / "made" / "shop.csv", folder / "all.jl"
+    words = (
+        "scrapy",
+        "crawl",
+        "shop",
+        "-O",
+        "out.json",
+        "-s",
+        "DOWNLOAD_DELAY=0.2",
+        "-s",
+        "RANDOMIZE_DOWNLOAD_DELAY=0",
+    )
+    with project.start(*words) as first, project.start(*words) as second:
+        wait_until(lambda: lines.read_text().count("\n") > 4, "some items to be in the file")
+        first.kill()
+        first.communicate(timeout=60)
+        size = lines.stat().st_size
+        wait_until(lambda: lines.stat().st_size > size, "the other to go on")
+        second.send_signal(signal.SIGTERM)
+        said = second.communicate(timeout=60)[1]
+    assert "Spider closed (shutdown)" in said
+    some = in_json(out)
+    assert 4 <= some.total() < EVERY.total(), said
+    assert max(some.values()) == 1
+    assert in_lines(lines) == some + Counter(["old"])
+
+    said = project.crawl("-O", "out.json")
+    assert "goes on: it has items of round 0 already" in said
+    assert in_json(out) == EVERY, said
+    assert in_lines(lines) == EVERY + Counter(["old"])
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert Counter(row["url"] for row in rows) == EVERY
+    assert set(rows[0]) == {"title", "url"}, "columns are all fields of the item's class, as in Scrapy"
+    said = project.crawl("-O", "out.json", "-s", "GOSSAMER_ROUND=join")
+    assert in_json(out) == EVERY, "a worker that comes late empties nothing"
+    with project.frontier() as frontier:
+        assert stream.consumers(frontier, "shop") == {}, "nobody has to keep anything for these files"
+        assert frontier.counts("shop").groups[0].items_waiting == 0
+
+    site.on("/list", links("/0", "/new"))
+    said = project.run("gossamer", "crawl", "shop", "-w", "2", "-O", "out.json")
+    assert "each of the" not in said
+    assert in_json(out) == Counter(["list", "0", "new"]), "a new round begins the file anew"
+    assert in_lines(lines) == EVERY + Counter(["old", "list", "0", "new"]), "and goes on with one that is added to"
+
+
+@pytest.mark.timeout(200)
+def test_what_the_fleet_cannot_write_is_refused(project: Project) -> None:
+    gz = json.dumps({"out.jl.gz": {"format": "jl", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}})
+    said = project.crawl("-s", f"FEEDS={gz}", code=1)
+    assert "The feed out.jl.gz cannot be written by the fleet as a whole: it has postprocessing." in said
+    own = json.dumps({"%(worker)s.jl": {"format": "jl"}})
+    said = project.crawl("-s", f"FEEDS={own}", "-s", "GOSSAMER_FEEDS=worker")
+    assert "Each worker writes FEEDS by itself" in said
+    [file] = project.folder.glob("*-*.jl")
+    assert in_lines(file) == EVERY
