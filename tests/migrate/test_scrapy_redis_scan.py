@@ -193,6 +193,12 @@ def test_a_server_that_is_named_is_not_missing() -> None:
     assert not any(each.code == "no-server" for each in scan({"a.py": b"SCHEDULER = 'x'\n"}).findings)
 
 
+def test_passwords_are_not_shown() -> None:
+    text = b"import scrapy_redis\nREDIS_URL = 'redis://:pass-word@cache'\nREDIS_PARAMS = {'password': 'pass-word'}\n"
+    report = scan({"settings.py": text})
+    assert not [each for each in report.findings if "pass-word" in each.what]
+
+
 def test_scripts_and_requirements_are_read_and_not_written() -> None:
     report = scan(
         {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.ops.command import Command
 
 from gossamer.frontier import memories
@@ -70,3 +72,9 @@ def test_memories_are_found_on_every_node(cluster: Cluster, crawl_name: str) -> 
         assert memories.copy(connection, mine[0], connection, f"{crawl_name}:s9:exact") == 2
     with open_memory("s9", chosen) as memory:
         assert memory.known([0, 1]) == [True, False]
+
+
+def test_looking_makes_no_data_directory(command: Command, tmp_path: Path) -> None:
+    said = command("seen", "filters", "--url", f"embedded:{tmp_path / 'none'}", code=2)
+    assert "holds no data" in said.err
+    assert not (tmp_path / "none").exists()

@@ -137,11 +137,10 @@ def clear_filter(
 
     All memories that the spider has in the crawl, of whatever kind, are emptied. No run of the spider should be under way.
     """
-    from gossamer.frontier.connection import connect
     from gossamer.worker import filters as memories
 
     settings = options.load_settings(url, crawl)
-    with connect(settings) as connection:
+    with memories.look(settings) as connection:
         mine = memories.of_spider(connection, settings, spider)
     options.confirm(f"Forget all that {spider} has seen ({', '.join(each.kind for each in mine)})?", yes)
     known = sum(memories.clear(settings, each) for each in mine)

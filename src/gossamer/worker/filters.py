@@ -10,6 +10,7 @@ from gossamer.errors import PolicyError
 from gossamer.frontier import memories
 from gossamer.frontier.connection import Connection, connect
 from gossamer.frontier.memory import ValkeyMemory
+from gossamer.frontier.valkey import check_data
 from gossamer.model import SeenKind, SeenPolicy
 from gossamer.settings import Settings
 from gossamer.worker.seen import memory_name
@@ -48,6 +49,12 @@ class FilterInfo(NamedTuple):
     bytes: int
 
 
+def look(settings: Settings) -> Connection:
+    """A connection to where memories may be; UnknownCrawl if an embedded server would have to be made for it."""
+    check_data(settings, settings["GOSSAMER_CRAWL"])
+    return connect(settings)
+
+
 def found(connection: Connection) -> Iterator[FilterMemory]:
     """All memories of seen filters on a server."""
     for name in memories.names(connection):
@@ -72,7 +79,7 @@ def of_spider(connection: Connection, settings: Settings, spider: str) -> list[F
 
 def listed(settings: Settings) -> list[FilterInfo]:
     """Every memory with what it holds."""
-    with connect(settings) as connection:
+    with look(settings) as connection:
         every = list(found(connection))
     rows = []
     for each in every:
@@ -91,7 +98,7 @@ def clear(settings: Settings, each: FilterMemory) -> int:
 
 def copy(settings: Settings, spider: str, target: Settings, name: str) -> list[FilterMemory]:
     """Copy the memories of a spider into another crawl, another server or another name; those that were copied."""
-    with connect(settings) as source, connect(target) as other:
+    with look(settings) as source, connect(target) as other:
         mine = of_spider(source, settings, spider)
         for each in mine:
             memories.copy(source, each.name, other, memory_name(target["GOSSAMER_CRAWL"], name, each.policy))

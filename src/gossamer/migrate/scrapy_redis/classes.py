@@ -19,6 +19,7 @@ _SEEDING = ("make_request_from_data", "make_requests_from_url")
 _SETTING_UP = ("setup_redis", "fetch_data", "start_requests", "start", "spider_idle")
 _FOREIGN = re.compile(r"(scrapy_redis_\w+|scrapy_rediscluster|scrapy_redis[a-z]+)(?:\.|$)")
 _REMEDIES = {"bloom": "bloom", "cluster": "cluster", "sentinel": "sentinel"}
+_CALLED = {"pipeline": "pipeline", "stats": "stats collector"}
 _OLD = frozenset({"cPickle", "urlparse", "urllib2", "ConfigParser", "StringIO", "cStringIO", "Queue", "httplib"})
 
 
@@ -38,7 +39,7 @@ def derived(module: Module, classes: Classes) -> Iterator[Finding]:
             yield from _spider(module, node, own)
         elif kind in ("pipeline", "stats"):
             code = f"own-{kind}" if kind == "stats" or "_process_item" in own or "process_item" in own else "setting"
-            yield Finding(module.path, node.lineno, code, f"class {node.name} is a {kind}")
+            yield Finding(module.path, node.lineno, code, f"class {node.name} is a {_CALLED[kind]}")
 
 
 def _dupefilter(module: Module, node: ast.ClassDef, own: dict[str, int]) -> Iterator[Finding]:

@@ -96,7 +96,9 @@ def findings(settings: list[Given], classes: Classes) -> Iterator[Finding]:
             code = "setting"
         if code:
             shown = ast.unparse(each.node) if each.node is not None else each.value
-            yield Finding(each.module.path, each.line, code, f"{each.name} = {shown!s:.100}")
+            # Names of servers come with passwords.
+            value = "" if each.name.startswith(("REDIS_", "GOSSAMER_URL")) else f" = {shown!s:.100}"
+            yield Finding(each.module.path, each.line, code, f"{each.name}{value}")
 
 
 def _code(each: Given, classes: Classes) -> str:
