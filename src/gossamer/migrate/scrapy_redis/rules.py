@@ -19,7 +19,7 @@ _MOVES: Mapping[str, str] = {
     "key-seeds": "Seeds are read from this key as before.",
     "key-items": "RedisPipeline fills this list as before, with each page's items once.",
     "key-stats": "RedisStatsCollector fills this hash as before.",
-    "pickle": "The project's own code writes and reads it. What requests and queues hold is no pickle any more.",
+    "pickle": "The project's own code writes and reads it. Requests on the frontier are no pickles.",
     "own-queue": "It is used where SCHEDULER_QUEUE_CLASS names it: see there.",
     "own-stats": "It works on the same hash as before.",
     "item-in-meta": "It is stored by its class and its values, without pickle, as long as its class is of the project's "
@@ -45,7 +45,7 @@ _DIFFERS: Mapping[str, str] = {
     "before add_css and the like.",
     "key-seeds-read": "Workers take seeds as soon as they can, not only when they are idle: the key is empty sooner. "
     "Whether seeds are still in progress is shown by `gossamer status`.",
-    "picklecompat": "It reads and writes plain data only.",
+    "picklecompat": "It reads and writes plain data, and in queues objects of the project that are data; nothing that a pickle names is called.",
     "own-pipeline": "Items go to the list at once, not with their page: a page that is done again brings them again.",
     "flush-on-start": "It drops the whole group with its dead letters and counters, and only if no other worker is there.",
 }
@@ -86,7 +86,7 @@ _DECIDE: Mapping[str, str] = {
     '"scrapy.squeues.LifoMemoryQueue" to keep last in, first out.',
     "outside-stats-class": "This collector is not scrapy-redis's: it counts for one worker alone.",
     "timestamp-key": "Only Scrapy's own scheduler uses this key. Take it out.",
-    "serializer": "The frontier stores plain data in its own form. Take it out unless the queue is shared.",
+    "serializer": "The frontier stores requests in its own form, and a warning says that this is not used. Take it out unless the queue is shared.",
     "dynamic-settings": "Only the run knows these settings. Look at what makes them for names of the reference.",
     "dynamic-value": "Only the run knows this value. If it can be a path of scrapy_redis, change it where it comes from.",
     "hidden-path": "Replace scrapy_redis by gossamer.scrapy_redis by hand.",
