@@ -436,6 +436,19 @@ SETTINGS: tuple[Setting, ...] = (
         "Who writes FEEDS (`-O`, `-o`): `fleet` (local files, from the item stream: each file has every item of the round once) or `worker` (Scrapy's own exporter in each worker, of what that worker scrapes).",
     ),
     Setting(
+        "GOSSAMER_COOKIES",
+        "shared",
+        _one_of("shared", "worker"),
+        "Whose the cookies are that a Scrapy project's sites set: `shared`: the workers of a spider have them together, as one process of Scrapy "
+        "has; `worker`: each has its own.",
+    ),
+    Setting(
+        "GOSSAMER_COOKIES_MAX",
+        10_000,
+        _at_least_one,
+        "How many cookies the workers of a spider share; those that changed longest ago go first.",
+    ),
+    Setting(
         "GOSSAMER_RENEW_MAX_SECONDS",
         1800.0,
         _seconds,

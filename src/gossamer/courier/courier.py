@@ -101,6 +101,7 @@ class Plan:
     lease_seconds: float = 60.0
     renew_max: float = 1800.0
     gone_seconds: float = 10.0
+    session: str = ""
     close_seconds: float = 30.0
     info: Mapping[str, str] = field(default_factory=dict)
 
@@ -343,6 +344,8 @@ class Courier:
             "counters": self.tally.take(),
             "selection": self.plan.selection,
         }
+        if self.plan.session:
+            told["session"] = self.plan.session
         if self._info is not None:
             open_one = {"connection": self._connection} if self._connection else {}
             told["info"], self._info = {**self._info, **open_one}, None

@@ -61,6 +61,7 @@ class Frontier(Protocol):
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
+        session: str = "",
     ) -> Answer:
         """A worker's one hot call, atomic within a partition: ends leases with all that their pages produced, frees the
         slots of hosts that answered, notes what was sent, adds requests (limits apply), applies counters, and leases up to
@@ -72,6 +73,8 @@ class Frontier(Protocol):
         `relies` has, by partition, the state that the caller's knowledge is from (`Answer.states`) by which it left children out.
         A partition that is in another state changes nothing until the call is repeated with the `withheld` children: that happens
         in here, and `Answer.states` says it.
+
+        `session` is the group of which `Hints.session` tells the version of the shared cookies.
         """
 
     def add(
@@ -248,6 +251,13 @@ class Frontier(Protocol):
 
     def forget_workers(self, silent: float) -> int:
         """Strike workers that hold nothing and were silent for `silent` seconds; a bounded number. Answers how many; 0: none is left."""
+
+    def put_cookies(self, group: str, cookies: Mapping[str, bytes], *, most: int) -> tuple[int, int]:
+        """Share cookies with the other workers of a group, by names; b"": it is gone. Beyond `most` those that changed longest ago are
+        forgotten. A new round begins without any. Answers the versions before and after: who knew the one before knows all."""
+
+    def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes]]:
+        """The present version, and what has changed since another."""
 
     def seen_counts(self) -> list[SeenInfo]:
         """The memories of the crawl."""

@@ -91,6 +91,7 @@ class WorkVerbs:
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
+        session: str = "",
     ) -> Verb[Answer]:
         own(token.incarnation)
         told = words.counters(counters)
@@ -145,6 +146,8 @@ class WorkVerbs:
                 "busy": self.partitions > 1 and self.hands.busy(token.incarnation, partition),
                 "info": ormsgpack.packb(dict(info)).hex() if info else None,
             }  # fmt: skip
+            if session:
+                header["session"] = session
             if part.lists:
                 header["lists"] = list(part.lists)
             if part.withheld and relies and partition in relies:
@@ -255,7 +258,7 @@ class WorkVerbs:
     ) -> Hints:  # fmt: skip
         (
             letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce, tasting,
-            epoch, change, owes, due,
+            epoch, change, owes, due, *session,
         ) = read(reply[0])  # fmt: skip
         states[partition] = State(epoch, change)
         left += [(partition, text(entry)) for entry in due]
@@ -283,7 +286,13 @@ class WorkVerbs:
                 )
             )  # fmt: skip
         mine = Hints(
-            None if ready_in < 0 else ready_in / 1000, opened, paused, version, seconds, None if room < 0 else room
+            None if ready_in < 0 else ready_in / 1000,
+            opened,
+            paused,
+            version,
+            seconds,
+            None if room < 0 else room,
+            session[0] if session else 0,
         )
         return mine if hints is None else _merge(hints, mine)
 
@@ -523,6 +532,7 @@ def _merge(a: Hints, b: Hints) -> Hints:
         f"{a.config_version},{b.config_version}",
         max(a.now, b.now),
         min(rooms, default=None),
+        max(a.session, b.session),
     )
 
 

@@ -67,6 +67,9 @@ SUFFIXES: dict[str, str] = {
     "round_log": ":rl:",  # sorted set per group: round by its number
     "documents": ":dc",  # hash: kind|name -> newest version of a document, without its text
     "document": ":dv:",  # hash per document: version -> text, h and version -> what is known of it
+    "sessions": ":cv",  # hash: group -> version of the cookies that its workers share
+    "jar": ":cj:",  # sorted set per group: cookie by the version that it changed with
+    "cookies": ":ck:",  # hash per group: cookie -> its value
     "journal": ":j",  # list: what was queued while a snapshot runs
     "snapshots": ":js",  # sorted set: snapshot by when it is given up
     "restored": ":jr",  # hash: snapshot -> line up to which it was restored here

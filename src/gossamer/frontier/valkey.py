@@ -128,6 +128,7 @@ class ValkeyFrontier(Asker):
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
+        session: str = "",
     ) -> Answer:
         return self.run(
             self.verbs.work.exchange(
@@ -141,6 +142,7 @@ class ValkeyFrontier(Asker):
                 selection=selection,
                 info=info,
                 relies=relies,
+                session=session,
             )
         )
 
@@ -314,6 +316,12 @@ class ValkeyFrontier(Asker):
 
     def forget_workers(self, silent: float) -> int:
         return self.run(self.verbs.read.worker("forget", before=silent))
+
+    def put_cookies(self, group: str, cookies: Mapping[str, bytes], *, most: int) -> tuple[int, int]:
+        return self.run(self.verbs.cookies.put(group, cookies, most))
+
+    def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes]]:
+        return self.run(self.verbs.cookies.since(group, after))
 
     def seen_counts(self) -> list[SeenInfo]:
         return self.run(self.verbs.read.seen_counts())

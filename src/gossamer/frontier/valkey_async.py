@@ -84,6 +84,7 @@ class AsyncValkeyFrontier(AsyncAsker):
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
+        session: str = "",
     ) -> Answer:
         return await self.run(
             self.verbs.work.exchange(
@@ -97,6 +98,7 @@ class AsyncValkeyFrontier(AsyncAsker):
                 selection=selection,
                 info=info,
                 relies=relies,
+                session=session,
             )
         )
 
@@ -269,6 +271,12 @@ class AsyncValkeyFrontier(AsyncAsker):
 
     async def forget_workers(self, silent: float) -> int:
         return await self.run(self.verbs.read.worker("forget", before=silent))
+
+    async def put_cookies(self, group: str, cookies: Mapping[str, bytes], *, most: int) -> tuple[int, int]:
+        return await self.run(self.verbs.cookies.put(group, cookies, most))
+
+    async def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes]]:
+        return await self.run(self.verbs.cookies.since(group, after))
 
     async def seen_counts(self) -> list[SeenInfo]:
         return await self.run(self.verbs.read.seen_counts())

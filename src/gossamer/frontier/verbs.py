@@ -10,6 +10,7 @@ from gossamer.frontier import keys, schema
 from gossamer.frontier.address import parse
 from gossamer.frontier.ask import Verb, ask, read
 from gossamer.frontier.control import ControlVerbs, host_table
+from gossamer.frontier.cookies import CookieVerbs
 from gossamer.frontier.documents import DocumentVerbs
 from gossamer.frontier.exchange import WorkVerbs
 from gossamer.frontier.reading import ReadVerbs
@@ -44,6 +45,7 @@ class Verbs:
         self.read = ReadVerbs(crawl, partitions)
         self.snapshot = SnapshotVerbs(crawl, partitions)
         self.rounds = RoundVerbs(self.control, self.read)
+        self.cookies = CookieVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
 
     def gone(self, incarnation: str, silent: float, group: str) -> Verb[int]:

@@ -44,7 +44,8 @@ class Hints(NamedTuple):
     `open`: queued + delayed + leased + owed starts of the groups served, on the partitions asked; 0 means drained but
     for tasks (see `Frontier.drained`). `paused`: why nothing is leased, "" if leasing is open. `config_version`
     changes when any policy or document changes and when a round begins. `room`: how many requests a producer may
-    still add to the fullest lane it added to in this call; None means no limit.
+    still add to the fullest lane it added to in this call; None means no limit. `session`: the version of the cookies that workers of
+    the group share which the call asked about; 0: there are none, or it did not ask.
     """
 
     ready_in: float | None
@@ -53,6 +54,7 @@ class Hints(NamedTuple):
     config_version: str
     now: float
     room: int | None
+    session: int = 0
 
 
 class State(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from scrapy import Request
@@ -23,6 +24,8 @@ class Pages:
 
     def __init__(self, courier: Courier, join: Join, latency: Histogram) -> None:
         self._courier, self._join, self._latency = courier, join, latency
+        self.settled_after: Callable[[Callable[[], None]], None] = lambda settle: settle()
+        """What else has to be told first: pages that are through wait for it."""
         self._pages: dict[int, Page] = {}
         self._parents: dict[int, Page] = {}
 
@@ -128,6 +131,5 @@ class Pages:
         if page.outcome is not None:
             self._parents.pop(id(page.outcome), None)
         settings, gave_up = self._join.settings, self._join.gave_up(page)
-        self._courier.settle(
-            page.settlement(settings["GOSSAMER_FAILURES"], settings["GOSSAMER_FAILURE_TRIES"], gave_up), page
-        )
+        settlement = page.settlement(settings["GOSSAMER_FAILURES"], settings["GOSSAMER_FAILURE_TRIES"], gave_up)
+        self.settled_after(lambda: self._courier.settle(settlement, page))

@@ -31,7 +31,7 @@ from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
-from gossamer.worker import aside, early, feeds, hooks, robots, rounds, tuning
+from gossamer.worker import aside, cookies, early, feeds, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
@@ -119,6 +119,11 @@ class Scheduler(BaseScheduler):
         self.courier = Courier(self.link, self, self._plan(), self.tally)
         latency = Metrics(self.crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
         self.pages = Pages(self.courier, join, latency)
+        self.cookies: cookies.Cookies | None = None
+        if (middleware := cookies.of(self.crawler)) is not None and self._shares_cookies():
+            most = join.settings["GOSSAMER_COOKIES_MAX"]
+            self.cookies = cookies.Cookies(middleware, self.link, self.group, most, self.wake)
+            self.pages.settled_after = self.cookies.after
         self.idle = Idle(self.courier, self.holds, self.wake)
         self.adder = Adder(self.link, self.added, self.failed)
         self.start = Start(self, self.adder)
@@ -170,9 +175,13 @@ class Scheduler(BaseScheduler):
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
             renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
             gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
+            session=self.group if self._shares_cookies() else "",
             close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
             info=self._info(),
         )
+
+    def _shares_cookies(self) -> bool:
+        return self.join.settings["GOSSAMER_COOKIES"] == "shared" and cookies.of(self.crawler) is not None
 
     def _info(self) -> dict[str, str]:
         return {
@@ -229,7 +238,7 @@ class Scheduler(BaseScheduler):
         return self._opened and bool(self.courier.inbox or self.courier.waiting or len(self.adder) or self._burying)
 
     def next_request(self) -> Request | None:
-        if not self._opened:
+        if not self._opened or (self.cookies is not None and self._lacks_cookies(self.cookies)):
             return None
         while (lease := self.courier.take()) is not None:
             try:
@@ -244,6 +253,11 @@ class Scheduler(BaseScheduler):
             self._count("scheduler/dequeued")
             return request
         return None
+
+    def _lacks_cookies(self, shared: cookies.Cookies) -> bool:
+        """Whether what was leased came with cookies that are still on their way here."""
+        hints = self.courier.hints
+        return hints is not None and shared.behind(hints.session)
 
     def _unreadable(self, lease: Lease, error: GossamerError) -> None:
         reason = getattr(error, "reason", "garbage")
@@ -359,6 +373,8 @@ class Scheduler(BaseScheduler):
             self._all_buried = Promise()
             self.link.later(self.stopping.patience(), self._all_buried.keep)
             await self._all_buried
+        if self.cookies is not None:
+            self.cookies.hurry()
         await self.start.give_back()
         self.courier.tell({**self._info(), CLOSED: "1"})
         self.courier.plan = replace(self.courier.plan, close_seconds=self.stopping.patience())

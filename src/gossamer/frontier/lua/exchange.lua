@@ -6,12 +6,12 @@
 --            sent), want, groups[], lanes[], stage or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
 --            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
---            here that are no longer owed) or nil}; 2: the records of the child groups; 3: the records of the add groups;
+--            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil}; 2: the records of the child groups; 3: the records of the add groups;
 --            4 and on: of each page its items, then its data for lists; last the parcels of `out`
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce, tasting (1: kept
 --            empty for a request that is to be tried alone), epoch, change counter, owes (1: `out` is owed), ids of entries of
---            the outbox to be delivered for others[]}, first record of each lease...};
+--            the outbox to be delivered for others[], version of the cookies of `session` if asked for}, first record of each lease...};
 --            where `on` does not hold, {msgpack {false, epoch, change counter}}, and nothing was changed
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
@@ -83,8 +83,12 @@ local function open_of(S, selection)
   return open
 end
 
+local function session_of(S, h)
+  return h.session and (tonumber(call('HGET', S.b .. K.sessions, h.session)) or 0) or nil
+end
+
 -- The answer to a repeated call: outcomes as kept, leases as far as they are still held.
-local function repeat_answer(S, kept, incarnation, out)
+local function repeat_answer(S, kept, incarnation, out, h)
   local heads, reply = {}, {''}
   if #kept[5] > 0 then
     local raws = read_many(S.b .. K.leases, kept[5])
@@ -98,7 +102,7 @@ local function repeat_answer(S, kept, incarnation, out)
     end
   end
   reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6], 0,
-    S.m.epoch, S.m.chg, out and call('HEXISTS', Outbox.key(S, out.id), 'n') or 0, {}})
+    S.m.epoch, S.m.chg, out and call('HEXISTS', Outbox.key(S, out.id), 'n') or 0, {}, session_of(S, h)})
   return reply
 end
 
@@ -109,7 +113,7 @@ local function exchange(keys, args)
   local incarnation, sequence = h.i, h.s
   local kept, misuse = kept_answer(S, incarnation, sequence)
   if misuse then return misuse end
-  if kept then return repeat_answer(S, kept, incarnation, h.out) end
+  if kept then return repeat_answer(S, kept, incarnation, h.out, h) end
   if h.on and not still_holds(S, h.on) then return {pack({false, S.m.epoch, S.m.chg})} end
   local refused = h.lists and Lists.problem(h.lists) or h.out and Outbox.problem(S, h.out, h.settle)
   if refused then return refused end
@@ -178,7 +182,7 @@ local function exchange(keys, args)
     sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now, table.concat(paced),
   })
   table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting,
-    S.m.epoch, S.m.chg, owes, due}))
+    S.m.epoch, S.m.chg, owes, due, session_of(S, h)}))
   return records
 end
 

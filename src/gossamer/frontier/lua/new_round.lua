@@ -43,6 +43,8 @@ local function new_round(keys, args)
     end
     if h.home then log_turn(S, h, round, counts) end
     Lane.unhold(S, h.group, 'pages_full')
+    -- As a new run of a spider has none.
+    call('UNLINK', S.b .. K.jar .. h.group, S.b .. K.cookies .. h.group)
     round = h.round
     S.changed = true
     -- Workers hear of it: what they know to be known may be wanted again.

@@ -11,6 +11,7 @@ A test module takes them all and says where they run:
 from gossamer.testing.contract.back import TestWentBack
 from gossamer.testing.contract.bounded import TestBounded
 from gossamer.testing.contract.control import TestPause, TestPolicies, TestServerTime, TestWorkers
+from gossamer.testing.contract.cookies import TestCookies
 from gossamer.testing.contract.crawl import Crawl, Worker
 from gossamer.testing.contract.crowd import TestCrowd, TestSharedHost
 from gossamer.testing.contract.dead import TestDeadLetters
@@ -42,6 +43,7 @@ __all__ = [
     "TestBlocks",
     "TestBounded",
     "TestChangedPolicy",
+    "TestCookies",
     "TestCrowd",
     "TestDeadLetters",
     "TestDrained",

@@ -363,6 +363,7 @@ class TestDropGroup:
         self.fill(crawl, "zebra")
         unfiltered = [crawl.request("x", host, "zebra.never", dont_filter=True) for host in crawl.spread(6)]
         crawl.frontier.add(unfiltered, key="szebra:1")
+        crawl.frontier.put_cookies("zebra", {"session": b"1"}, most=10)
         list(crawl.frontier.drop_group("zebra"))
         whole = {
             keys.SUFFIXES[n] for n in ("meta", "host_policy", "hosts", "wake", "workers", "worker_seen", "virtual")

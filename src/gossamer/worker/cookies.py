@@ -1,0 +1,248 @@
+"""The cookies of Scrapy's middleware, had together by all workers of a spider: who logs in, logs in for all.
+
+What a jar of this process gets or loses is noted and soon told to the frontier; pages that are through wait for that, so that
+whoever gets their links finds the cookies there. Every exchange tells the version of what is shared. Before a worker sends
+anything that came with a newer one than it knows, it asks for what has changed. So pages that change no cookie cost no call.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.cookiejar import Cookie
+from http.cookiejar import CookieJar as Jar
+from typing import Any
+
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from scrapy.http.cookies import CookieJar
+
+from gossamer.courier import Link
+from gossamer.errors import FrontierUnavailable
+
+logger = logging.getLogger(__name__)
+
+SPACING = 0.25
+"""Seconds from one telling to the next at least: sites that set another cookie with every page cost a few calls a second."""
+AGAIN = 2.0
+LONGEST = 16_384
+"""Bytes of a cookie that is shared."""
+SHIFT = 0.1
+"""An expiry that moves by less than this part of what is left is no news."""
+
+_FIELDS = (
+    "version", "value", "port", "port_specified", "domain_specified", "domain_initial_dot", "path_specified", "secure",
+    "expires", "discard", "comment", "comment_url", "rfc2109",
+)  # fmt: skip
+
+
+class Cookies:
+    """Takes the place of a middleware's jars. `most` is how many cookies are kept for the group."""
+
+    def __init__(
+        self, middleware: CookiesMiddleware, link: Link, group: str, most: int, wake: Callable[[], None]
+    ) -> None:
+        self._link, self._group, self._most, self._wake = link, group, most, wake
+        self._jars: defaultdict[Any, CookieJar] = _Jars(self)
+        self._values: dict[str, dict[str, Any]] = {}
+        self._pending: dict[str, bytes] = {}
+        self._version = self._asked = 0
+        self._telling = self._asking = self._planned = self._applying = False
+        self._told_at = float("-inf")
+        self._waiting: list[Callable[[], None]] = []
+        self._refused: set[str] = set()
+        for key, jar in middleware.jars.items():
+            self._jars[key] = self.adopt(key, jar)
+        middleware.jars = self._jars
+
+    def adopt(self, key: Any, jar: CookieJar) -> CookieJar:
+        """The jar, with one inside that notes what changes."""
+        if not (key is None or isinstance(key, str | int | float)):
+            self._refuse(f"{key!r:.100}", "meta['cookiejar'] is no text and no number")
+            return jar
+        inner = _Noting(self, key, jar.policy)
+        inner._cookies_lock = jar.jar._cookies_lock  # type: ignore[attr-defined]
+        old, jar.jar = jar.jar, inner
+        for cookie in old:
+            inner.set_cookie(cookie)
+        return jar
+
+    # What this worker's jars get and lose.
+
+    def note(self, key: Any, place: tuple[str, str, str], cookie: Cookie | None) -> None:
+        if self._applying:
+            return
+        name = json.dumps([key, *place])
+        fields = None if cookie is None else _fields(cookie)
+        old = self._values.get(name)
+        if fields is None:
+            if old is None:
+                return
+            del self._values[name]
+            self._pending[name] = b""
+        elif not _same(old, fields):
+            data = json.dumps(fields).encode()
+            if len(data) > LONGEST:
+                self._refuse(name, f"it has more than {LONGEST:,} bytes")
+                return
+            self._values[name] = fields
+            self._pending[name] = data
+        else:
+            return
+        self._plan()
+
+    def _refuse(self, name: str, why: str) -> None:
+        if name not in self._refused:
+            self._refused.add(name)
+            logger.warning("The cookie or jar %s is not shared with other workers: %s.", name, why)
+
+    def _plan(self) -> None:
+        if self._pending and not (self._telling or self._planned):
+            self._planned = True
+            self._link.later(max(0.0, self._told_at + SPACING - self._link.now()), self._tell)
+
+    def _tell(self) -> None:
+        self._planned = False
+        if self._telling or not self._pending:
+            return
+        told, self._pending = self._pending, {}
+        waiting, self._waiting = self._waiting, []
+        self._telling, self._told_at = True, self._link.now()
+        self._link.call(
+            "put_cookies",
+            lambda answer, error: self._told(told, waiting, answer, error),
+            self._group,
+            told,
+            most=self._most,
+        )
+
+    def _told(
+        self, told: dict[str, bytes], waiting: list[Callable[[], None]], answer: Any, error: BaseException | None
+    ) -> None:
+        self._telling = False
+        if error is None:
+            before, version = answer
+            if before <= self._version:
+                self._version = version
+        elif isinstance(error, FrontierUnavailable):
+            self._pending = {**told, **self._pending}
+            self._told_at = self._link.now() + AGAIN
+        else:
+            logger.warning("Cookies could not be shared with other workers: %s", error)
+        if not self._pending:
+            waiting += self._waiting
+            self._waiting = []
+        for do in waiting:
+            do()
+        self._plan()
+
+    def after(self, do: Callable[[], None]) -> None:
+        """Do this when all that was noted until now is told; mostly at once."""
+        if self._pending or self._telling:
+            self._waiting.append(do)
+        else:
+            do()
+
+    def hurry(self) -> None:
+        """The worker ends: wait for nothing more."""
+        waiting, self._waiting = self._waiting, []
+        self._told_at = float("-inf")
+        self._tell()
+        for do in waiting:
+            do()
+
+    # What others' jars got and lost.
+
+    def behind(self, version: int) -> bool:
+        """Whether something is shared that this worker does not know yet. Then it is asked for, and `wake` called."""
+        if version <= max(self._version, self._asked):
+            return self._asking
+        self._asking, self._asked = True, version
+        self._link.call("cookies", self._learned, self._group, self._version)
+        return True
+
+    def _learned(self, answer: tuple[int, Mapping[str, bytes]] | None, error: BaseException | None) -> None:
+        self._asking = False
+        if answer is None:
+            # Sent without them, rather than not at all; the next version brings them too.
+            logger.warning("The cookies of other workers could not be had: %s", error)
+        else:
+            self._version, found = answer
+            self._applying = True
+            try:
+                for name, data in found.items():
+                    if name not in self._pending:
+                        self._apply(name, data)
+            finally:
+                self._applying = False
+        self._wake()
+
+    def _apply(self, name: str, data: bytes) -> None:
+        key, domain, path, what = json.loads(name)
+        jar: Jar = self._jars[key].jar
+        if data:
+            fields = self._values[name] = json.loads(data)
+            jar.set_cookie(_cookie(domain, path, what, fields))
+        elif self._values.pop(name, None) is not None:
+            # It may have expired here.
+            with suppress(KeyError):
+                jar.clear(domain, path, what)
+
+
+class _Jars(defaultdict[Any, CookieJar]):
+    def __init__(self, cookies: Cookies) -> None:
+        super().__init__(CookieJar)
+        self._cookies = cookies
+
+    def __missing__(self, key: Any) -> CookieJar:
+        self[key] = jar = self._cookies.adopt(key, CookieJar())
+        return jar
+
+
+class _Noting(Jar):
+    """All that is put into a jar or taken out of it comes through here."""
+
+    def __init__(self, cookies: Cookies, key: Any, policy: Any) -> None:
+        super().__init__(policy)
+        self._shared, self._key = cookies, key
+
+    def set_cookie(self, cookie: Cookie) -> None:
+        super().set_cookie(cookie)
+        self._shared.note(self._key, (cookie.domain, cookie.path, cookie.name), cookie)
+
+    def clear(self, domain: str | None = None, path: str | None = None, name: str | None = None) -> None:
+        gone = [
+            (one.domain, one.path, one.name)
+            for one in self
+            if domain in (None, one.domain) and path in (None, one.path) and name in (None, one.name)
+        ]
+        super().clear(domain, path, name)
+        for place in gone:
+            self._shared.note(self._key, place, None)
+
+
+def of(crawler: Any) -> CookiesMiddleware | None:
+    """Scrapy's middleware, or the project's own one that is made from it; None: the project has none."""
+    middlewares = crawler.engine.downloader.middleware.middlewares
+    return next((each for each in middlewares if isinstance(each, CookiesMiddleware)), None)
+
+
+def _fields(cookie: Cookie) -> dict[str, Any]:
+    rest: Any = getattr(cookie, "_rest", {})
+    return {name: getattr(cookie, name) for name in _FIELDS} | {"rest": dict(rest)}
+
+
+def _cookie(domain: str, path: str, name: str, fields: Mapping[str, Any]) -> Cookie:
+    return Cookie(domain=domain, path=path, name=name, **fields)
+
+
+def _same(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> bool:
+    if old is None or old == new:
+        return old is not None
+    if old["expires"] is None or new["expires"] is None or {**old, "expires": 0} != {**new, "expires": 0}:
+        return False
+    left = max(0.0, new["expires"] - time.time())
+    return bool(abs(new["expires"] - old["expires"]) <= left * SHIFT)
