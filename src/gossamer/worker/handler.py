@@ -16,6 +16,8 @@ from gossamer.worker.reach import LOOKUPS, allowed
 
 class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
     lazy = True
+    # Chosen by the add-on and not by the project, whose log Scrapy's warning would be in at every start; the tuning page says it.
+    experimental = False
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
