@@ -116,11 +116,9 @@ class FeedFile:
         state = self.noted()
         if not self._fits(frontier, info, state):
             return False
-        for partition, at in state["positions"].items():
-            last = stream.last_items(frontier, self._group, partition, 1)
-            if last and stream.place(last[0][0]) > stream.place(at):
-                return False
-        return True
+        return not any(
+            frontier.read_items(self._group, partition, at, 1) for partition, at in state["positions"].items()
+        )
 
     def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
         file, before = self._file, self.noted()

@@ -132,6 +132,7 @@ class Feeds(FeedExporter):
         self, frontier: ValkeyFrontier, spider: Spider, join: Any, feeds: Mapping[str, dict[str, Any]]
     ) -> None:
         files: dict[str, FeedFile] = {}
+        said = False
         while True:
             last = self._ended.is_set()
             try:
@@ -142,8 +143,11 @@ class Feeds(FeedExporter):
                         file.write(frontier, info, join.settings["GOSSAMER_ITEMS"] == "stream")
                     if last:
                         self._finish(frontier, info, files, join)
+                said = False
             except FrontierError as error:
-                logger.warning("The feeds wait for the server: %s", error)
+                if last or not said:
+                    logger.warning("The feeds wait for the server: %s", error)
+                said = True
             if last:
                 return
             self._ended.wait(LOOK)

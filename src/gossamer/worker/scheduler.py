@@ -648,7 +648,7 @@ class Scheduler(BaseScheduler):
 
 
 _REMEDY = {
-    "items_full": " Read the items with `gossamer items export`, or set GOSSAMER_ITEMS to off.",
+    "items_full": " Read the items with `gossamer items export`, or set GOSSAMER_ITEMS to off. `gossamer items consumers` names who has not kept them.",
     "dead_full": " Look at `gossamer dead list`; replay or drop some.",
     "pages_full": " The group has crawled as many pages as it may.",
     "memory": " The server is at its memory limit: few requests are leased at a time. Raise maxmemory.",
