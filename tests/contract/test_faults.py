@@ -143,7 +143,6 @@ class TestBoundedCalls:
         before = fault_proxy.counters.requests
         worker = behind.worker()
         behind.frontier.add([])
-        behind.frontier.renew(worker.token, [])
         behind.frontier.release(worker.token, [])
         behind.frontier.hosts([])
         assert fault_proxy.counters.requests == before

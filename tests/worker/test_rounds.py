@@ -170,3 +170,17 @@ def test_arguments_are_noted_without_their_values() -> None:
     for note in ("", rounds.noted({"n": "2"})):
         with pytest.raises(OtherArguments, match="GOSSAMER_GROUP=NAME"):
             rounds.compare("shop", info(note=note), said)
+
+
+def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(project: Project, site: Site) -> None:
+    process = project.start("scrapy", "crawl", "shop", "-s", "GOSSAMER_MODE=forever", "-s", "LOG_LEVEL=ERROR")
+    try:
+        wait_until(lambda: len(site.paths()) == 1 + len(PAGES), "all pages to be asked for", 60)
+        with project.frontier() as frontier:
+            wait_until(lambda: frontier.drained("shop").drained, "the group to be drained", 60)
+            frontier.new_round("shop", 1)
+            wait_until(lambda: len(site.paths()) == 2 * (1 + len(PAGES)), "all pages to be asked for again", 60)
+            wait_until(lambda: frontier.drained("shop").drained, "the group to be drained again", 60)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)

@@ -80,8 +80,8 @@ def new(
 ) -> None:
     """Begin the next round of a spider or a site.
 
-    Its start (start(), start_urls, the seeds of a site) is run once more, by the next worker that starts or by one that
-    waits for rounds, and what was seen in the last round only is new again. Under SCHEDULER_PERSIST or `seen: forever` pages stay
+    Its start (start(), start_urls, the seeds of a site) is run once more, by a worker that is there or by
+    the next one that starts, and what was seen in the last round only is new again. Under SCHEDULER_PERSIST or `seen: forever` pages stay
     seen over all rounds: --forget makes them new too. A round that is not over is cut short; what is queued stays queued.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:

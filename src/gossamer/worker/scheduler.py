@@ -72,6 +72,7 @@ class Scheduler(BaseScheduler):
         self._paused = ""
         self._closing = self._opened = self._restarting = self._drained = False
         self._carrying = self._burying = 0
+        self._config = ""
         self._all_buried: Promise | None = None
 
     @classmethod
@@ -573,9 +574,17 @@ class Scheduler(BaseScheduler):
             return
         self.link.later(self._pace, self._look_after)
         self._note_pause()
+        self._note_change()
         self.courier.tell(self._info())
         if self.start.granted:
             deferred_from_coro(self.start.renew())
+
+    def _note_change(self) -> None:
+        """A new round may have begun, by an operator or by a worker that left: its start is owed by those who are there."""
+        hints = self.courier.hints
+        if hints is not None and hints.config_version != self._config and self.start.over:
+            self._config = hints.config_version
+            self.start_again()
 
     def _keep_start(self, frontier: ValkeyFrontier, token: Token) -> None:
         if self.start.granted:
