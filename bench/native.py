@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -75,10 +76,11 @@ class NativeFleet(AnyFleet):
         with ValkeyFrontier.open(load(self.environ, environ={})) as frontier:
             frontier.put_document("site", NAME, text)
 
-    def start(self, number: int = 1) -> list[WorkerProcess]:
+    def start(self, number: int = 1, environ: Mapping[str, str] | None = None) -> list[WorkerProcess]:
+        """So many workers more; `environ` for these only."""
+        given = {**self.environ, **(environ or {})}
         made = [
-            WorkerProcess(f"native{len(self.workers) + place}", self.folder, self.environ, WORDS)
-            for place in range(number)
+            WorkerProcess(f"native{len(self.workers) + place}", self.folder, given, WORDS) for place in range(number)
         ]
         self.workers += made
         return made

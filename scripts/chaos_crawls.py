@@ -92,7 +92,7 @@ def run(plan: Plan, choice: random.Random) -> Outcome:
         fleet.wait(crawl.workers, PATIENCE)
         if over:
             # The crawl was over before the server forgot its end: that is for the next worker.
-            fleet.wait(fleet.start(), PATIENCE)
+            fleet.wait(fleet.start(environ={"GOSSAMER_ROUND": "join"}), PATIENCE)
         return judge(plan, fleet, at, time.monotonic() - begin)
 
 

@@ -38,7 +38,8 @@ async def idle_calls(crawl: Crawl, server: Server, worker: Worker, sites: int) -
     """Calls for each exchange of a worker that has nothing to do."""
     await until(lambda: all_over(crawl, sites))
     rounds_of: Any = worker._rounds
-    await until(lambda: rounds_of.over and len(rounds_of._over) == sites)
+    # Each is over, and when its next round is due was asked for, which it is once.
+    await until(lambda: rounds_of.over and len(rounds_of._over) == len(rounds_of._due) == sites)
     courier = worker._engine.courier
     # What it was still about to say and to learn.
     await until(lambda: not rounds_of._forced and courier.hints is not None and courier.hints.open == 0)

@@ -169,7 +169,12 @@ def test_eight_processes_on_a_cluster_never_ask_a_host_too_often(cluster: Cluste
 @pytest.mark.parametrize(
     ("name", "right", "wrong", "host"),
     [
-        ("host", "return sent + max(Host.delay(S, host), host.gap)", "return 0", "slow"),
+        (
+            "host",
+            "return sent + max(Host.delay(S, host), host.gap, host.heeds and asked(S, host) or 0)",
+            "return 0",
+            "slow",
+        ),
         ("host", "local free = limit == 0 and huge or limit - host.inflight", "local free = huge", "wide"),
     ],
 )

@@ -74,6 +74,10 @@ class Keeper:
         return min(LOOK, plan.lease_seconds / 8, (plan.gone_seconds or LOOK) / 4)
 
     def _look(self) -> None:
+        if self._link.over:
+            # The worker was cancelled, in a process that lives on: nobody works on what it held.
+            self._stopped.set()
+            return
         now = self._link.now()
         if self._turns:
             self._turns, self._asked_at = False, now

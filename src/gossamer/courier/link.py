@@ -48,6 +48,10 @@ class Link(Protocol):
 class SharedLink(Link, Protocol):
     """A link of which other threads know."""
 
+    @property
+    def over(self) -> bool:
+        """Whether it was closed. Any thread may ask."""
+
     def post(self, do: Callable[[], None]) -> None:
         """Call this on the engine's thread. Any thread may ask; what comes after `close` is dropped."""
 
@@ -101,6 +105,10 @@ class AsyncLink:
 
     def now(self) -> float:
         return time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        return self._closed or self._loop.is_closed()
 
     def post(self, do: Callable[[], None]) -> None:
         # A loop that is closed says so.
@@ -175,6 +183,10 @@ class ThreadLink:
 
     def now(self) -> float:
         return time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        return self._closed
 
     def post(self, do: Callable[[], None]) -> None:
         self._post(lambda: None if self._closed else do())
