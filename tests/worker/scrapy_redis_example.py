@@ -9,9 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gossamer.errors import UnknownCrawl
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import load
 from gossamer.testing.process import end, spawn, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +81,22 @@ class Project:
         given = [word for name, value in {**self.settings, **settings}.items() for word in ("-s", f"{name}={value}")]
         self.workers.append(Worker(self.directory, len(self.workers), [spider, *words, *given], self.environ))
         return self.workers[-1]
+
+    def frontier(self) -> ValkeyFrontier:
+        """Waits until a worker has made the crawl."""
+        given = {
+            "GOSSAMER_URL": self.environ["REDIS_URL"],
+            "GOSSAMER_CRAWL": self.settings.get("GOSSAMER_CRAWL", "main"),
+        }
+
+        def found() -> ValkeyFrontier | None:
+            with suppress(UnknownCrawl):
+                return ValkeyFrontier.find(load(given, environ={}))
+            return None
+
+        frontier = wait_until(found, "the crawl to be there", 60)
+        assert frontier is not None
+        return frontier
 
     def __enter__(self) -> Project:
         return self

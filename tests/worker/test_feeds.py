@@ -122,3 +122,30 @@ def test_what_the_fleet_cannot_write_is_refused(project: Project) -> None:
     assert "Each worker writes FEEDS by itself" in said
     [file] = project.folder.glob("*-*.jl")
     assert in_lines(file) == EVERY
+
+
+@pytest.mark.timeout(400)
+def test_a_file_is_of_its_crawl_and_says_if_it_is_not_whole(project: Project) -> None:
+    out = project.folder / "out.jl"
+    project.crawl("-O", "out.jl")
+    assert in_lines(out) == EVERY
+    (project.folder / "out.jl.position").unlink()
+    project.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
+    assert in_lines(out) == EVERY, "a late worker finds nothing to write, and leaves what is there"
+    project.run("gossamer", "crawl", "shop", "--fresh", "--yes", "-O", "out.jl")
+    project.run("gossamer", "crawl", "shop", "--fresh", "--yes", "-O", "out.jl")
+    assert in_lines(out) == EVERY, "round 0 of another crawl"
+    (project.folder / "file").write_text("")
+    said = project.crawl("-O", "file/out.jl", code=1)
+    assert "The feeds could not be written to their end" in said
+
+
+@pytest.mark.timeout(200)
+def test_a_worker_that_ends_and_begins_the_next_round_does_not_empty_its_file(
+    project: Project, valkey_server: Server
+) -> None:
+    with (project.folder / "shop_settings.py").open("a") as settings:
+        settings.write(f"SCHEDULER = 'gossamer.scrapy_redis.scheduler.Scheduler'\nREDIS_URL = {valkey_server.url!r}\n")
+    for _ in range(2):
+        said = project.crawl("-O", "out.jl")
+        assert in_lines(project.folder / "out.jl") == EVERY, said

@@ -68,8 +68,14 @@ def test_a_spider_without_seeds_runs_once_for_all_workers_and_anew_each_time(pro
     add(project, PLAIN)
     site.hold("/")
     workers = [project.start("plain", SCHEDULER_PERSIST=False) for _ in range(2)]
-    for worker in workers:
-        worker.said("Spider opened")
+    # One that comes when the other has ended begins anew.
+    with project.frontier() as frontier:
+        group = "plain"
+        wait_until(
+            lambda: [worker.info.get("group") for worker in frontier.workers()].count(group) == 2,
+            "both to be there",
+            60,
+        )
     site.reached("/")
     site.release("/")
     for worker in workers:

@@ -142,7 +142,9 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
         return then
     info = next(iter(frontier.rounds(group, 1)), None)
     if not frontier.drained(group).drained:
-        if info is not None and info.began is not None and found.ours["GOSSAMER_ARGUMENTS"] == "same":
+        owed = any(row.group == group and row.start == "owed" for row in frontier.counts(group).groups)
+        claimed = info is not None and info.began is not None and not (owed and not info.note)
+        if info is not None and claimed and found.ours["GOSSAMER_ARGUMENTS"] == "same":
             rounds.compare(group, info, mine)
         output.write_notice(f"going on with round {then.round} of {group}: {then.open:,} requests are left")
         return then

@@ -12,6 +12,8 @@ from gossamer.worker.join import Join
 
 SILENT = 15.0
 """Seconds after which a worker that says nothing is no more, if its leases have run out too."""
+LEAVING = 5.0
+"""Seconds for which a worker that has ended in good order may still note the end of its round."""
 CLOSED = "closed"
 """What a worker's description says when it has ended in good order."""
 
@@ -22,7 +24,8 @@ async def enter(ask: Ask, join: Join) -> None:
     """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier."""
     join.check_lanes()
     await _define(ask, join)
-    others = _others(join, await ask("workers"), (await ask("counts", join.group)).now)
+    workers, now = await ask("workers"), (await ask("counts", join.group)).now
+    others = _others(join, workers, now)
     _check_owner(join, others)
     settings, waits = join.settings, bool(join.tasks) or join.forever
     await rounds.take_part(
@@ -33,7 +36,7 @@ async def enter(ask: Ask, join: Join) -> None:
         mine=rounds.arguments(),
         same=settings["GOSSAMER_ARGUMENTS"] == "same" and not waits,
         waits=waits,
-        alone=not others,
+        alone=not others and not _leaving(join, workers, now),
     )
 
 
@@ -64,6 +67,13 @@ def _others(join: Join, workers: Sequence[WorkerInfo], now: float) -> list[Worke
         for worker in workers
         if worker.info.get("group") == join.group and CLOSED not in worker.info and now - worker.seen < recent
     ]
+
+
+def _leaving(join: Join, workers: Sequence[WorkerInfo], now: float) -> bool:
+    return any(
+        worker.info.get("group") == join.group and CLOSED in worker.info and now - worker.seen < LEAVING
+        for worker in workers
+    )
 
 
 def _check_owner(join: Join, workers: Sequence[WorkerInfo]) -> None:

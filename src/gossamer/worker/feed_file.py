@@ -45,23 +45,45 @@ class FeedFile:
         self._file: IO[bytes] | None = None
         self._state: dict[str, Any] = {}
         self.count = 0
+        self.past = False
+        """The round is over and all its items were read: there is nothing to write, and the file stays as it is."""
 
     @property
     def writes(self) -> bool:
         """Whether this process is the one who writes it."""
         return self._file is not None
 
-    def write(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
-        """Bring what waits into the file, if no other process writes it. `keep_all`: the items shall stay in the stream for
-        `gossamer items export`, too."""
+    def prepare(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
+        """Go on with the file or begin it, if no other process writes it: from then on its items wait for it. `keep_all`: they
+        shall stay in the stream for `gossamer items export`, too."""
         if self._file is not None and not self._is_still_there():
             self._let_go()
         if self._file is None and not self._lock():
             return
         if not self._fits(frontier, info) or self._tap is None:
+            if self._is_past(frontier, info):
+                self.past = True
+                self._let_go()
+                return
             self._begin(frontier, info, keep_all)
+        elif not self._is_of(info, self._state):
+            self._state["round"], self._state["began"] = info.round, info.began
+            self._note()
+
+    def ready(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
+        """Whether some process has prepared the file for this round. Before, other files must not let its items go."""
+        state = self._state or self.noted()
+        return self.past or (self._fits(frontier, info, state) and self._is_of(info, state))
+
+    @staticmethod
+    def _is_of(info: RoundInfo, state: dict[str, Any]) -> bool:
+        return (state.get("round"), state.get("began")) == (info.round, info.began)
+
+    def write(self, frontier: ValkeyFrontier) -> None:
+        """Bring what waits into the file, if this process writes it."""
         file, state = self._file, self._state
-        assert file is not None
+        if file is None or self._tap is None:
+            return
         for partition in range(frontier.partitions):
             for rows in stream.pages(frontier, self._group, partition, state["positions"][partition]):
                 for position, data in rows:
@@ -109,16 +131,31 @@ class FeedFile:
         state = self._state if state is None else state
         if (state.get("crawl"), state.get("group")) != (frontier.crawl, self._group):
             return False
-        return not self._overwrite or state["round"] == info.round
+        if len(state["positions"]) != frontier.partitions:
+            return False
+        # A group that was dropped begins at round 0 again.
+        return not self._overwrite or self._is_of(info, state)
 
     def complete(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
         """Whether all that is in the stream is in the file, whoever wrote it."""
         state = self.noted()
+        if self.past:
+            return True
         if not self._fits(frontier, info, state):
             return False
         return not any(
             frontier.read_items(self._group, partition, at, 1) for partition, at in state["positions"].items()
         )
+
+    @staticmethod
+    def _start(info: RoundInfo) -> str:
+        return f"{int(info.began * 1000) - 1}-0" if info.round and info.began is not None else stream.START
+
+    def _is_past(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
+        if not self._overwrite or info.ended is None or self._fits(frontier, info, self.noted()):
+            return False
+        start = self._start(info)
+        return not any(frontier.read_items(self._group, one, start, 1) for one in range(frontier.partitions))
 
     def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
         file, before = self._file, self.noted()
@@ -133,12 +170,14 @@ class FeedFile:
                 before["size"], before["first"] = size, None
             else:
                 logger.info("The feed %s goes on: it has items of round %d already.", self.path, before["round"])
+            before["round"], before["began"] = info.round, info.began
         else:
             if before:
                 frontier.keep_items(before["group"], before["consumer"], dict.fromkeys(before["positions"], "gone"))
-            start = f"{int(info.began * 1000) - 1}-0" if info.round and info.began is not None else stream.START
+            start = self._start(info)
             self._state = {
-                "crawl": frontier.crawl, "group": self._group, "round": info.round, "consumer": f"feed-{secrets.token_hex(4)}",
+                "crawl": frontier.crawl, "group": self._group, "round": info.round, "began": info.began,
+                "consumer": f"feed-{secrets.token_hex(4)}",
                 "size": 0 if self._overwrite else size, "first": None,
                 "positions": dict.fromkeys(range(frontier.partitions), start),
             }  # fmt: skip

@@ -31,6 +31,7 @@ from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
 from gossamer.settings import Settings
+from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
 from gossamer.worker.reactor import on_asyncio
 
@@ -62,7 +63,7 @@ def check(ours: Settings, settings: BaseSettings) -> None:
     if not shared(ours, settings):
         if uris(settings):
             logger.warning(
-                "Each worker writes FEEDS by itself: give each a name of its own with %%(worker)s in the URI. What a "
+                "Each worker writes FEEDS by itself: give each a name of its own with %(worker)s in the URI. What a "
                 "killed worker had not written yet is lost, and pages that are done again are there twice."
             )
         return
@@ -93,11 +94,13 @@ class Feeds(FeedExporter):
         scheduler: Any = getattr(self.crawler.engine, "_slot", None)
         scheduler = getattr(scheduler, "scheduler", None)
         self._thread: threading.Thread | None = None
+        self._incomplete = False
         join = getattr(scheduler, "join", None)
         if join is not None and join.streams and shared(join.settings, self.settings):
             mine = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
             self._ended = threading.Event()
             self._over: Callable[[], bool] = lambda: bool(scheduler._drained)
+            self._closing: Callable[[], bool] = lambda: bool(scheduler._closing)
             # One that may not join leaves the files as they are.
             if scheduler._opened:
                 self._thread = threading.Thread(
@@ -111,6 +114,8 @@ class Feeds(FeedExporter):
             self._ended.set()
             wait: Callable[[], None] = self._thread.join
             await (asyncio.to_thread(wait) if on_asyncio() else deferToThread(wait))
+            if self._incomplete:
+                fail(self.crawler, self.crawler.engine)
         closed: Any = super().close_spider(spider)
         if closed is not None:
             await closed
@@ -126,41 +131,67 @@ class Feeds(FeedExporter):
             with ValkeyFrontier.find(join.settings) as frontier:
                 self._serve_on(frontier, spider, join, feeds)
         except Exception:
-            logger.exception("The feeds could not be written; their items wait on the server for the next run.")
+            self._incomplete = True
+            logger.exception(
+                "The feeds could not be written to their end, and this worker fails. Their items are on the server: "
+                "`gossamer items export` reads them."
+            )
 
     def _serve_on(
         self, frontier: ValkeyFrontier, spider: Spider, join: Any, feeds: Mapping[str, dict[str, Any]]
     ) -> None:
         files: dict[str, FeedFile] = {}
-        said = False
+        said, served = False, None
         while True:
-            last = self._ended.is_set()
+            # The order counts: a worker that closes may begin the next round, of which this file knows nothing yet.
+            last, closing = self._ended.is_set(), self._closing()
             try:
                 info = next(iter(frontier.rounds(join.group, 1)), None)
+                closing = closing or self._closing()
+                if closing and served is not None and info is not None and info.round != served.round:
+                    info = served
+                served = info
                 if info is not None and info.began is not None:
                     files = files or self._files(spider, join.group, feeds, info)
-                    for file in files.values():
-                        file.write(frontier, info, join.settings["GOSSAMER_ITEMS"] == "stream")
+                    self._step(frontier, info, files, join)
                     if last:
                         self._finish(frontier, info, files, join)
                 said = False
             except FrontierError as error:
                 if last or not said:
                     logger.warning("The feeds wait for the server: %s", error)
+                self._incomplete = last
                 said = True
             if last:
                 return
             self._ended.wait(LOOK)
 
+    @staticmethod
+    def _step(frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], join: Any) -> None:
+        """What one file has need not be kept for the others any more, so each waits in the stream before the first is written."""
+        for file in files.values():
+            file.prepare(frontier, info, join.settings["GOSSAMER_ITEMS"] == "stream")
+        if all(file.ready(frontier, info) for file in files.values()):
+            for file in files.values():
+                file.write(frontier)
+
     def _finish(self, frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], join: Any) -> None:
         until = time.monotonic() + join.settings["GOSSAMER_CLOSE_SECONDS"]
-        for uri, file in files.items():
-            while not file.writes and not file.complete(frontier, info):
-                if time.monotonic() > until:
-                    logger.warning("The feed %s lacks items that wait on the server; the next run writes them.", uri)
-                    break
-                time.sleep(AGAIN)
-                file.write(frontier, info, join.settings["GOSSAMER_ITEMS"] == "stream")
+        # As long as the crawl goes on, what others write is theirs.
+        mine = {uri: file for uri, file in files.items() if self._over() or file.writes}
+        while lacking := [uri for uri, file in mine.items() if not file.complete(frontier, info)]:
+            if time.monotonic() > until:
+                self._incomplete = True
+                logger.error(
+                    "The feed %s lacks items that wait on the server, since another process writes the file; this worker fails. "
+                    "`gossamer items export` reads them.",
+                    ", ".join(lacking),
+                )
+                break
+            time.sleep(AGAIN)
+            self._step(frontier, info, files, join)
+        # Whoever is through leaves its files alone: what comes after an exporter's end would be cut off again.
+        for file in files.values():
             if file.writes:
                 file.close(frontier, self._over())
                 logger.info("Stored feed (%d items written by this worker) in: %s", file.count, file.path)

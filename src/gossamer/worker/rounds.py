@@ -81,7 +81,8 @@ def age() -> float:
     """For how many seconds this process runs; where the system does not say, since it loaded this."""
     try:
         began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
-        return float(Path("/proc/uptime").read_text().split()[0]) - began
+        # In some containers the uptime is theirs, and the beginning counts from the machine's.
+        return max(float(Path("/proc/uptime").read_text().split()[0]) - began, time.monotonic() - LOADED)
     except (OSError, ValueError, IndexError):
         return time.monotonic() - LOADED
 
@@ -124,11 +125,13 @@ async def take_part(
     drained = await ask("drained", group)
     info = await _info(ask, group, row.round)
     if not drained.drained:
-        if same and info.began is not None:
+        # One that an operator or a leaving worker has begun belongs to who runs its start.
+        unclaimed = row.start == "owed" and not info.note
+        if same and info.began is not None and not unclaimed:
             compare(group, info, mine)
         if row.start == "owed":
             logger.info("Round %d of %s begins.", row.round, group)
-            if mine and info.began is None:
+            if mine and unclaimed:
                 await ask("round_note", group, row.round, {"note": mine})
         else:
             left = f"{drained.open:,} left" + (f", {drained.tasks:,} tasks wait" if drained.tasks else "")
@@ -141,7 +144,7 @@ async def take_part(
     if not refused and info.ended is None and not alone:
         refused = "other workers are about to end; run it again to crawl again"
     if refused:
-        logger.info("Round %d of %s is over: %s.", row.round, group, refused)
+        logger.warning("Round %d of %s is over: %s.", row.round, group, refused)
         return
     # Of several workers that find it drained, all ask for the same next one.
     number = await ask("new_round", group, row.round + 1, trigger="run again")

@@ -103,6 +103,7 @@ class _Notes:
         self.reason: str | None = None
         self.signal = 0
         self.error: BaseException | None = None
+        self._crawler = crawler
         crawler.signals.connect(self._closed, signals.spider_closed)
 
     def follow(self, crawl: Any) -> None:
@@ -113,6 +114,9 @@ class _Notes:
             crawl.add_done_callback(lambda task: None if task.cancelled() else self._broke(task.exception()))
 
     def ended(self) -> Ended:
+        # See `failure.fail`.
+        if self.reason in GOOD and not self.signal and self._crawler.spider is None:
+            raise WorkerFailed("Something that the worker had to do has failed; its log says what.")
         if self.reason in GOOD or self.signal:
             return Ended(self.reason or "killed", self.signal)
         if self.error is not None:

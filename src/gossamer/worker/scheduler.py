@@ -33,6 +33,7 @@ from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome,
 from gossamer.model.counters import ITEMS
 from gossamer.worker import aside, cookies, early, feeds, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
+from gossamer.worker.failure import fail
 from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
@@ -45,7 +46,7 @@ from gossamer.worker.reactor import Promise, link_for
 from gossamer.worker.request import Carried, Carrier
 from gossamer.worker.starting import Start, feed, starts
 from gossamer.worker.stats import Fleet, numbers
-from gossamer.worker.stopping import Stopping, fail
+from gossamer.worker.stopping import Stopping
 from gossamer.worker.urls import short_cut
 
 if TYPE_CHECKING:

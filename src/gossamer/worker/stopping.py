@@ -1,11 +1,9 @@
-"""The end of a worker in Scrapy: how long it may take, and with which exit code."""
+"""The end of a worker in Scrapy: how long it may take."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
-
-from scrapy import Spider
 
 from gossamer.settings import Settings
 from gossamer.worker import hooks
@@ -47,17 +45,3 @@ class Stopping:
     def patience(self) -> float:
         """Seconds that the end may still wait for the frontier."""
         return min(self._close, max(1.0, self._until - float(self._link.now())))
-
-
-def fail(crawler: Any, engine: Any) -> None:
-    """Let the command that runs this crawler exit with an error: to Scrapy's own commands, a crawler that has no spider at its
-    end has failed to start."""
-    closed = getattr(engine, "_spider_closed_callback", None)
-    if closed is None:
-        return
-
-    def without(spider: Spider) -> Any:
-        crawler.spider = None
-        return closed(spider)
-
-    engine._spider_closed_callback = without
