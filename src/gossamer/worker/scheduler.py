@@ -92,12 +92,12 @@ class Scheduler(BaseScheduler):
         join = self.join
         engine: Any = self.crawler.engine
         self._engine = engine
-        where = server_of(join.settings["GOSSAMER_URL"], join.settings["GOSSAMER_DATA_DIR"])
-        logger.info("Worker of crawl %s, group %s, on %s.", join.settings["GOSSAMER_CRAWL"], join.group, where)
         self.link = link_for(join.settings, join.host)
         opened = Promise()
-        self.link.open(lambda answer, error: opened.keep(answer, error))
         try:
+            where = server_of(join.settings["GOSSAMER_URL"], join.settings["GOSSAMER_DATA_DIR"])
+            logger.info("Worker of crawl %s, group %s, on %s.", join.settings["GOSSAMER_CRAWL"], join.group, where)
+            self.link.open(lambda answer, error: opened.keep(answer, error))
             await opened
             feeds.check(join.settings, self.crawler.settings)
             await self._join()

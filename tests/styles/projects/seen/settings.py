@@ -8,3 +8,4 @@ ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 300}
 SCHEDULER_PERSIST = True
 REDIS_URL = "redis://localhost:6379"
 MAX_IDLE_TIME_BEFORE_CLOSE = 1
+CONCURRENT_REQUESTS = 1
