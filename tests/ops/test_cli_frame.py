@@ -197,6 +197,29 @@ def test_ctrl_c_is_one_line_and_exit_130(plant: Plant, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "interrupted\n"
 
 
+INTERRUPTED_WHILE_FREEING = """
+import signal, sys, time
+from gossamer.cli import main, options
+
+class Freed:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def load(url, crawl):
+    Freed()
+    time.sleep(20)
+
+options.load_settings = load
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_is_not_lost_when_it_comes_while_an_object_is_freed() -> None:
+    words = [sys.executable, "-c", INTERRUPTED_WHILE_FREEING, "settings"]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (exits.INTERRUPTED, "", "interrupted\n")
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -8,7 +8,9 @@ A command raises; only `main` turns what was raised into a line and an exit code
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -48,6 +50,8 @@ NOUNS: Mapping[str, str] = {
     "site": "gossamer.cli.site",
     "round": "gossamer.cli.round",
 }
+
+INTERRUPT_AGAIN_SECONDS = 0.01
 
 
 class NounGroup(typer.core.TyperGroup):
@@ -111,11 +115,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     What goes wrong is one line on standard error; GOSSAMER_TRACEBACK=1 adds where it was raised.
     """
-    code = _main(arguments)
     if arguments is None:
         # This process is ours.
+        sys.unraisablehook = _repeat_interrupt
+    code = _main(arguments)
+    if arguments is None:
         ending.limited(code)
     return code
+
+
+def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
+    """Send Ctrl-C again when it arrived inside a `__del__`: Python prints an exception raised there and drops it."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        threading.Timer(INTERRUPT_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _main(arguments: Sequence[str] | None) -> int:
