@@ -117,9 +117,18 @@ def test_an_extension_closes_on_an_empty_key(tmp_path: Path) -> None:
 
 
 def test_an_extension_counts_idle_signals(tmp_path: Path) -> None:
-    found = same(both(tmp_path, "smartidle", crawl))
+    apart: dict[str, list[float]] = {}
+
+    def act(side: Side) -> None:
+        crawl(side)
+        apart[side.package] = [float(seconds) for seconds in side.client.lrange("apart", 0, -1)]
+
+    found = same(both(tmp_path, "smartidle", act))
     assert found.ends == ((0, "idle for long"),)
     assert found.paths() == Counter(LINKED), "idle is who has nothing to do when nobody has"
+    here = apart["gossamer.scrapy_redis"]
+    assert here
+    assert min(here) >= 5, "who counts signals counts heartbeats of Scrapy, whatever else wakes the engine"
 
 
 @pytest.mark.parametrize("more", ["", "-s SCHEDULER_QUEUE_CLASS={}.queue.PriorityQueue"])

@@ -143,6 +143,7 @@ def check(engine: Any) -> None:
         "engine._handle_downloader_output": callable(getattr(engine, "_handle_downloader_output", None)),
         "engine._download": callable(getattr(engine, "_download", None)),
         "engine._start": hasattr(engine, "_start"),
+        "engine._SLOT_HEARTBEAT_INTERVAL": hasattr(engine, "_SLOT_HEARTBEAT_INTERVAL"),
         "scraper.call_spider_async": callable(getattr(scraper, "call_spider_async", None)),
         "scraper.enqueue_scrape": callable(getattr(scraper, "enqueue_scrape", None)),
         "scraper.handle_spider_error": callable(getattr(scraper, "handle_spider_error", None)),

@@ -1,13 +1,15 @@
 """Whether the whole group has anything left to do, asked of the frontier when this worker has nothing.
 
 Scrapy says that a spider is idle when its scheduler has nothing pending. Here that is: nothing in the whole group, also not at
-other workers, living or dead. The engine asks without waiting, so the answer comes a moment later and makes it look again; that
-is the only time it is woken without work, so that `spider_idle` comes as often as it does in Scrapy.
+other workers, living or dead. The engine asks without waiting, so the answer comes a moment later and makes it look again.
+Whatever else wakes the engine meanwhile, `spider_idle` is sent no sooner than a heartbeat of Scrapy after the last one, unless
+this worker had something to do in between: extensions count these signals, and take each for five seconds.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 
 from gossamer.courier import Courier
@@ -24,13 +26,15 @@ MOMENT = 0.02
 
 
 class Idle:
-    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again."""
+    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again, `every` is how many
+    seconds lie between two signals."""
 
-    def __init__(self, courier: Courier, busy: Callable[[], bool], wake: Callable[[], None]) -> None:
-        self._courier, self._busy, self._wake = courier, busy, wake
+    def __init__(self, courier: Courier, busy: Callable[[], bool], wake: Callable[[], None], every: float) -> None:
+        self._courier, self._busy, self._wake, self._every = courier, busy, wake, every
+        self._due = 0.0
         self._drained_at: float | None = None
         self._since: float | None = None
-        self._asking = self._wanted = self._held = self._timed = False
+        self._asking = self._wanted = self._held = False
         self._trouble = ""
 
     @property
@@ -42,6 +46,9 @@ class Idle:
         """Whether the group may have something to do. If that is not known, it is asked, and the engine looks again."""
         if self._busy():
             self._wanted = True
+            self.worked()
+            return True
+        if not self._held and self._courier.link.now() < self._due:
             return True
         hints = self._courier.hints
         fresh = self._drained_at is not None and (self._held or self._courier.link.now() - self._drained_at < FRESH)
@@ -56,12 +63,19 @@ class Idle:
         if not self._held:
             self._held = True
             self._courier.link.later(0, self._let_go)
+            self._due = math.inf
+            self.look_in(self._every)
 
     def look_in(self, seconds: float) -> None:
-        """Let the engine look again then, if the group is still drained."""
-        if not self._timed:
-            self._timed = True
+        """Let the engine look again then, if the group is still drained, should that be sooner than it would otherwise."""
+        due = self._courier.link.now() + seconds
+        if due < self._due:
+            self._due = due
             self._courier.link.later(seconds + MOMENT, self._look_now)
+
+    def worked(self) -> None:
+        """This worker has something to do: the next signal is a new one, however soon it comes."""
+        self._due = 0.0
 
     def forget(self) -> None:
         """Something is open again."""
@@ -96,5 +110,6 @@ class Idle:
         self._held, self._drained_at = False, None
 
     def _look_now(self) -> None:
-        self._timed, self._wanted = False, True
-        self.look()
+        if self._courier.link.now() >= self._due:
+            self._wanted = True
+            self.look()

@@ -126,7 +126,7 @@ class Scheduler(BaseScheduler):
             most = join.settings["GOSSAMER_COOKIES_MAX"]
             self.cookies = cookies.Cookies(middleware, self.link, self.group, most, self.wake)
             self.pages.settled_after = self.cookies.after
-        self.idle = Idle(self.courier, self.holds, self.wake)
+        self.idle = Idle(self.courier, self.holds, self.wake, engine._SLOT_HEARTBEAT_INTERVAL)
         self.adder = Adder(self.link, self.added, self.failed)
         self.start = Start(self, self.adder)
         self._opened = True
@@ -252,6 +252,7 @@ class Scheduler(BaseScheduler):
                 self._unreadable(lease, error)
                 continue
             self.pages.begin(lease, request)
+            self.idle.worked()
             self._count("scheduler/dequeued")
             return request
         return None
@@ -269,6 +270,7 @@ class Scheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         if not self._opened:
             return False
+        self.idle.worked()
         page = self.pages.claim(request)
         try:
             if page is not None and page.replaced and META not in request.meta:

@@ -10,6 +10,7 @@ class SmartIdle:
     def __init__(self, crawler, number):
         self.crawler, self.number = crawler, number
         self.times = []
+        self.last = None
 
     @classmethod
     def from_crawler(cls, crawler):
@@ -17,15 +18,19 @@ class SmartIdle:
             raise NotConfigured
         made = cls(crawler, crawler.settings.getint("IDLE_NUMBER"))
         crawler.signals.connect(made.idle, signal=signals.spider_idle)
-        crawler.signals.connect(made.closed, signal=signals.spider_closed)
+        crawler.signals.connect(made.busy, signal=signals.request_reached_downloader)
         return made
 
+    def busy(self, request, spider):
+        self.last = None
+
     def idle(self, spider):
-        self.times.append(time.time())
+        now = time.monotonic()
+        if self.last is not None:
+            spider.server.rpush("apart", now - self.last)
+        self.last = now
+        self.times.append(now)
         if spider.server.exists(spider.redis_key):
             self.times = self.times[-1:]
         elif len(self.times) > self.number:
             self.crawler.engine.close_spider(spider, "idle for long")
-
-    def closed(self, spider):
-        spider.server.set("waited", self.times[-1] - self.times[0])
