@@ -149,3 +149,41 @@ def test_a_worker_that_ends_and_begins_the_next_round_does_not_empty_its_file(
     for _ in range(2):
         said = project.crawl("-O", "out.jl")
         assert in_lines(project.folder / "out.jl") == EVERY, said
+
+
+@pytest.mark.timeout(300)
+def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Project) -> None:
+    """In a project with pipelines, a worker without a feed would not stream its items."""
+    out, site = project.folder / "out.jl", project.site
+    with (project.folder / "shop_spiders.py").open("a") as code:
+        code.write("\n\nclass Keeps:\n    def process_item(self, item):\n        return item\n")
+    with (project.folder / "shop_settings.py").open("a") as settings:
+        settings.write("ITEM_PIPELINES = {'shop_spiders.Keeps': 1}\n")
+    slow = ("-s", "CONCURRENT_REQUESTS=1")
+    site.hold("/list")
+    with project.start("scrapy", "crawl", "shop", "-O", "out.jl", *slow) as with_feed:
+        site.reached("/list")
+        with project.start("scrapy", "crawl", "shop", *slow) as without:
+            wait_until(lambda: workers_say(project) == ["feed", "feed"], "both to stream")
+            said = project.crawl("-s", "GOSSAMER_ITEMS=off", code=1)
+            assert "GOSSAMER_ITEMS is off, but worker" in said
+            site.release("/list")
+            said = without.communicate(timeout=60)[1]
+        assert without.returncode == 0, said
+        assert "Items go into the stream besides ITEM_PIPELINES: worker" in said
+        assert with_feed.wait(60) == 0
+    assert in_lines(out) == EVERY
+
+    site.hold("/list")
+    with project.start("scrapy", "crawl", "shop", *slow) as without:
+        wait_until(lambda: workers_say(project) == ["kept"], "it to be there")
+        said = project.crawl("-O", "out.jl", code=1)
+        assert "The feed would lack items: worker " in said
+        assert in_lines(out) == EVERY, "one that may not join leaves the file as it is"
+        site.release("/list")
+        assert without.wait(60) == 0
+
+
+def workers_say(project: Project) -> list[str]:
+    with project.frontier() as frontier:
+        return [worker.info.get("items", "") for worker in frontier.workers()]

@@ -25,8 +25,8 @@ async def enter(ask: Ask, join: Join) -> None:
     join.check_lanes()
     await _define(ask, join)
     workers, now = await ask("workers"), (await ask("counts", join.group)).now
-    others = _others(join, workers, now)
-    _check_owner(join, others)
+    there = others(join, workers, now)
+    _check_owner(join, there)
     settings, waits = join.settings, bool(join.tasks) or join.forever
     await rounds.take_part(
         ask,
@@ -36,7 +36,7 @@ async def enter(ask: Ask, join: Join) -> None:
         mine=rounds.arguments(),
         same=settings["GOSSAMER_ARGUMENTS"] == "same" and not waits,
         waits=waits,
-        alone=not others and not _leaving(join, workers, now),
+        alone=not there and not _leaving(join, workers, now),
     )
 
 
@@ -59,7 +59,7 @@ async def mend(ask: Ask, join: Join) -> None:
         await ask("new_round", join.group, row.round)
 
 
-def _others(join: Join, workers: Sequence[WorkerInfo], now: float) -> list[WorkerInfo]:
+def others(join: Join, workers: Sequence[WorkerInfo], now: float) -> list[WorkerInfo]:
     """Who works in the group: who lives is heard of now and then; what a dead one holds runs out."""
     recent = max(SILENT, join.settings["GOSSAMER_LEASE_SECONDS"])
     return [

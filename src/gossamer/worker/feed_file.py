@@ -13,7 +13,9 @@ import io
 import json
 import logging
 import os
+import re
 import secrets
+import socket
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,22 @@ logger = logging.getLogger(__name__)
 
 EXPORT = "export"
 """The consumer of `gossamer items export`."""
+FEED = "feed-"
+_ROUND = re.compile(r"feed-r(\d+)-")
+
+
+def consumer_of(path: Path, overwritten_in: int | None) -> str:
+    """A name for who keeps the items of this file, which tells people where it is. `overwritten_in`: the round that it is of, if it
+    begins anew with each."""
+    of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
+    where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
+    return f"{FEED}{of_round}{where}-{secrets.token_hex(4)}"
+
+
+def waits(consumer: str, present: int) -> bool:
+    """Whether this consumer is a file that still takes items in the present round."""
+    found = _ROUND.match(consumer)
+    return consumer.startswith(FEED) and (found is None or int(found[1]) >= present)
 
 
 class FeedFile:
@@ -177,7 +195,7 @@ class FeedFile:
             start = self._start(info)
             self._state = {
                 "crawl": frontier.crawl, "group": self._group, "round": info.round, "began": info.began,
-                "consumer": f"feed-{secrets.token_hex(4)}",
+                "consumer": consumer_of(self.path, info.round if self._overwrite else None),
                 "size": 0 if self._overwrite else size, "first": None,
                 "positions": dict.fromkeys(range(frontier.partitions), start),
             }  # fmt: skip

@@ -47,6 +47,8 @@ from gossamer.worker.request import Carried, Carrier
 from gossamer.worker.starting import Start, feed, starts
 from gossamer.worker.stats import Fleet, numbers
 from gossamer.worker.stopping import Stopping
+from gossamer.worker.stream import ITEMS as ITEMS_GO
+from gossamer.worker.stream import agree, meant
 from gossamer.worker.urls import short_cut
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Scheduler(BaseScheduler):
         self._closing = self._opened = self._restarting = self._drained = False
         self._carrying = self._burying = 0
         self._config = ""
+        self._called: Token | None = None
         self._all_buried: Promise | None = None
 
     @classmethod
@@ -119,6 +122,8 @@ class Scheduler(BaseScheduler):
             Objects.of(self.spider, join.settings["GOSSAMER_OBJECT_MODULES"]),
         )
         self.courier = Courier(self.link, self, self._plan(), self.tally)
+        if self._called is not None:
+            self.courier.token = self._called.next()
         latency = Metrics(self.crawler, "gossamer/metric/").histogram("fetch_latency_seconds")
         self.pages = Pages(self.courier, join, latency)
         self.cookies: cookies.Cookies | None = None
@@ -164,6 +169,7 @@ class Scheduler(BaseScheduler):
 
     async def _join(self) -> None:
         await enter(self.ask, self.join)
+        self.join, self._called = await agree(self.ask, self.sleep, self.join, self._info())
 
     def _plan(self) -> Plan:
         settings, join = self.join.settings, self.join
@@ -192,6 +198,7 @@ class Scheduler(BaseScheduler):
             "host": socket.gethostname(),
             "pid": str(os.getpid()),
             "version": __version__,
+            ITEMS_GO: meant(self.join),
             "stats": json.dumps(numbers(self.stats)) if self.stats is not None else "{}",
         }
 

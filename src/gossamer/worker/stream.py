@@ -1,0 +1,112 @@
+"""Whether items go into their group's stream: all workers of a group say the same, or a file of the fleet would lack some.
+
+With `GOSSAMER_ITEMS=auto` a worker that has a feed streams its items, and one that has none but pipelines does not. So each of them
+says what it means to do before it looks at what the others do: of two that come at once, at least one sees the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.threads import deferToThread
+
+from gossamer.errors import SettingError
+from gossamer.frontier import stream
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import Token, WorkerInfo
+from gossamer.worker import feed_file
+from gossamer.worker.entry import others
+from gossamer.worker.join import Join
+from gossamer.worker.reactor import on_asyncio
+
+logger = logging.getLogger(__name__)
+
+ITEMS = "items"
+"""What a worker's description says of its items: one of these."""
+FEED, STREAM, KEPT, ASKING = "feed", "stream", "kept", "asking"
+PATIENCE = 10.0
+"""Seconds for which one that has just come is given time to say what it does."""
+AGAIN = 0.1
+
+Ask = Callable[..., Awaitable[Any]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+def meant(join: Join) -> str:
+    """What becomes of the worker's items."""
+    if not join.streams:
+        return KEPT
+    return FEED if join.feeds else STREAM
+
+
+async def agree(ask: Ask, sleep: Sleep, join: Join, info: Mapping[str, str]) -> tuple[Join, Token | None]:
+    """How this worker joins after all, and the token it has called by, if any. SettingError where its items and those of the
+    workers that are there would not go the same way, and a file would lack some."""
+    mine = meant(join)
+    if mine == STREAM:
+        return join, None
+    token = Token.fresh()
+    await ask("exchange", token, info={**info, ITEMS: ASKING if mine == KEPT else FEED})
+    try:
+        if mine == FEED:
+            await _check(ask, sleep, join, token)
+        elif found := await _wanted(ask, join, token):
+            join = _follow(join, found)
+    except BaseException:
+        await ask("leave", token.incarnation)
+        raise
+    return join, token
+
+
+async def _check(ask: Ask, sleep: Sleep, join: Join, token: Token) -> None:
+    """Wait for those who have not decided yet; refuse to be the one whose file lacks the items of another."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        there = await _others(ask, join, token)
+        for worker in there:
+            if worker.info.get(ITEMS) == KEPT:
+                raise SettingError(
+                    f"The feed would lack items: worker {worker.incarnation} on {worker.info.get('host', '?')} has no feed and leaves "
+                    f"its items to ITEM_PIPELINES. Stop it and run it with the same -O, -o or FEEDS, or set "
+                    'GOSSAMER_ITEMS = "stream" for all workers; or run this one without a feed.'
+                )
+        if not any(worker.info.get(ITEMS) == ASKING for worker in there) or time.monotonic() > until:
+            return
+        await sleep(AGAIN)
+
+
+async def _wanted(ask: Ask, join: Join, token: Token) -> str:
+    """Who has a file that is written from the stream; "" if nobody has."""
+    for worker in await _others(ask, join, token):
+        if worker.info.get(ITEMS) == FEED:
+            return f"worker {worker.incarnation} on {worker.info.get('host', '?')} has a feed"
+    look = partial(_waiting, join)
+    waiting = await (asyncio.to_thread(look) if on_asyncio() else maybe_deferred_to_future(deferToThread(look)))
+    return f"the feed of consumer {waiting} is not complete" if waiting else ""
+
+
+def _waiting(join: Join) -> str:
+    """A file whose round is not over, and that nobody writes now."""
+    with ValkeyFrontier.find(join.settings) as frontier:
+        rounds = frontier.rounds(join.group, 1)
+        present = rounds[0].round if rounds else 0
+        return next((name for name in stream.consumers(frontier, join.group) if feed_file.waits(name, present)), "")
+
+
+def _follow(join: Join, why: str) -> Join:
+    if join.settings["GOSSAMER_ITEMS"] == "off":
+        raise SettingError(f"GOSSAMER_ITEMS is off, but {why}, which would lack this worker's items. Leave it unset.")
+    logger.info("Items go into the stream besides ITEM_PIPELINES: %s.", why)
+    return replace(join, streams=True, feeds=True)
+
+
+async def _others(ask: Ask, join: Join, token: Token) -> Sequence[WorkerInfo]:
+    workers, now = await ask("workers"), (await ask("counts", join.group)).now
+    return [worker for worker in others(join, workers, now) if worker.incarnation != token.incarnation]
