@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from gossamer.engine.book import ServedLayer, ServedSite
@@ -16,7 +16,10 @@ from gossamer.engine.errand import Errand
 from gossamer.errors import StoreAway, StoreError
 from gossamer.settings import Settings
 from gossamer.sites.values import Document, Record
-from gossamer.store import Column, Row, Store, Table, Writer, aside
+from gossamer.store import Column, Row, Table, aside
+
+if TYPE_CHECKING:
+    from gossamer.store import Store, Writer
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +93,8 @@ class Shelf:
         self._of[site.name] = self._urls[site] = url
 
     async def _prepare(self, url: str, tables: list[Table]) -> None:
+        from gossamer.store import Store, Writer
+
         store = self._stores.get(url)
         if store is None:
             store = await aside(Store.open, url)

@@ -1,8 +1,25 @@
 """Records into SQL: SQLite, PostgreSQL, MariaDB and MySQL."""
 
+from typing import TYPE_CHECKING, Any
+
 from gossamer.store.aside import aside
 from gossamer.store.description import TYPES, Column, Row, Table
-from gossamer.store.store import Store
-from gossamer.store.writer import Writer
+
+if TYPE_CHECKING:
+    from gossamer.store.store import Store
+    from gossamer.store.writer import Writer
 
 __all__ = ["TYPES", "Column", "Row", "Store", "Table", "Writer", "aside"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `Store` and `Writer` when they are first used: SQLAlchemy is a third of what a worker imports, and few need it."""
+    if name == "Store":
+        from gossamer.store.store import Store
+
+        return Store
+    if name == "Writer":
+        from gossamer.store.writer import Writer
+
+        return Writer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
