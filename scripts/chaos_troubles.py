@@ -31,6 +31,8 @@ PARTITIONS = 3
 """Of a crawl of the kinds `part` and `apart`."""
 PATIENCE = 240.0
 JUMP = 3_600.0
+ALERT, CALM = 1_000, 30_000
+"""Milliseconds that sentinels let a primary be silent: when it was killed, and at all other times."""
 
 
 @dataclass
@@ -165,55 +167,46 @@ def apart() -> Iterator[tuple[str, Strike]]:
     yield from parts("everysec", lambda server, crawl: forget(server, crawl, kill=True))
 
 
-@contextmanager
-def lagging() -> Iterator[tuple[str, Strike]]:
-    """The primary dies; a replica takes over that had heard nothing from it for some moments."""
-    with SentinelPair().start() as servers:
-        port = free_port()
-        with hold_port(port):
-
-            def strike(crawl: Crawl) -> None:
-                servers.wait_ok()
-                # Nobody listens there: the replica hears nothing more, whatever lies in the buffers of a connection.
-                servers.replica.call("REPLICAOF", "127.0.0.1", port)
-                crawl.some()
-                servers.failover(kill=True)
-                servers.restore()
-
-            yield servers.url, strike
-
-
-@contextmanager
-def planned() -> Iterator[tuple[str, Strike]]:
-    """SENTINEL FAILOVER: for some ten seconds the old primary goes on taking what the new one will not have."""
-    with SentinelPair().start() as servers:
+def failed_over(*, kill: bool, lag: bool, to_the_end: bool = False) -> Iterator[tuple[str, Strike]]:
+    """The sentinels make the replica the primary: because the primary was killed, or because they are asked. With `lag` the replica
+    had heard nothing for some moments. With `to_the_end` the old primary lives until it was asked for every page."""
+    with SentinelPair(down_after=CALM).start() as servers, hold_port(free_port()) as nobody:
 
         def strike(crawl: Crawl) -> None:
             servers.wait_ok()
-            servers.failover(kill=False)
+            if lag:
+                # Nobody listens there: the replica hears nothing more, whatever lies in the buffers of a connection.
+                servers.replica.call("REPLICAOF", "127.0.0.1", nobody.getsockname()[1])
+                crawl.some()
+            # Only now: a loaded machine would fail over by itself, also when the workers have ended and nobody can go on.
+            servers.tolerate(ALERT if kill else CALM)
+            servers.failover(kill=kill)
+            servers.tolerate(CALM)
+            if to_the_end:
+                every = crawl.fleet.shape.pages
+                crawl.excused = crawl.fleet.site.pages() >= every
+                crawl.reach(every)
             servers.restore()
 
         yield servers.url, strike
 
 
 @contextmanager
+def lagging() -> Iterator[tuple[str, Strike]]:
+    """The primary dies; a replica takes over that had heard nothing from it for some moments."""
+    yield from failed_over(kill=True, lag=True)
+
+
+@contextmanager
+def planned() -> Iterator[tuple[str, Strike]]:
+    """SENTINEL FAILOVER: for some ten seconds the old primary goes on taking what the new one will not have."""
+    yield from failed_over(kill=False, lag=False)
+
+
+@contextmanager
 def replaced() -> Iterator[tuple[str, Strike]]:
     """SENTINEL FAILOVER to a replica that had heard nothing for some moments: the crawl comes to its end on the old primary."""
-    with SentinelPair().start() as servers:
-        port = free_port()
-        with hold_port(port):
-
-            def strike(crawl: Crawl) -> None:
-                servers.wait_ok()
-                servers.replica.call("REPLICAOF", "127.0.0.1", port)
-                crawl.some()
-                servers.failover(kill=False)
-                every = crawl.fleet.shape.pages
-                crawl.excused = crawl.fleet.site.pages() >= every
-                crawl.reach(every)
-                servers.restore()
-
-            yield servers.url, strike
+    yield from failed_over(kill=False, lag=True, to_the_end=True)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from gossamer.engine.work import Ended, Job, Worker
 from gossamer.errors import SiteError
 from gossamer.frontier.address import parse
 from gossamer.frontier.keys import partition_of
-from gossamer.testing.servers import Server
+from gossamer.testing.process import free_port, hold_port
+from gossamer.testing.servers import SentinelPair, Server
 
 SITE = """
     site: pages
@@ -207,3 +208,41 @@ async def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
         assert (await crawl.run()).reason == "drained"
     assert set(site.paths()) == {"/list", *(f"/page/{number}" for number in range(12))}
     assert crawl.dead("pages") == []
+
+
+async def test_a_server_that_is_replaced_after_it_said_drained_ends_no_worker(
+    crawl_name: str, tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the replica had not heard is done again by the worker that was about to end."""
+    with SentinelPair() as pair, hold_port(free_port()) as nobody:
+        crawl = Crawl(pair.primary, crawl_name, tmp_path, site, GOSSAMER_URL=pair.url)
+        crawl.push(SITE + "    hooks: {after_round: 'tests.engine.test_engine_ends:after_round'}\n")
+        monkeypatch.setattr(AFTER, "rounds", [])
+        monkeypatch.setattr(AFTER, "do", lambda: pair.failover(kill=False))
+        async with held_at(crawl, "/page/3") as (_, running):
+            await asyncio.to_thread(pair.wait_ok)
+            pair.replica.call("REPLICAOF", "127.0.0.1", nobody.getsockname()[1])
+        assert await ended(running) == "drained"
+        with crawl.frontier() as frontier:
+            assert frontier.drained("pages").drained
+    assert AFTER.rounds == [0, 0]
+    assert site.paths().count("/page/3") == 2
+    assert site.paths().count("/page/2") == 1
+
+
+class After:
+    """What the hook does, once, and the rounds that it was called for."""
+
+    def __init__(self) -> None:
+        self.do: Callable[[], object] | None = None
+        self.rounds: list[int] = []
+
+
+AFTER = After()
+
+
+async def after_round(site: str, number: int) -> None:
+    AFTER.rounds.append(number)
+    if AFTER.do is not None:
+        do, AFTER.do = AFTER.do, None
+        await asyncio.to_thread(do)

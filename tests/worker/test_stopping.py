@@ -18,12 +18,16 @@ from tests.worker.harness.variants import FIRST, LAST, Variant, some
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Token
 from gossamer.settings import load
-from gossamer.testing.process import free_port
-from gossamer.testing.servers import Server
+from gossamer.testing.process import free_port, hold_port
+from gossamer.testing.servers import SentinelPair, Server
 
 pytestmark = pytest.mark.timeout(300)
 SPIDER = """
-    import asyncio, scrapy
+    import asyncio, scrapy, urllib.request
+
+    class Last:
+        def close_spider(self, spider):
+            urllib.request.urlopen("SITE/closing").read()
 
     class Slow(scrapy.Spider):
         name = "slow"
@@ -103,6 +107,32 @@ def test_a_worker_whose_group_is_anothers_exits_with_an_error(
         frontier.exchange(Token.fresh(), info={"group": "slow", "spider": "another.Spider", "host": "h", "pid": "1"})
     assert project.run() == 1
     assert "is worked on by another.Spider" in project.log.read_text()
+
+
+@pytest.mark.parametrize("variant", some((FIRST, "select"), (LAST, "uvloop")), ids=str)
+def test_a_worker_whose_server_is_replaced_after_it_said_drained_exits_with_an_error(
+    variant: Variant, site: Site, crawl_name: str, tmp_path: Path
+) -> None:
+    site.on("/list", links("/a", "/b"))
+    with SentinelPair() as pair, hold_port(free_port()) as nobody:
+        given: dict[str, Any] = {"GOSSAMER_URL": pair.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_LEASE_SECONDS": 5}
+        project = Project(tmp_path, site, variant, ITEM_PIPELINES={"slow_spiders.Last": 1}, **given)
+        site.hold("/a", "/closing")
+        with project.start() as process:
+            site.reached("/a")
+            pair.wait_ok()
+            pair.replica.call("REPLICAOF", "127.0.0.1", nobody.getsockname()[1])
+            site.release("/a")
+            # It is closing: somebody has said drained.
+            site.reached("/closing")
+            pair.failover(kill=False)
+            site.release("/closing")
+            assert process.wait(120) == 1, project.log.read_text()
+        assert "Start a worker of slow again: its server was replaced" in project.log.read_text()
+        assert project.run() == 0, project.log.read_text()
+        with ValkeyFrontier.open(load(given)) as frontier:
+            assert frontier.drained("slow").drained
+    assert site.paths().count("/a") == 2
 
 
 @pytest.mark.parametrize(

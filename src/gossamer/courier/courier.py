@@ -243,6 +243,10 @@ class Courier:
         """Requests without a page that are still to be added."""
         return len(self._add) + (len(self._call.add) if self._call else 0)
 
+    def follows(self, states: Mapping[int, State]) -> bool:
+        """Whether all that was learned so far is still true in these states."""
+        return all(state.leads_to(states.get(place, state)) for place, state in self._states.items())
+
     def finish(self, done: Callable[[], None]) -> None:
         """Give back what was not sent, say what is to be said, then call `done`; at the latest after `close_seconds`:
         what could not be said by then is done again by others."""
@@ -395,7 +399,7 @@ class Courier:
         if self._closing is None:
             self.tally.add(EXCHANGES)
             self.tally.add(EXCHANGE_SECONDS, now - call.sent_at)
-        if not all(state.leads_to(answer.states.get(place, state)) for place, state in self._states.items()):
+        if not self.follows(answer.states):
             logger.warning(
                 "The server was restarted or replaced and may have lost its last writes: this worker forgets what it "
                 "knew of it. Pages may be fetched again; none is lost."

@@ -20,7 +20,7 @@ from gossamer.engine.errand import pack
 from gossamer.engine.shelf import Shelf
 from gossamer.engine.waiting import cancelled, happens
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
-from gossamer.frontier.reading import PAGES_FULL
+from gossamer.frontier.reading import PAGES_FULL, Counts
 from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due
@@ -94,6 +94,26 @@ class Rounds:
         self._back = set(self._book.sites)
         self.look()
 
+    async def confirm(self) -> None:
+        """Ask once more about what is over, and forget what is not; to be called when `run` has ended. For as long as it takes: a
+        server that is away may have been the one that said so."""
+        sites = [site for site in self._book if self._over.get(site.name) != GONE]
+        drained: dict[str, bool] = {}
+        for site in sites[:FEW]:
+            with suppress(UnknownGroup):
+                # Behind sentinels this finds the present primary, and what follows is asked there.
+                drained[site.name] = (await self._patiently("drained", site.name)).drained
+        if len(sites) <= FEW and all(drained.values()):
+            return
+        rows, lanes = _by_group(await self._patiently("counts"))
+        for site in sites:
+            row = rows.get(site.name)
+            # Without a row it was dropped meanwhile.
+            if row is None or drained.get(site.name, row.open == 0) or self._rests(site, row, lanes.get(site.name, [])):
+                continue
+            self._over.pop(site.name, None)
+            self._resting.discard(site.name)
+
     def look(self) -> None:
         """Look at all sites at once."""
         self._forced = True
@@ -143,11 +163,7 @@ class Rounds:
     async def _look(self, name: str) -> None:
         """At one site, or at all: ""."""
         try:
-            counts = await self._ask("counts", name)
-            rows = {row.group: row for row in counts.groups}
-            lanes: dict[str, list[LaneCounts]] = {}
-            for lane in counts.lanes:
-                lanes.setdefault(lane.lane.rpartition(".")[0], []).append(lane)
+            rows, lanes = _by_group(await self._ask("counts", name))
             for site in list(self._book):
                 if name and site.name != name:
                     continue
@@ -339,10 +355,14 @@ class Rounds:
                 continue
 
     async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        said = False
         while True:
             try:
                 return await self._ask(verb, *args, **kwargs)
-            except FrontierUnavailable:
+            except FrontierUnavailable as error:
+                if not said:
+                    logger.warning("The rounds of this worker's sites wait for the frontier: %s", error)
+                said = True
                 await asyncio.sleep(AGAIN)
 
     async def _give_back(self, verb: str, group: str) -> None:
@@ -350,6 +370,13 @@ class Rounds:
             await self._ask(verb, group, self._token)
         except GossamerError:
             logger.warning("A lease of %s could not be given back; it runs out instead.", group)
+
+
+def _by_group(counts: Counts) -> tuple[dict[str, GroupCounts], dict[str, list[LaneCounts]]]:
+    lanes: dict[str, list[LaneCounts]] = {}
+    for lane in counts.lanes:
+        lanes.setdefault(lane.lane.rpartition(".")[0], []).append(lane)
+    return {row.group: row for row in counts.groups}, lanes
 
 
 async def _below(adder: Adder, count: int) -> None:

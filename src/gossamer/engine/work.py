@@ -53,6 +53,8 @@ AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, GroupDropping)
 """What passes by itself: a site is served then."""
 AGAIN = 3.0
 """Seconds between two attempts to serve sites whose database is away."""
+AGAIN_FROM_THE_START = "again"
+"""Why a worker ends that begins anew at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,15 @@ class Worker:
     def __init__(self, settings: Settings, job: Job, lend: Lend | None = None) -> None:
         self._settings, self._job, self._lend = settings, job, lend
         self._link = AsyncLink(settings)
+        self._signal = 0
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+        self._anew()
+
+    def _anew(self) -> None:
         self._book = Book()
         self._tallies = Tallies()
-        self._shelf = Shelf(settings)
-        self._taking = Taking(self._link, settings, self._book, self._tallies)
-        self._signal = 0
+        self._shelf = Shelf(self._settings)
+        self._taking = Taking(self._link, self._settings, self._book, self._tallies)
         self._behind = False
         """Whether what is served may not be what the frontier has."""
         self._outdated = False
@@ -112,7 +118,6 @@ class Worker:
         self._changing: asyncio.Task[bool] | None = None
         self._serving = asyncio.Lock()
         """One at a time: an older version of a file must not come after a newer one."""
-        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> Ended:
         """Ctrl-C and SIGTERM end it in good order, the second one at once."""
@@ -129,7 +134,11 @@ class Worker:
             opened = False
             try:
                 opened = await before(self._stop, self._open())
-                return await self._run() if opened else Ended("shutdown", self._signal)
+                if not opened:
+                    return Ended("shutdown", self._signal)
+                while (ended := await self._run()).reason == AGAIN_FROM_THE_START:
+                    self._anew()
+                return ended
             finally:
                 self._link.close()
                 await before(self._hurry, self._link.closed(), STUCK if opened else LEFT)
@@ -227,7 +236,21 @@ class Worker:
         if reason == "drained" and self._without:
             # The others are done. That these are not must not go unnoticed.
             raise next(iter(self._without.values()))[1]
+        if reason == "drained":
+            reason = await self._last_word()
         return Ended(reason, self._signal)
+
+    async def _last_word(self) -> str:
+        """The frontier's, when everything else is done: the server that said drained may have been replaced since, or have lost its
+        last second. As long as one worker lives, what such a server lacks is done again."""
+        if not await before(self._stop, self._rounds.confirm()):
+            return "shutdown"
+        if self._rounds.over or not self._book:
+            return "drained"
+        logger.warning(
+            "There is something left after all: the server was replaced or set back, or a round began. This worker goes on."
+        )
+        return AGAIN_FROM_THE_START
 
     async def _close(self, robots: Robots) -> None:
         await robots.close()

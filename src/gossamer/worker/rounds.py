@@ -15,13 +15,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from gossamer.errors import GossamerError, OtherArguments
+from gossamer.courier import Courier
+from gossamer.errors import FrontierUnavailable, GossamerError, OtherArguments
 from gossamer.model import EndState, RoundInfo, Token
 
 logger = logging.getLogger(__name__)
 
 Ask = Callable[..., Awaitable[Any]]
+Sleep = Callable[[float], Awaitable[None]]
 
+AGAIN = 0.5
+"""Seconds from one question to the next."""
 LOADED = time.monotonic()
 NOTE = "arguments "
 _known: set[tuple[str, str]] = set()
@@ -172,3 +176,25 @@ async def end(ask: Ask, group: str, token: Token) -> bool:
         return False
     logger.info("Round %d of %s is over.", number, group)
     return True
+
+
+async def left(ask: Ask, sleep: Sleep, courier: Courier, seconds: float) -> str:
+    """Why a worker that was told drained, and has ended since, should not have; "" if it was right. It is asked as late as
+    possible, and for so many `seconds`: the server that said so may have been replaced by one that knows less."""
+    until, group = courier.link.now() + seconds, courier.plan.group
+    while True:
+        try:
+            drained = await ask("drained", group)
+            if drained.drained:
+                return ""
+            answer = await ask("exchange", courier.token.next().next())
+            if courier.follows(answer.states):
+                return ""  # there is something new
+            return f"its server was replaced or lost its last writes since it said drained, and {drained.open:,} requests are left."
+        except FrontierUnavailable as error:
+            if courier.link.now() >= until:
+                return f"whether its round is over was not confirmed: {error}"
+            await sleep(AGAIN)
+        except GossamerError as error:
+            logger.warning("Whether %s is still drained is not known: %s", group, error)
+            return ""

@@ -398,13 +398,20 @@ class Scheduler(BaseScheduler):
     async def _on_closed(self) -> None:
         """What extensions counted after the scheduler was closed; then this worker is no more, and the connection goes."""
         counters = self.tally.take()
-        if not self.courier.away:
+        if counters and not self.courier.away:
             try:
-                if counters:
-                    await self.ask("exchange", self.courier.token.next(), counters=counters)
-                await self.ask("leave", self.courier.token.incarnation)
+                await self.ask("exchange", self.courier.token.next(), counters=counters)
             except GossamerError as error:
                 logger.warning("The last counters could not be told: %s", error)
+        if self._drained and (left := await rounds.left(self.ask, self.sleep, self.courier, self.stopping.patience())):
+            # A spider that is closed cannot go on; another one has to.
+            logger.error("Start a worker of %s again: %s", self.group, left)
+            fail(self.crawler, self._engine)
+        if not self.courier.away:
+            try:
+                await self.ask("leave", self.courier.token.incarnation)
+            except GossamerError as error:
+                logger.warning("That this worker has ended could not be told: %s", error)
         self.link.close()
 
     # Items.

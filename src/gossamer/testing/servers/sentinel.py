@@ -47,7 +47,7 @@ class SentinelPair:
         return [
             f"monitor {SERVICE} 127.0.0.1 {self.primary.port} {quorum}",
             f"down-after-milliseconds {SERVICE} {self.down_after}",
-            f"failover-timeout {SERVICE} {max(3 * self.down_after, 3000)}",
+            f"failover-timeout {SERVICE} {_timeout(self.down_after)}",
             f"parallel-syncs {SERVICE} 1",
         ]
 
@@ -64,6 +64,13 @@ class SentinelPair:
         """
         wait_until(self._in_step, "the replica to be in step", seconds)
         wait_until(self._watched, "the sentinels to know each other and the replica", seconds)
+
+    def tolerate(self, down_after: int) -> None:
+        """For so many milliseconds a silent primary is tolerated from now on."""
+        self.down_after = down_after
+        options = ("down-after-milliseconds", down_after, "failover-timeout", _timeout(down_after))
+        for sentinel in self.sentinels:
+            sentinel.call("SENTINEL", "SET", SERVICE, *options)
 
     def failover(self, *, kill: bool = True, seconds: float = 60.0) -> Server:
         """Make the replica the primary and return it, as soon as it takes writes and all sentinels name it.
@@ -139,6 +146,10 @@ class SentinelPair:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _timeout(down_after: int) -> int:
+    return max(3 * down_after, 3000)
 
 
 def _fields(reply: object) -> dict[str, str]:
