@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
@@ -44,7 +45,9 @@ def function(verb: str) -> str:
     return f"{LIBRARY}_{verb}"
 
 
+@cache
 def source(name: str) -> str:
+    """The text of one Lua file."""
     return resources.files("gossamer.frontier").joinpath("lua", f"{name}.lua").read_text("utf-8")
 
 
