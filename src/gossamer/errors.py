@@ -86,6 +86,12 @@ class WorkerFailed(GossamerError):
     """A worker ended before its group was drained, and nobody had asked it to. Its log says why."""
 
 
+class FeedIncomplete(WorkerFailed):
+    """A worker came to its end, but a feed (-O, -o, FEEDS) lacks items. Its log says which one, why, and where they are."""
+
+    exit_code = 4
+
+
 class FrontierError(GossamerError):
     """The frontier refused or failed a call."""
 

@@ -40,6 +40,10 @@ def codes(text: str, name: str = "a.py", **more: str) -> list[str]:
         ("SCHEDULER = env('S')", ["2 dynamic-value"]),
         ("cmdline.execute('scrapy crawl a -s SCHEDULER_FLUSH_ON_START=1'.split())", ["2 flush-on-start"]),
         ("process = CrawlerProcess(dict(SCHEDULER_PERSIST=True))", ["2 setting"]),
+        ("FEEDS = {'out.json': {'format': 'json'}}", ["2 feeds"]),
+        ("custom_settings = {'FEED_URI': 's3://key:word@bucket/%(name)s.json'}", ["2 feeds-apart"]),
+        ("FEEDS = {'%(batch_id)d.jl': {'batch_item_count': 100}}", ["2 feeds-apart"]),
+        ("cmdline.execute('scrapy crawl a -o a.csv'.split())", ["2 feeds"]),
         ("class A:\n    custom_settings = made()", ["3 dynamic-settings"]),
         ("class A:\n    custom_settings = {**made, 'a': 1}", ["3 dynamic-settings"]),
         ("settings.update(other)", ["2 dynamic-settings"]),
@@ -195,6 +199,7 @@ def test_a_server_that_is_named_is_not_missing() -> None:
 
 def test_passwords_are_not_shown() -> None:
     text = b"import scrapy_redis\nREDIS_URL = 'redis://:pass-word@cache'\nREDIS_PARAMS = {'password': 'pass-word'}\n"
+    text += b"FEED_URI = 's3://key:pass-word@bucket/a.json'\n"
     report = scan({"settings.py": text})
     assert not [each for each in report.findings if "pass-word" in each.what]
 

@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
+from gossamer.errors import PayloadTooLarge
 from gossamer.model import HostPolicy, Order, SeenKind, SeenScope, Selection
 from gossamer.settings import load
 from gossamer.worker.hooks import APART
 from gossamer.worker.join import (
     AtOnce,
     GiveUp,
+    Join,
     host_policies,
     host_policy,
     loosest,
@@ -109,7 +112,18 @@ def test_tasks_come_from_the_keys_that_the_spider_names() -> None:
      ("stream", {"FEEDS": {"a.json": {}}}, True), ("off", {}, False)],
 )  # fmt: skip
 def test_items_are_streamed_where_nobody_else_keeps_them(said: str, scrapy: dict[str, Any], found: bool) -> None:
-    assert streams(ours(ITEMS=said), Settings(scrapy)) is found
+    assert streams(ours(ITEMS=said), Crawler(Spider, Settings(scrapy))) is found
+
+
+def test_an_item_that_is_too_large_is_named_with_its_largest_field() -> None:
+    join = Join.__new__(Join)
+    object.__setattr__(join, "item_limit", 1000)
+    object.__setattr__(join, "feeds", False)
+    assert join.encode_item({"a": "x" * 900})
+    with pytest.raises(
+        PayloadTooLarge, match=r"dict takes 1,2\d\d bytes, of which 'body' has 1,1\d\d; .* may take 1,000"
+    ):
+        join.encode_item({"a": "x" * 100, "body": "x" * 1100})
 
 
 def test_nested_items_become_plain() -> None:

@@ -34,6 +34,10 @@ class Shop(scrapy.Spider):
     def parse(self, response):
         yield Page(url=response.url)
         yield from response.follow_all(css="a")
+
+
+class Other(Shop):
+    name = "other"
 """
 PAGES = [f"/{number}" for number in range(30)]
 EVERY = Counter(["list", *(path[1:] for path in PAGES)])
@@ -152,6 +156,95 @@ def test_a_worker_that_ends_and_begins_the_next_round_does_not_empty_its_file(
 
 
 @pytest.mark.timeout(300)
+def test_projects_of_scrapy_redis_without_the_addon_have_feeds_of_the_fleet(
+    project: Project, valkey_server: Server
+) -> None:
+    settings, site, out = project.folder / "shop_settings.py", project.site, project.folder / "out.json"
+    settings.write_text(
+        f"{settings.read_text()}\nADDONS = {{}}\nSCHEDULER = 'gossamer.scrapy_redis.scheduler.Scheduler'\n"
+        f"REDIS_URL = {valkey_server.url!r}\n"
+    )
+    site.hold("/list")
+    crawl = ("scrapy", "crawl", "shop", "-O", "out.json")
+    with project.start(*crawl) as first, project.start(*crawl) as second:
+        site.reached("/list")
+        wait_until(lambda: workers_say(project) == ["feed", "feed"], "both to be there")
+        site.release("/list")
+        assert [worker.wait(60) for worker in (first, second)] == [0, 0]
+    assert in_json(out) == EVERY
+
+    queue = ("-s", "SCHEDULER_QUEUE_CLASS=gossamer.scrapy_redis.queue.FifoQueue", "-o", "%(worker)s.jl")
+    said = project.crawl(*queue, "-s", "GOSSAMER_FEEDS=fleet", code=1)
+    assert "GOSSAMER_FEEDS is fleet, but this project is on the queue of scrapy-redis" in said
+    said = project.crawl(*queue)
+    assert "Each worker writes FEEDS by itself" in said
+    [file] = project.folder.glob("*-*.jl")
+    assert in_lines(file) == EVERY
+
+
+@pytest.mark.timeout(200)
+def test_a_worker_that_waits_for_more_begins_a_file_with_each_round(project: Project) -> None:
+    crawl = ("scrapy", "crawl", "shop", "-s", "GOSSAMER_MODE=forever", "-o", "%(time)s.jl")
+
+    def files() -> list[Counter[str]]:
+        return [in_lines(file) for file in sorted(project.folder.glob("20*.jl"))]
+
+    with project.start(*crawl) as worker:
+        wait_until(lambda: files() == [EVERY], "the first round to be in its file")
+        with project.frontier() as frontier:
+            frontier.new_round("shop", 1)
+        wait_until(lambda: files() == [EVERY, EVERY], "the second round to be in a file of its own")
+        worker.send_signal(signal.SIGTERM)
+        said = worker.communicate(timeout=60)[1]
+    assert files() == [EVERY, EVERY], said
+
+
+SLOW = ("-s", "CONCURRENT_REQUESTS=1")
+
+
+@pytest.mark.timeout(300)
+def test_a_feed_that_comes_too_late_says_what_it_lacks(project: Project) -> None:
+    """And the one that was left behind keeps nothing on the server when its round is over."""
+    site, late = project.site, project.folder / "late.jl"
+    site.hold("/1")  # the last page but one
+    with project.start("scrapy", "crawl", "shop", "-O", "early.jl", *SLOW) as first:
+        site.reached("/1")
+        first.send_signal(signal.SIGTERM)
+        site.release("/1")
+        first.communicate(timeout=60)
+    with project.frontier() as frontier:
+        [left] = stream.consumers(frontier, "shop")
+    assert "early.jl" in left, "people see which file it is"
+    crawl = ("gossamer", "crawl", "shop", "-w", "1", "-O", "late.jl", "--log", "-")
+    said = project.run(*crawl, code=4)
+    assert "late.jl begins in the middle of round 0: 30 items" in said
+    assert "late.jl is not whole: it lacks 30 of the 31 items of round 0" in said
+    assert in_lines(late) == Counter(["0"])
+    said = project.run(*crawl)
+    assert in_lines(late) == EVERY
+    assert "'feedexport/success_count/FileFeedStorage': 1" in said
+    with project.frontier() as frontier:
+        assert stream.consumers(frontier, "shop") == {}
+
+
+@pytest.mark.timeout(300)
+def test_two_spiders_may_add_to_one_file_but_not_at_once(project: Project) -> None:
+    site, out = project.site, project.folder / "all.jl"
+    site.hold(PAGES[-1])
+    with project.start("scrapy", "crawl", "shop", "-o", "all.jl", *SLOW) as first:
+        site.reached(PAGES[-1])
+        wait_until(lambda: out.exists() and in_lines(out).total() == 1, "an item to be in the file")
+        said = project.run("scrapy", "crawl", "other", "-o", "all.jl", *SLOW, code=1)
+        assert "all.jl is being written for group shop of crawl" in said
+        first.send_signal(signal.SIGTERM)
+        site.release(PAGES[-1])
+        first.communicate(timeout=60)
+    project.run("scrapy", "crawl", "other", "-o", "all.jl")
+    project.crawl("-o", "all.jl")
+    assert in_lines(out) == EVERY + EVERY
+
+
+@pytest.mark.timeout(300)
 def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Project) -> None:
     """In a project with pipelines, a worker without a feed would not stream its items."""
     out, site = project.folder / "out.jl", project.site
@@ -159,11 +252,10 @@ def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Projec
         code.write("\n\nclass Keeps:\n    def process_item(self, item):\n        return item\n")
     with (project.folder / "shop_settings.py").open("a") as settings:
         settings.write("ITEM_PIPELINES = {'shop_spiders.Keeps': 1}\n")
-    slow = ("-s", "CONCURRENT_REQUESTS=1")
     site.hold("/list")
-    with project.start("scrapy", "crawl", "shop", "-O", "out.jl", *slow) as with_feed:
+    with project.start("scrapy", "crawl", "shop", "-O", "out.jl", *SLOW) as with_feed:
         site.reached("/list")
-        with project.start("scrapy", "crawl", "shop", *slow) as without:
+        with project.start("scrapy", "crawl", "shop", *SLOW) as without:
             wait_until(lambda: workers_say(project) == ["feed", "feed"], "both to stream")
             said = project.crawl("-s", "GOSSAMER_ITEMS=off", code=1)
             assert "GOSSAMER_ITEMS is off, but worker" in said
@@ -175,7 +267,8 @@ def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Projec
     assert in_lines(out) == EVERY
 
     site.hold("/list")
-    with project.start("scrapy", "crawl", "shop", *slow) as without:
+    with project.start("scrapy", "crawl", "shop", *SLOW) as without:
+        site.reached("/list")
         wait_until(lambda: workers_say(project) == ["kept"], "it to be there")
         said = project.crawl("-O", "out.jl", code=1)
         assert "The feed would lack items: worker " in said

@@ -70,7 +70,7 @@ def crawl(
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
     begins (GOSSAMER_ROUND). Shows pages per second, the queue and what is wrong while it crawls. A worker that dies is replaced.
     Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that nothing is
-    left; what failed for good is among the dead letters.
+    left; what failed for good is among the dead letters. Exit code 4: nothing is left, but a feed lacks items.
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
     files = spider.feeds(overwrite, added)
@@ -278,4 +278,6 @@ class _Report:
             output.write_notice("the workers have ended, but their group is not drained")
         if not self.drained:
             output.write_notice(f"go on with: {again}")
+        if any(worker.code == exits.LACKING for worker in fleet.failed):
+            return exits.LACKING
         return exits.OK if self.drained else exits.FAILED

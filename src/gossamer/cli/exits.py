@@ -8,6 +8,7 @@ OK = 0
 FAILED = 1
 MISUSED = 2
 FRONTIER = 3
+LACKING = 4
 BUG = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -17,6 +18,7 @@ EXIT_CODES: Mapping[int, str] = {
     FAILED: "The command ran and found a failure, which it named; or it was refused at its own question.",
     MISUSED: "The command line, a setting or a value given by the caller cannot be used. Nothing was changed.",
     FRONTIER: "The frontier or its server could not be reached, or refused the call. Trying again may help.",
+    LACKING: "The crawl came to its end, but a feed lacks items; the worker's log says which, why, and where they are.",
     BUG: "An error that Gossamer did not foresee. Please report it with the output under GOSSAMER_TRACEBACK=1.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "Whoever read the output stopped reading.",

@@ -22,6 +22,8 @@ WORKED_SECONDS = 5.0
 and another could not either."""
 MISUSED = 2
 """The exit code of a worker that cannot be used as it was called."""
+LACKING = 4
+"""The exit code of a worker that did its pages, while a feed lacks items: no other worker has them."""
 STEADY_SECONDS = 60.0
 """A worker that ran for so long was well; deaths before it no longer count."""
 LAST_BYTES = 8192
@@ -58,7 +60,7 @@ class Worker:
     def died(self, code: int) -> bool:
         """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error while
         it worked."""
-        return code < 0 or (code not in (0, MISUSED) and time.monotonic() - self._since >= WORKED_SECONDS)
+        return code < 0 or (code not in (0, MISUSED, LACKING) and time.monotonic() - self._since >= WORKED_SECONDS)
 
     def may_restart(self, most: int) -> bool:
         """Whether to fill the place again after a death, which is counted."""

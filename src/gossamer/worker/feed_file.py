@@ -10,41 +10,25 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
-import json
 import logging
 import os
-import re
-import secrets
-import socket
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from gossamer.errors import SettingError
 from gossamer.frontier import stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
+from gossamer.worker.feed_mark import Mark, State, consumer_of, forget_past, owner_of, starts
 
 logger = logging.getLogger(__name__)
 
 EXPORT = "export"
 """The consumer of `gossamer items export`."""
-FEED = "feed-"
-_ROUND = re.compile(r"feed-r(\d+)-")
-
-
-def consumer_of(path: Path, overwritten_in: int | None) -> str:
-    """A name for who keeps the items of this file, which tells people where it is. `overwritten_in`: the round that it is of, if it
-    begins anew with each."""
-    of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
-    where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
-    return f"{FEED}{of_round}{where}-{secrets.token_hex(4)}"
-
-
-def waits(consumer: str, present: int) -> bool:
-    """Whether this consumer is a file that still takes items in the present round."""
-    found = _ROUND.match(consumer)
-    return consumer.startswith(FEED) and (found is None or int(found[1]) >= present)
+LOOKS = 2
+"""So often in a row another group is seen to have the file before it is believed."""
 
 
 class FeedFile:
@@ -53,16 +37,21 @@ class FeedFile:
     def __init__(
         self,
         path: Path,
+        crawl: str,
         group: str,
         overwrite: bool,
         exporter: Callable[[IO[bytes]], Any],
         read: Callable[[bytes], Any],
     ) -> None:
-        self.path, self._group, self._overwrite, self._make, self._read = path, group, overwrite, exporter, read
-        self._beside = Path(f"{path}.position")
+        self.path, self._overwrite, self._make, self._read = path, overwrite, exporter, read
+        self._owner, self._group = (crawl, group), group
+        self._mark = Mark(path, self._owner)
         self._file: IO[bytes] | None = None
-        self._state: dict[str, Any] = {}
+        self._state: State = {}
+        self._taken_by_others = 0
         self.count = 0
+        self.failed = 0
+        """Items that the exporter could not write."""
         self.past = False
         """The round is over and all its items were read: there is nothing to write, and the file stays as it is."""
 
@@ -73,45 +62,53 @@ class FeedFile:
 
     def prepare(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
         """Go on with the file or begin it, if no other process writes it: from then on its items wait for it. `keep_all`: they
-        shall stay in the stream for `gossamer items export`, too."""
+        shall stay in the stream for `gossamer items export`, too. SettingError if it is another group's."""
         if self._file is not None and not self._is_still_there():
             self._let_go()
         if self._file is None and not self._lock():
+            self._check_owner()
             return
-        if not self._fits(frontier, info) or self._tap is None:
+        if not self._fits(frontier, info, self._state) or self._tap is None:
             if self._is_past(frontier, info):
                 self.past = True
                 self._let_go()
                 return
             self._begin(frontier, info, keep_all)
         elif not self._is_of(info, self._state):
-            self._state["round"], self._state["began"] = info.round, info.began
-            self._note()
+            self._turn(frontier, info, self._state)
+            self._mark.write(self._state)
 
     def ready(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
         """Whether some process has prepared the file for this round. Before, other files must not let its items go."""
-        state = self._state or self.noted()
+        state = self._state or self._mark.mine()
         return self.past or (self._fits(frontier, info, state) and self._is_of(info, state))
 
     @staticmethod
-    def _is_of(info: RoundInfo, state: dict[str, Any]) -> bool:
+    def _is_of(info: RoundInfo, state: State) -> bool:
         return (state.get("round"), state.get("began")) == (info.round, info.began)
 
-    def write(self, frontier: ValkeyFrontier) -> None:
-        """Bring what waits into the file, if this process writes it."""
+    def write(self, frontier: ValkeyFrontier, until: Mapping[int, str] | None = None) -> None:
+        """Bring what waits, up to these positions, into the file, if this process writes it."""
         file, state = self._file, self._state
         if file is None or self._tap is None:
             return
         for partition in range(frontier.partitions):
-            for rows in stream.pages(frontier, self._group, partition, state["positions"][partition]):
+            start = stream.place(state["starts"][str(partition)]) if state["rows"] is not None else (0, 0)
+            end = None if until is None else until[partition]
+            after = state["positions"][partition]
+            if end is not None and stream.place(end) <= stream.place(after):
+                continue
+            for rows in stream.pages(frontier, self._group, partition, after, end):
                 for position, data in rows:
                     self._export(data)
                     state["positions"][partition] = position
+                    if state["rows"] is not None and stream.place(position) > start:
+                        state["rows"] += 1
                 file.write(self._taken())
                 state["size"] = file.tell()
                 file.flush()
                 os.fsync(file.fileno())
-                self._note()
+                self._mark.write(state)
                 frontier.keep_items(self._group, state["consumer"], {partition: state["positions"][partition]})
 
     def _lock(self) -> bool:
@@ -126,7 +123,21 @@ class FeedFile:
         if not self._is_still_there():
             self._let_go()
             return False
+        self._mark.hold()
         return True
+
+    def _check_owner(self) -> None:
+        state = self._mark.read()
+        if not state or owner_of(state) == self._owner:
+            self._taken_by_others = 0
+            return
+        self._taken_by_others += 1
+        if self._taken_by_others >= LOOKS:
+            crawl, group = owner_of(state)
+            raise SettingError(
+                f"The feed {self.path} is being written for group {group} of crawl {crawl}. Give this spider a file of its own, for "
+                "example by %(name)s in its name. Its items so far are on the server, and will be in that file."
+            )
 
     def _is_still_there(self) -> bool:
         """Whether the name still means the file that is locked."""
@@ -135,28 +146,16 @@ class FeedFile:
             return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
         return False
 
-    def noted(self) -> dict[str, Any]:
-        """What was noted last, by whichever process."""
-        try:
-            found: dict[str, Any] = json.loads(self._beside.read_text())
-        except (FileNotFoundError, ValueError):
-            return {}
-        found["positions"] = {int(partition): at for partition, at in found["positions"].items()}
-        return found
-
-    def _fits(self, frontier: ValkeyFrontier, info: RoundInfo, state: dict[str, Any] | None = None) -> bool:
+    def _fits(self, frontier: ValkeyFrontier, info: RoundInfo, state: State) -> bool:
         """Whether what is noted is of this crawl, and of this round if the file is written anew in each."""
-        state = self._state if state is None else state
-        if (state.get("crawl"), state.get("group")) != (frontier.crawl, self._group):
-            return False
-        if len(state["positions"]) != frontier.partitions:
+        if (state.get("crawl"), state.get("group")) != self._owner or len(state["positions"]) != frontier.partitions:
             return False
         # A group that was dropped begins at round 0 again.
         return not self._overwrite or self._is_of(info, state)
 
     def complete(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
         """Whether all that is in the stream is in the file, whoever wrote it."""
-        state = self.noted()
+        state = self._mark.mine()
         if self.past:
             return True
         if not self._fits(frontier, info, state):
@@ -165,47 +164,47 @@ class FeedFile:
             frontier.read_items(self._group, partition, at, 1) for partition, at in state["positions"].items()
         )
 
-    @staticmethod
-    def _start(info: RoundInfo) -> str:
-        return f"{int(info.began * 1000) - 1}-0" if info.round and info.began is not None else stream.START
+    def lacking(self, info: RoundInfo) -> int:
+        """How many items of the round were never in the stream for this file: they were trimmed before, or kept elsewhere."""
+        state = self._state
+        if not self._is_of(info, state) or state["rows"] is None:
+            return 0
+        return max(0, info.items - int(state["rows"]))
 
     def _is_past(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
-        if not self._overwrite or info.ended is None or self._fits(frontier, info, self.noted()):
+        if not self._overwrite or info.ended is None or self._fits(frontier, info, self._mark.mine()):
             return False
-        start = self._start(info)
-        return not any(frontier.read_items(self._group, one, start, 1) for one in range(frontier.partitions))
+        return not any(frontier.read_items(self._group, one, at, 1) for one, at in starts(frontier, info).items())
 
     def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
-        file, before = self._file, self.noted()
+        file, before = self._file, self._mark.mine()
         assert file is not None
         size = file.seek(0, io.SEEK_END)
         if self._fits(frontier, info, before):
-            self._state = before
+            before.pop("holder", None)
+            before.setdefault("rows", None)
             if size < before["size"]:
                 logger.warning(
-                    "%s was made shorter by somebody; it goes on with the items that are missing.", self.path
+                    "%s was made shorter by somebody: what it had is not written again, it goes on with what comes.",
+                    self.path,
                 )
                 before["size"], before["first"] = size, None
             else:
                 logger.info("The feed %s goes on: it has items of round %d already.", self.path, before["round"])
-            before["round"], before["began"] = info.round, info.began
+            if not self._is_of(info, before):
+                self._turn(frontier, info, before)
+            self._state = before
         else:
-            if before:
-                frontier.keep_items(before["group"], before["consumer"], dict.fromkeys(before["positions"], "gone"))
-            start = self._start(info)
-            self._state = {
-                "crawl": frontier.crawl, "group": self._group, "round": info.round, "began": info.began,
-                "consumer": consumer_of(self.path, info.round if self._overwrite else None),
-                "size": 0 if self._overwrite else size, "first": None,
-                "positions": dict.fromkeys(range(frontier.partitions), start),
-            }  # fmt: skip
+            self._state = self._fresh(frontier, info, size)
             if size and self._overwrite:
                 logger.info("The feed %s begins anew, with round %d.", self.path, info.round)
             self._save_unread(frontier, keep_all)
+            self._say_late(frontier, info)
         state = self._state
         file.truncate(state["size"])
         file.seek(state["size"])
         frontier.keep_items(self._group, state["consumer"], state["positions"])
+        forget_past(frontier, self._group, info.round)
         self._tap = io.BytesIO()
         self._exporter = self._make(self._tap)
         self._exporter.start_exporting()
@@ -215,20 +214,63 @@ class FeedFile:
             # The exporter learns what it was like after the file's first item (its columns, a comma to write).
             first, state["first"] = state["first"], None
             self._export(b64decode(first))
-            self.count = 0
+            self.count = self.failed = 0
             self._taken()
-        self._note()
+        self._mark.write(state)
+
+    def _fresh(self, frontier: ValkeyFrontier, info: RoundInfo, size: int) -> State:
+        """What is noted of a file that begins. One that is added to goes on after what its last writer has finished."""
+        others, found = self._mark.others(), self._mark.read()
+        if self._overwrite:
+            for other in [*others.values(), *([found] if found else [])]:
+                gone = dict.fromkeys(map(int, other["positions"]), "gone")
+                frontier.keep_items(other["group"], other["consumer"], gone)
+        elif others and size > found["size"] and size != found.get("closed"):
+            size = found["size"]
+        begin = starts(frontier, info)
+        return {
+            "crawl": frontier.crawl, "group": self._group, "round": info.round, "began": info.began,
+            "consumer": consumer_of(self.path, info.round if self._overwrite else None),
+            "size": 0 if self._overwrite else size, "first": None, "rows": 0,
+            "starts": {str(p): at for p, at in begin.items()}, "positions": begin,
+            "others": {} if self._overwrite else others,
+        }  # fmt: skip
+
+    @staticmethod
+    def _turn(frontier: ValkeyFrontier, info: RoundInfo, state: State) -> None:
+        """A file that is added to goes on with the next round. What it has of that already was not counted."""
+        begin = starts(frontier, info)
+        early = all(stream.place(state["positions"][p]) <= stream.place(at) for p, at in begin.items())
+        state["round"], state["began"], state["rows"] = info.round, info.began, 0 if early else None
+        state["starts"] = {str(p): at for p, at in begin.items()}
+
+    def _say_late(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
+        [row] = [row for row in frontier.counts(self._group).groups if row.group == self._group]
+        if info.items > row.items_waiting:
+            logger.warning(
+                "The feed %s begins in the middle of round %d: %d items of the round are not in the stream any more, or never were.",
+                self.path, info.round, info.items - row.items_waiting,
+            )  # fmt: skip
 
     def _save_unread(self, frontier: ValkeyFrontier, keep_all: bool) -> None:
         """Items that wait for a consumer that has not come yet are not trimmed because of this one."""
         if stream.consumers(frontier, self._group):
             return
-        [row] = [row for row in frontier.counts(self._group).groups if row.group == self._group]
-        if keep_all or (self._state["round"] and row.items_waiting):
+        older = False
+        for partition, at in self._state["positions"].items():
+            first = frontier.read_items(self._group, partition, stream.START, 1)
+            older = older or (bool(first) and stream.place(first[0][0]) <= stream.place(at))
+        if keep_all or older:
             frontier.keep_items(self._group, EXPORT, dict.fromkeys(range(frontier.partitions), ""))
-            logger.info("Items of %s stay on the server for `gossamer items export`.", self._group)
+            logger.info(
+                "%s of %s stay on the server for `gossamer items export`.",
+                "Items" if keep_all else "Items of earlier rounds, which nobody has read, and what follows them",
+                self._group,
+            )
 
     def _export(self, data: bytes) -> None:
+        assert self._tap is not None
+        before = self._tap.tell()
         try:
             item = self._read(data)
             if item is not None:
@@ -237,6 +279,9 @@ class FeedFile:
                 if self._state["first"] is None:
                     self._state["first"] = b64encode(data).decode()
         except Exception:
+            self.failed += 1
+            self._tap.seek(before)
+            self._tap.truncate()
             logger.exception("An item could not be written to the feed %s.", self.path)
 
     def _taken(self) -> bytes:
@@ -245,14 +290,6 @@ class FeedFile:
         self._tap.seek(0)
         self._tap.truncate()
         return data
-
-    def _note(self) -> None:
-        new = Path(f"{self._beside}.new")
-        with new.open("w") as file:
-            json.dump(self._state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._beside)
 
     def close(self, frontier: ValkeyFrontier, over: bool) -> None:
         """The exporter's end; with `over`, nobody has to keep anything for this file any more."""
@@ -264,6 +301,8 @@ class FeedFile:
             file.write(self._taken())
             file.flush()
             os.fsync(file.fileno())
+            self._state["closed"] = file.tell()
+            self._mark.write(self._state)
             if over:
                 frontier.keep_items(
                     self._group, self._state["consumer"], dict.fromkeys(range(frontier.partitions), "gone")

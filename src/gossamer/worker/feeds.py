@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from itemadapter import ItemAdapter
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -33,7 +33,11 @@ from gossamer.model import RoundInfo
 from gossamer.settings import Settings
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
+from gossamer.worker.feed_mark import starts
 from gossamer.worker.reactor import on_asyncio
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
 
@@ -52,20 +56,51 @@ def uris(settings: BaseSettings) -> dict[str, Mapping[str, Any]]:
     return {uri: feed for uri, feed in found.items() if urlparse(uri).scheme != STDOUT}
 
 
-def shared(ours: Settings, settings: BaseSettings) -> bool:
+def shared(ours: Settings, crawler: Crawler) -> bool:
     """Whether the fleet writes the feeds together."""
-    takes = settings.getwithbase("EXTENSIONS").get(OURS) is not None
+    settings = crawler.settings
+    takes = settings.getwithbase("EXTENSIONS").get(OURS) is not None or _place(crawler, Feeds) is not None
     return ours["GOSSAMER_FEEDS"] == "fleet" and takes and bool(uris(settings))
 
 
-def check(ours: Settings, settings: BaseSettings) -> None:
+def take_over(crawler: Crawler) -> None:
+    """Put `Feeds` in the place of Scrapy's exporter, in a project that has a scheduler of ours but not the add-on."""
+    place = _place(crawler, FeedExporter)
+    if place is None or crawler.extensions is None:
+        return
+    every = list(crawler.extensions.middlewares)
+    old: Any = every[place]
+    disconnect = crawler.signals.disconnect
+    disconnect(old.open_spider, signals.spider_opened)
+    disconnect(old.close_spider, signals.spider_closed)
+    disconnect(old.item_scraped, signals.item_scraped)
+    every[place] = Feeds.from_crawler(crawler)
+    crawler.extensions.middlewares = tuple(every)
+
+
+def _place(crawler: Crawler, kind: type) -> int | None:
+    """Of the extension of exactly this kind."""
+    try:
+        every = getattr(crawler.extensions, "middlewares", ())
+    except RuntimeError:
+        every = ()  # they are not made yet
+    return next((place for place, each in enumerate(every) if type(each) is kind), None)
+
+
+def say_apart(settings: BaseSettings) -> None:
+    """Warn of feeds that each worker writes alone."""
+    if uris(settings):
+        logger.warning(
+            "Each worker writes FEEDS by itself: give each a name of its own with %(worker)s in the URI. What a "
+            "killed worker had not written yet is lost, and pages that are done again are there twice."
+        )
+
+
+def check(ours: Settings, crawler: Crawler) -> None:
     """SettingError for a feed that the fleet cannot write as a whole."""
-    if not shared(ours, settings):
-        if uris(settings):
-            logger.warning(
-                "Each worker writes FEEDS by itself: give each a name of its own with %(worker)s in the URI. What a "
-                "killed worker had not written yet is lost, and pages that are done again are there twice."
-            )
+    settings = crawler.settings
+    if not shared(ours, crawler):
+        say_apart(settings)
         return
     remedy = (
         "Write a local file instead, or read the items from the stream; or set GOSSAMER_FEEDS=worker, by which each worker writes "
@@ -95,17 +130,17 @@ class Feeds(FeedExporter):
         scheduler = getattr(scheduler, "scheduler", None)
         self._thread: threading.Thread | None = None
         self._incomplete = False
+        self._stored: list[tuple[str, FeedFile]] = []
         join = getattr(scheduler, "join", None)
-        if join is not None and join.streams and shared(join.settings, self.settings):
-            mine = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
+        if join is not None and join.streams and shared(join.settings, self.crawler):
+            self._shared = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
             self._ended = threading.Event()
-            self._over: Callable[[], bool] = lambda: bool(scheduler._drained)
+            self._drained: Callable[[], bool] = lambda: bool(scheduler._drained)
+            self._over: Callable[[], bool] = lambda: bool(scheduler._drained or scheduler.idled)
             self._closing: Callable[[], bool] = lambda: bool(scheduler._closing)
             # One that may not join leaves the files as they are.
             if scheduler._opened:
-                self._thread = threading.Thread(
-                    target=self._serve, args=(spider, join, mine), name="feeds", daemon=True
-                )
+                self._thread = threading.Thread(target=self._serve, args=(spider, scheduler), name="feeds", daemon=True)
                 self._thread.start()
         return super().open_spider(spider)
 
@@ -114,11 +149,22 @@ class Feeds(FeedExporter):
             self._ended.set()
             wait: Callable[[], None] = self._thread.join
             await (asyncio.to_thread(wait) if on_asyncio() else deferToThread(wait))
+            for uri, file in self._stored:
+                self._tell(spider, uri, file)
             if self._incomplete:
                 fail(self.crawler, self.crawler.engine)
         closed: Any = super().close_spider(spider)
         if closed is not None:
             await closed
+
+    def _tell(self, spider: Spider, uri: str, file: FeedFile) -> None:
+        """What Scrapy's exporter counts and signals of a feed that it has stored."""
+        assert self.crawler.stats is not None
+        how = "failed" if self._incomplete else "success"
+        self.crawler.stats.inc_value(f"feedexport/{how}_count/{FileFeedStorage.__name__}")
+        slot = self._start_new_batch(1, str(file.path), self._shared[uri], spider, uri)
+        slot.itemcount = file.count
+        self.crawler.signals.send_catch_log(signals.feed_slot_closed, slot=slot)
 
     def _get_uri_params(self, spider: Spider, *more: Any, **named: Any) -> dict[str, Any]:
         spider.__dict__.setdefault("worker", f"{socket.gethostname()}-{os.getpid()}")
@@ -126,10 +172,14 @@ class Feeds(FeedExporter):
 
     # In a thread of its own.
 
-    def _serve(self, spider: Spider, join: Any, feeds: Mapping[str, dict[str, Any]]) -> None:
+    def _serve(self, spider: Spider, scheduler: Any) -> None:
         try:
-            with ValkeyFrontier.find(join.settings) as frontier:
-                self._serve_on(frontier, spider, join, feeds)
+            with ValkeyFrontier.find(scheduler.join.settings) as frontier:
+                self._serve_on(frontier, spider, scheduler.join)
+        except SettingError as error:
+            self._incomplete = True
+            logger.error("%s", error)
+            scheduler.link.post(partial(scheduler.end, type(error).__name__))
         except Exception:
             self._incomplete = True
             logger.exception(
@@ -137,9 +187,7 @@ class Feeds(FeedExporter):
                 "`gossamer items export` reads them."
             )
 
-    def _serve_on(
-        self, frontier: ValkeyFrontier, spider: Spider, join: Any, feeds: Mapping[str, dict[str, Any]]
-    ) -> None:
+    def _serve_on(self, frontier: ValkeyFrontier, spider: Spider, join: Any) -> None:
         files: dict[str, FeedFile] = {}
         said, served = False, None
         while True:
@@ -150,21 +198,35 @@ class Feeds(FeedExporter):
                 closing = closing or self._closing()
                 if closing and served is not None and info is not None and info.round != served.round:
                     info = served
-                served = info
                 if info is not None and info.began is not None:
-                    files = files or self._files(spider, join.group, feeds, info)
+                    if served is None or (info.round, info.began) != (served.round, served.began):
+                        files = self._turned(frontier, spider, files, info)
                     self._step(frontier, info, files, join)
                     if last:
                         self._finish(frontier, info, files, join)
+                served = info
                 said = False
             except FrontierError as error:
                 if last or not said:
                     logger.warning("The feeds wait for the server: %s", error)
-                self._incomplete = last
+                self._incomplete = self._incomplete or last
                 said = True
             if last:
                 return
             self._ended.wait(LOOK)
+
+    def _turned(
+        self, frontier: ValkeyFrontier, spider: Spider, files: Mapping[str, FeedFile], info: RoundInfo
+    ) -> dict[str, FeedFile]:
+        """The files of a round. Those of the round before that had other names get the rest of its items."""
+        found = self._files(spider, frontier.crawl, info)
+        for uri, old in files.items():
+            if old.path == found[uri].path:
+                found[uri] = old
+            elif old.writes:
+                old.write(frontier, starts(frontier, info))
+                self._close(frontier, uri, old, over=True)
+        return found
 
     @staticmethod
     def _step(frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], join: Any) -> None:
@@ -191,19 +253,42 @@ class Feeds(FeedExporter):
             time.sleep(AGAIN)
             self._step(frontier, info, files, join)
         # Whoever is through leaves its files alone: what comes after an exporter's end would be cut off again.
-        for file in files.values():
+        for uri, file in files.items():
             if file.writes:
-                file.close(frontier, self._over())
-                logger.info("Stored feed (%d items written by this worker) in: %s", file.count, file.path)
+                # A crawl that waits for more has no end at which it could be whole.
+                if self._drained():
+                    self._check(frontier, info, file)
+                self._close(frontier, uri, file, self._over())
 
-    def _files(
-        self, spider: Spider, group: str, feeds: Mapping[str, dict[str, Any]], info: RoundInfo
-    ) -> dict[str, FeedFile]:
+    def _check(self, frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile) -> None:
+        """Say what a file lacks of a round that is over."""
+        rounds = frontier.rounds(info.group, 2)
+        info = next((row for row in rounds if (row.round, row.began) == (info.round, info.began)), info)
+        if lacking := file.lacking(info):
+            self._incomplete = True
+            logger.error(
+                "The feed %s is not whole: it lacks %d of the %d items of round %d, which had been read and trimmed before the feed was "
+                "asked for, or went to ITEM_PIPELINES alone. This worker fails. To have all, crawl again with the feed from the beginning.",
+                file.path, lacking, info.items, info.round,
+            )  # fmt: skip
+
+    def _close(self, frontier: ValkeyFrontier, uri: str, file: FeedFile, over: bool) -> None:
+        file.close(frontier, over)
+        self._stored.append((uri, file))
+        logger.info("Stored feed (%d items written by this worker) in: %s", file.count, file.path)
+        if file.failed:
+            self._incomplete = True
+            logger.error(
+                "The feed %s is not whole: its exporter could not write %d items, see above. This worker fails.",
+                file.path, file.failed,
+            )  # fmt: skip
+
+    def _files(self, spider: Spider, crawl: str, info: RoundInfo) -> dict[str, FeedFile]:
         """All workers of a round write the same files: `%(time)s` is when the round began."""
         assert info.began is not None
         began = datetime.fromtimestamp(info.began, UTC)
         found = {}
-        for uri, options in feeds.items():
+        for uri, options in self._shared.items():
             params = dict(self._get_uri_params(spider, None))
             params["time"] = began.replace(microsecond=0).isoformat().replace(":", "-")
             params["batch_time"] = began.isoformat().replace(":", "-")
@@ -211,9 +296,10 @@ class Feeds(FeedExporter):
                 params = self._own_params(options["uri_params"], params, spider)
             name = uri % params
             local: Any = file_uri_to_path(name) if name.startswith("file:") else name
-            path = Path(local).absolute()
-            make = partial(self._exporter, options=options)
-            found[uri] = FeedFile(path, group, bool(options.get("overwrite")), make, partial(self._item, spider, uri))
+            found[uri] = FeedFile(
+                Path(local).absolute(), crawl, info.group, bool(options.get("overwrite")),
+                partial(self._exporter, options=options), partial(self._item, spider, uri),
+            )  # fmt: skip
         return found
 
     @staticmethod

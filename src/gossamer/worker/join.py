@@ -12,7 +12,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.spiders import CrawlSpider
 
-from gossamer.errors import PolicyError
+from gossamer.errors import PayloadTooLarge, PolicyError
 from gossamer.frontier import codec
 from gossamer.model import (
     GroupPolicy,
@@ -97,12 +97,12 @@ class Join:
             selection(group, settings, spider),
             tasks,
             number_by(crawler.request_fingerprinter, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"]),
-            streams(settings, crawler.settings),
+            streams(settings, crawler),
             forever,
             crawler.settings.getbool("DUPEFILTER_DEBUG"),
             GiveUp(crawler.settings, spider),
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
-            feeds=shared(settings, crawler.settings),
+            feeds=shared(settings, crawler),
         )
 
     @property
@@ -134,7 +134,10 @@ class Join:
         fields = plain(item)
         if self.feeds and isinstance(fields, dict) and not isinstance(item, dict):
             fields[codec.CLASS] = f"{type(item).__module__}:{type(item).__qualname__}"
-        return codec.encode(fields, limit=self.item_limit)
+        data = codec.encode(fields)
+        if len(data) > self.item_limit:
+            raise PayloadTooLarge(_too_large(item, fields, len(data), self.item_limit))
+        return data
 
     def gave_up(self, page: Page) -> bool:
         return self.give_up(page.request, page.outcome)
@@ -197,6 +200,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(plain(part) for part in value) if type(value) in (list, tuple) else list(map(plain, value))
     return value
+
+
+def _too_large(item: Any, fields: Any, size: int, limit: int) -> str:
+    parts = {name: len(codec.encode(part)) for name, part in fields.items()} if isinstance(fields, dict) else {}
+    largest = max(parts, key=lambda name: parts[name], default="")
+    of_it = f", of which {largest!r} has {parts[largest]:,}" if largest else ""
+    return (
+        f"{type(item).__qualname__} takes {size:,} bytes{of_it}; in the stream an item may take {limit:,}. Keep what is large in a file or "
+        "a database and its name in the item, or raise GOSSAMER_PAYLOAD_MAX_BYTES for all workers."
+    )
 
 
 def seen_policy(settings: Settings) -> SeenPolicy:
@@ -281,9 +294,10 @@ def task_keys(spider: Spider) -> tuple[str, ...]:
     return tuple(key % {"name": spider.name, "spider": spider.name} for key in keys)
 
 
-def streams(settings: Settings, scrapy: BaseSettings) -> bool:
+def streams(settings: Settings, crawler: Crawler) -> bool:
     """Whether items go into the crawl's stream."""
+    scrapy = crawler.settings
     said = settings["GOSSAMER_ITEMS"]
     if said != "auto":
         return bool(said == "stream")
-    return shared(settings, scrapy) or (not uris(scrapy) and not scrapy.getdict("ITEM_PIPELINES"))
+    return shared(settings, crawler) or (not uris(scrapy) and not scrapy.getdict("ITEM_PIPELINES"))

@@ -20,7 +20,7 @@ from scrapy.utils.spider import iter_spider_classes
 from twisted.internet.defer import Deferred
 
 from gossamer import ending, errors
-from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFailed
+from gossamer.errors import FeedIncomplete, GossamerError, SettingError, UnknownSpider, WorkerFailed
 from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT
@@ -116,7 +116,7 @@ class _Notes:
     def ended(self) -> Ended:
         # See `failure.fail`.
         if self.reason in GOOD and not self.signal and self._crawler.spider is None:
-            raise WorkerFailed("Something that the worker had to do has failed; its log says what.")
+            raise FeedIncomplete("A feed lacks items; the worker's log says which one, and why.")
         if self.reason in GOOD or self.signal:
             return Ended(self.reason or "killed", self.signal)
         if self.error is not None:

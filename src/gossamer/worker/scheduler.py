@@ -77,6 +77,8 @@ class Scheduler(BaseScheduler):
         self._carrying = self._burying = 0
         self._config = ""
         self._called: Token | None = None
+        self.idled = False
+        """It ends since the group had nothing to do for long enough."""
         self._all_buried: Promise | None = None
 
     @classmethod
@@ -102,7 +104,7 @@ class Scheduler(BaseScheduler):
             logger.info("Worker of crawl %s, group %s, on %s.", join.settings["GOSSAMER_CRAWL"], join.group, where)
             self.link.open(lambda answer, error: opened.keep(answer, error))
             await opened
-            feeds.check(join.settings, self.crawler.settings)
+            feeds.check(join.settings, self.crawler)
             await self._join()
             hooks.check(engine)
         except GossamerError as error:
@@ -444,7 +446,8 @@ class Scheduler(BaseScheduler):
         """It cannot be stored: its page is not done then, and without a page it is a dead letter itself."""
         self._count("gossamer/items_refused")
         why = str(error) if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
-        logger.error("An item was not put into the stream: %s", why)
+        of = f" of {page.request}" if page is not None else ""
+        logger.error("An item%s was not put into the stream: %s", of, why)
         if page is not None:
             page.misses(f"an item: {why}")
         else:
@@ -565,6 +568,7 @@ class Scheduler(BaseScheduler):
         if self.join.forever:
             limit = self.join.settings["GOSSAMER_IDLE_SECONDS"]
             if limit > 0 and self.idle_seconds() >= limit:
+                self.idled = True
                 raise CloseSpider("idle")
             if limit > 0:
                 self.idle.look_in(limit - self.idle_seconds())

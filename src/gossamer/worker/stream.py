@@ -6,25 +6,16 @@ says what it means to do before it looks at what the others do: of two that come
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.threads import deferToThread
-
 from gossamer.errors import SettingError
-from gossamer.frontier import stream
-from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Token, WorkerInfo
-from gossamer.worker import feed_file
 from gossamer.worker.entry import others
 from gossamer.worker.join import Join
-from gossamer.worker.reactor import on_asyncio
 
 logger = logging.getLogger(__name__)
 
@@ -87,17 +78,7 @@ async def _wanted(ask: Ask, join: Join, token: Token) -> str:
     for worker in await _others(ask, join, token):
         if worker.info.get(ITEMS) == FEED:
             return f"worker {worker.incarnation} on {worker.info.get('host', '?')} has a feed"
-    look = partial(_waiting, join)
-    waiting = await (asyncio.to_thread(look) if on_asyncio() else maybe_deferred_to_future(deferToThread(look)))
-    return f"the feed of consumer {waiting} is not complete" if waiting else ""
-
-
-def _waiting(join: Join) -> str:
-    """A file whose round is not over, and that nobody writes now."""
-    with ValkeyFrontier.find(join.settings) as frontier:
-        rounds = frontier.rounds(join.group, 1)
-        present = rounds[0].round if rounds else 0
-        return next((name for name in stream.consumers(frontier, join.group) if feed_file.waits(name, present)), "")
+    return ""
 
 
 def _follow(join: Join, why: str) -> Join:

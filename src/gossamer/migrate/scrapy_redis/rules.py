@@ -47,10 +47,14 @@ _DIFFERS: Mapping[str, str] = {
     "Whether seeds are still in progress is shown by `gossamer status`.",
     "picklecompat": "It reads and writes plain data, and in queues objects of the project that are data; nothing that a pickle names is called.",
     "own-pipeline": "Items go to the list at once, not with their page: a page that is done again brings them again.",
+    "feeds": "On the frontier, all workers together write a local file from the item stream: every item of the round once. -O begins it anew with "
+    "each round. Before, each worker wrote by itself.",
     "flush-on-start": "It drops the whole group with its dead letters and counters, and only if no other worker is there.",
 }
 
 _DECIDE: Mapping[str, str] = {
+    "feeds-apart": "Workers on the frontier write local files together, and refuse to start with other storages, batches and postprocessing. "
+    'Write a local file; or set GOSSAMER_FEEDS = "worker", by which each worker writes what it scrapes itself, and put %(worker)s into the name.',
     "scheduler-subclass": "It works as it did, on a queue as scrapy-redis has it: what a worker holds when it dies is lost. To "
     'be on the frontier, set SCHEDULER = "gossamer.scrapy_redis.scheduler.Scheduler", and do elsewhere '
     "what it adds.",

@@ -37,7 +37,10 @@ _OTHERS = {
     re.compile(r"REDIS_(CLUSTER|MASTER)_NODES|REDIS_STARTUP_NODES"): "package-cluster",
     re.compile(r"REDIS_SENTINEL\w*"): "package-sentinel",
 }
-KNOWN = _CLASSES | frozenset(_CODES) | _QUIET
+_FEEDS = frozenset({"FEEDS", "FEED_URI", "FEED_EXPORT_BATCH_ITEM_COUNT"})
+_NOT_A_FILE = re.compile(r"\b(?!file:|stdout:)[a-z][a-z0-9+]{1,9}://|batch_item_count|postprocessing")
+_OUTPUT = re.compile(r"\bscrapy\s+(?:crawl|runspider)\s.*?\s-[oO]\s*(\S+)")
+KNOWN = _CLASSES | frozenset(_CODES) | _QUIET | _FEEDS
 _ON_A_LINE = re.compile(rf"(?:^|[\s'\"])({'|'.join(sorted(KNOWN))})=([^\s'\"]+)")
 
 
@@ -70,9 +73,15 @@ def given(module: Module) -> Iterator[Given]:
                 yield from _one(module, text_of(node.args[0]), node.args[1], node.lineno)
             for keyword in node.keywords:
                 yield from _one(module, keyword.arg, keyword.value, keyword.value.lineno)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "=" in node.value:
-            for name, text in _ON_A_LINE.findall(node.value):
-                yield Given(module, node.lineno, name, text, None)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _on_a_line(module, node.value, node.lineno)
+
+
+def _on_a_line(module: Module, text: str, line: int) -> Iterator[Given]:
+    for name, value in _ON_A_LINE.findall(text):
+        yield Given(module, line, name, value, None)
+    for uri in _OUTPUT.findall(text):
+        yield Given(module, line, "FEEDS", uri, None)
 
 
 def _one(module: Module, name: str | None, value: ast.expr, line: int) -> Iterator[Given]:
@@ -96,8 +105,8 @@ def findings(settings: list[Given], classes: Classes) -> Iterator[Finding]:
             code = "setting"
         if code:
             shown = ast.unparse(each.node) if each.node is not None else each.value
-            # Names of servers come with passwords.
-            value = "" if each.name.startswith(("REDIS_", "GOSSAMER_URL")) else f" = {shown!s:.100}"
+            # Names of servers and storages come with passwords.
+            value = "" if each.name.startswith(("REDIS_", "GOSSAMER_URL", "FEED")) else f" = {shown!s:.100}"
             yield Finding(each.module.path, each.line, code, f"{each.name}{value}")
 
 
@@ -107,6 +116,9 @@ def _code(each: Given, classes: Classes) -> str:
     for pattern, code in _OTHERS.items():
         if pattern.fullmatch(each.name):
             return code
+    if each.name in _FEEDS:
+        said = ast.unparse(each.node) if each.node is not None else each.value or ""
+        return "feeds-apart" if each.name not in ("FEEDS", "FEED_URI") or _NOT_A_FILE.search(said) else "feeds"
     if each.name not in _CLASSES:
         return "setting"
     if each.node is not None and isinstance(each.node, ast.Constant) and each.node.value is None:

@@ -1,0 +1,127 @@
+"""What is known of a feed's file: `FILE.position` beside it, the consumer that keeps its items, where the items of a round begin.
+
+`FILE.position` is one JSON object. It says of whom the file is (crawl, group, round), how large it was and up to which `positions`
+of the stream its items reach when both had come to disk, how many items of the round were read for it (`rows`; None: nobody knows),
+and the `first` item in it, of which an exporter learns what it was like. A file that is added to may be of several groups, one
+after another: what was noted for the `others` is in there too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from gossamer.frontier import keys, stream
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import RoundInfo
+
+FEED = "feed-"
+_ROUND = re.compile(r"feed-r(\d+)-")
+
+State = dict[str, Any]
+Owner = tuple[str, str]
+"""Crawl and group."""
+
+
+def consumer_of(path: Path, overwritten_in: int | None) -> str:
+    """A name for who keeps the items of this file, which tells people where it is. `overwritten_in`: the round that it is of, if it
+    begins anew with each."""
+    of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
+    where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
+    return f"{FEED}{of_round}{where}-{secrets.token_hex(4)}"
+
+
+def forget_past(frontier: ValkeyFrontier, group: str, present: int) -> None:
+    """Nobody goes on with a file that begins anew with each round when its round was cut short: nothing is kept for it."""
+    for name in stream.consumers(frontier, group):
+        if (found := _ROUND.match(name)) and int(found[1]) < present:
+            frontier.keep_items(group, name, dict.fromkeys(range(frontier.partitions), "gone"))
+
+
+def starts(frontier: ValkeyFrontier, info: RoundInfo) -> dict[int, str]:
+    """After which position the items of a round begin, by partition. Each server has a clock of its own."""
+    partitions = range(frontier.partitions)
+    if not info.round or info.began is None:
+        return dict.fromkeys(partitions, stream.START)
+    ahead = {p: _ahead(frontier, p) for p in partitions}
+    home = ahead[keys.home_of(info.group, frontier.partitions)]
+    return {p: f"{int((info.began + ahead[p] - home) * 1000) - 1}-0" for p in partitions}
+
+
+def _ahead(frontier: ValkeyFrontier, partition: int) -> float:
+    """The clock of a partition's server, against one of this process."""
+    if frontier.partitions == 1:
+        return 0.0
+    before = time.monotonic()
+    seconds, micros = frontier.connection.execute("TIME", key=keys.base(frontier.crawl, partition))
+    return int(seconds) + int(micros) / 1e6 - (before + time.monotonic()) / 2
+
+
+def owner_of(state: State) -> Owner:
+    """Whose file it is by what is noted; of one that has just been locked, who holds it."""
+    crawl, group = state.get("holder") or (state["crawl"], state["group"])
+    return crawl, group
+
+
+class Mark:
+    """`FILE.position` of one file, as one group sees it."""
+
+    def __init__(self, path: Path, owner: Owner) -> None:
+        self._beside, self._owner = Path(f"{path}.position"), owner
+
+    def read(self) -> State:
+        """What was noted last, for whomever; {} if nothing was."""
+        try:
+            found: State = json.loads(self._beside.read_text())
+            return {**found, "positions": _numbered(found["positions"])}
+        except (FileNotFoundError, ValueError, KeyError):
+            return {}
+
+    def mine(self) -> State:
+        """What was noted last for this group; {} if nothing was."""
+        found = self.read()
+        if not found or (found["crawl"], found["group"]) == self._owner:
+            return found
+        others = dict(found.get("others", {}))
+        kept = others.pop("|".join(self._owner), None)
+        if kept is None:
+            return {}
+        others[f"{found['crawl']}|{found['group']}"] = _alone(found)
+        return {**kept, "positions": _numbered(kept["positions"]), "size": found["size"], "others": others}
+
+    def others(self) -> dict[str, State]:
+        """What is noted for other groups, by their names."""
+        found = self.read()
+        if not found:
+            return {}
+        every = {**found.get("others", {}), f"{found['crawl']}|{found['group']}": _alone(found)}
+        every.pop("|".join(self._owner), None)
+        return every
+
+    def hold(self) -> None:
+        """Let the others know who has the file now, before anything else is noted."""
+        found = self.read()
+        if found and owner_of(found) != self._owner:
+            self.write({**found, "holder": self._owner})
+
+    def write(self, state: State) -> None:
+        new = Path(f"{self._beside}.new")
+        with new.open("w") as file:
+            json.dump(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._beside)
+
+
+def _numbered(positions: dict[str, str]) -> dict[int, str]:
+    return {int(partition): at for partition, at in positions.items()}
+
+
+def _alone(state: State) -> State:
+    return {name: value for name, value in state.items() if name not in ("others", "holder", "size", "closed")}
