@@ -199,7 +199,12 @@ SETTINGS: tuple[Setting, ...] = (
         _count,
         "After how many deaths of a worker on the same started request, or the same task, it is tried alone, once, before it becomes a dead letter.",
     ),
-    Setting("GOSSAMER_PAYLOAD_MAX_BYTES", 1_048_576, _count, "Largest encoded request; a larger one is refused."),
+    Setting(
+        "GOSSAMER_PAYLOAD_MAX_BYTES",
+        1_048_576,
+        _count,
+        "Largest encoded request, and largest item in the stream; a larger one is refused, and its page becomes a dead letter.",
+    ),
     Setting(
         "GOSSAMER_DOCUMENT_VERSIONS",
         50,

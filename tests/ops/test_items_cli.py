@@ -109,6 +109,17 @@ def clean() -> dict[str, str]:
 
 
 class TestExport:
+    def test_an_empty_export_says_why_and_what_it_leaves_behind(
+        self, command: Command, frontier: ValkeyFrontier, tmp_path: Path
+    ) -> None:
+        out = str(tmp_path / "out.jsonl")
+        produce(frontier, numbered(0, 3), 1)
+        frontier.keep_items("g", "other", dict.fromkeys(range(frontier.partitions), "9999999999999-0"))
+        said = command("items", "export", "g", out).err
+        assert "none of the 3 items that g has scraped is in its stream" in said
+        assert "`gossamer items forget g export` ends that" in said
+        assert "nothing came into its stream since the last export" in command("items", "export", "g", out).err
+
     @FILES
     def test_a_file_goes_on_where_it_stopped(self, command: Command, frontier: ValkeyFrontier, name: str) -> None:
         produce(frontier, numbered(0, 10))

@@ -87,8 +87,15 @@ def export(
     plan = Plan(group, consumer, file, found, columns, look)
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         [counts] = status.counted(frontier, group).groups
+        new = consumer not in stream.consumers(frontier, group)
         with progress.live("exporting", counts.items_waiting, sys.stderr, "items") as show:
             written = export_items(frontier, plan, progress.throttled(show))
+    if not written:
+        output.write_notice(_why_empty(group, counts.items, new))
+    if new and not written:
+        output.write_notice(
+            f"from now on items of {group} wait for consumer {consumer}; `gossamer items forget {group} {consumer}` ends that"
+        )
     if json:
         output.write_json({"group": group, "consumer": consumer, "file": str(file), "format": found, "items": written})
     else:
@@ -133,6 +140,17 @@ def forget(
         options.confirm(f"Forget consumer {consumer} of group {group}? Items that only it lacks are lost to it.", yes)
         left = frontier.keep_items(group, consumer, dict.fromkeys(range(frontier.partitions), "gone"))
     output.write_line(f"consumer {consumer} is forgotten; {left:,} items wait")
+
+
+def _why_empty(group: str, scraped: int, new: bool) -> str:
+    if not scraped:
+        return f"{group} has scraped no items yet"
+    if not new:
+        return f"no items of {group} wait: nothing came into its stream since the last export"
+    return (
+        f"none of the {scraped:,} items that {group} has scraped is in its stream: they went to ITEM_PIPELINES or into a feed, or all consumers "
+        "had kept them. To export items as well, crawl with GOSSAMER_ITEMS=stream"
+    )
 
 
 def _last(frontier: ValkeyFrontier, group: str, count: int, follow: bool) -> Iterator[Row]:
