@@ -17,7 +17,7 @@ from gossamer.scrapy_redis.leasing import LeasingScheduler
 from gossamer.scrapy_redis.place import reasons, said
 from gossamer.scrapy_redis.wire import WireScheduler
 from gossamer.settings import DEFAULT
-from gossamer.worker import aside, feeds
+from gossamer.worker import aside, feed_setting
 from gossamer.worker.settings import loaded
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Scheduler(WireScheduler):
     def from_crawler(cls, crawler: Crawler) -> Any:
         if aside.stands_aside():
             return aside.scheduler(crawler)
-        feeds.take_over(crawler)
+        feed_setting.take_over(crawler)
         if cls.on_frontier(crawler.settings):
             return LeasingScheduler.from_crawler(crawler)
         _check_feeds(crawler.settings)
@@ -57,12 +57,12 @@ class Scheduler(WireScheduler):
     def _tell(self, settings: BaseSettings) -> None:
         self._told = True
         logger.warning("%s", said(reasons(type(self), Scheduler, settings)))
-        feeds.say_apart(settings)
+        feed_setting.say_apart(settings)
 
 
 def _check_feeds(settings: BaseSettings) -> None:
     ours = loaded(settings)
-    if feeds.uris(settings) and ours["GOSSAMER_FEEDS"] == "fleet" and ours.source("GOSSAMER_FEEDS") != DEFAULT:
+    if feed_setting.uris(settings) and ours["GOSSAMER_FEEDS"] == "fleet" and ours.source("GOSSAMER_FEEDS") != DEFAULT:
         raise SettingError(
             "GOSSAMER_FEEDS is fleet, but this project is on the queue of scrapy-redis, where each worker writes FEEDS by itself. "
             "Leave it out and put %(worker)s into the name of the file, or come to the frontier."

@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
-from gossamer.worker import aside, feeds, tuning
+from gossamer.worker import aside, feed_setting, tuning
 from gossamer.worker.reach import PLACES
 from gossamer.worker.settings import loaded
 from gossamer.worker.stats import fleet_collector
@@ -81,9 +81,9 @@ class Addon:
 
 def _serve_feeds(settings: BaseSettings) -> None:
     """Scrapy's own exporter gives way, unless the project has put another in its place."""
-    if settings.getwithbase("EXTENSIONS").get(feeds.SCRAPYS) is not None:
-        _put(settings, "EXTENSIONS", feeds.SCRAPYS, None)
-        _put(settings, "EXTENSIONS", feeds.OURS, 0)
+    if settings.getwithbase("EXTENSIONS").get(feed_setting.SCRAPYS) is not None:
+        _put(settings, "EXTENSIONS", feed_setting.SCRAPYS, None)
+        _put(settings, "EXTENSIONS", feed_setting.OURS, 0)
 
 
 def _guard(settings: BaseSettings) -> None:

@@ -40,11 +40,12 @@ class FeedFile:
         crawl: str,
         group: str,
         overwrite: bool,
+        store_empty: bool,
         exporter: Callable[[IO[bytes]], Any],
         read: Callable[[bytes], Any],
     ) -> None:
         self.path, self._overwrite, self._make, self._read = path, overwrite, exporter, read
-        self._owner, self._group = (crawl, group), group
+        self._owner, self.group, self._store_empty = (crawl, group), group, store_empty
         self._mark = Mark(path, self._owner)
         self._file: IO[bytes] | None = None
         self._state: State = {}
@@ -59,6 +60,11 @@ class FeedFile:
     def writes(self) -> bool:
         """Whether this process is the one who writes it."""
         return self._file is not None
+
+    @property
+    def consumer(self) -> str:
+        """For whom items wait on the server while this process writes it."""
+        return str(self._state.get("consumer", ""))
 
     def prepare(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
         """Go on with the file or begin it, if no other process writes it: from then on its items wait for it. `keep_all`: they
@@ -98,7 +104,7 @@ class FeedFile:
             after = state["positions"][partition]
             if end is not None and stream.place(end) <= stream.place(after):
                 continue
-            for rows in stream.pages(frontier, self._group, partition, after, end):
+            for rows in stream.pages(frontier, self.group, partition, after, end):
                 for position, data in rows:
                     self._export(data)
                     state["positions"][partition] = position
@@ -109,7 +115,7 @@ class FeedFile:
                 file.flush()
                 os.fsync(file.fileno())
                 self._mark.write(state)
-                frontier.keep_items(self._group, state["consumer"], {partition: state["positions"][partition]})
+                frontier.keep_items(self.group, state["consumer"], {partition: state["positions"][partition]})
 
     def _lock(self) -> bool:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +167,7 @@ class FeedFile:
         if not self._fits(frontier, info, state):
             return False
         return not any(
-            frontier.read_items(self._group, partition, at, 1) for partition, at in state["positions"].items()
+            frontier.read_items(self.group, partition, at, 1) for partition, at in state["positions"].items()
         )
 
     def lacking(self, info: RoundInfo) -> int:
@@ -174,7 +180,7 @@ class FeedFile:
     def _is_past(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
         if not self._overwrite or info.ended is None or self._fits(frontier, info, self._mark.mine()):
             return False
-        return not any(frontier.read_items(self._group, one, at, 1) for one, at in starts(frontier, info).items())
+        return not any(frontier.read_items(self.group, one, at, 1) for one, at in starts(frontier, info).items())
 
     def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
         file, before = self._file, self._mark.mine()
@@ -203,8 +209,8 @@ class FeedFile:
         state = self._state
         file.truncate(state["size"])
         file.seek(state["size"])
-        frontier.keep_items(self._group, state["consumer"], state["positions"])
-        forget_past(frontier, self._group, info.round)
+        frontier.keep_items(self.group, state["consumer"], state["positions"])
+        forget_past(frontier, self.group, info.round)
         self._tap = io.BytesIO()
         self._exporter = self._make(self._tap)
         self._exporter.start_exporting()
@@ -229,7 +235,7 @@ class FeedFile:
             size = found["size"]
         begin = starts(frontier, info)
         return {
-            "crawl": frontier.crawl, "group": self._group, "round": info.round, "began": info.began,
+            "crawl": frontier.crawl, "group": self.group, "round": info.round, "began": info.began,
             "consumer": consumer_of(self.path, info.round if self._overwrite else None),
             "size": 0 if self._overwrite else size, "first": None, "rows": 0,
             "starts": {str(p): at for p, at in begin.items()}, "positions": begin,
@@ -245,7 +251,7 @@ class FeedFile:
         state["starts"] = {str(p): at for p, at in begin.items()}
 
     def _say_late(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
-        [row] = [row for row in frontier.counts(self._group).groups if row.group == self._group]
+        [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
         if info.items > row.items_waiting:
             logger.warning(
                 "The feed %s begins in the middle of round %d: %d items of the round are not in the stream any more, or never were.",
@@ -254,18 +260,18 @@ class FeedFile:
 
     def _save_unread(self, frontier: ValkeyFrontier, keep_all: bool) -> None:
         """Items that wait for a consumer that has not come yet are not trimmed because of this one."""
-        if stream.consumers(frontier, self._group):
+        if stream.consumers(frontier, self.group):
             return
         older = False
         for partition, at in self._state["positions"].items():
-            first = frontier.read_items(self._group, partition, stream.START, 1)
+            first = frontier.read_items(self.group, partition, stream.START, 1)
             older = older or (bool(first) and stream.place(first[0][0]) <= stream.place(at))
         if keep_all or older:
-            frontier.keep_items(self._group, EXPORT, dict.fromkeys(range(frontier.partitions), ""))
+            frontier.keep_items(self.group, EXPORT, dict.fromkeys(range(frontier.partitions), ""))
             logger.info(
                 "%s of %s stay on the server for `gossamer items export`.",
                 "Items" if keep_all else "Items of earlier rounds, which nobody has read, and what follows them",
-                self._group,
+                self.group,
             )
 
     def _export(self, data: bytes) -> None:
@@ -303,9 +309,11 @@ class FeedFile:
             os.fsync(file.fileno())
             self._state["closed"] = file.tell()
             self._mark.write(self._state)
+            if over and not self._store_empty and self._state["first"] is None and not self._state["size"]:
+                self.path.unlink(missing_ok=True)
             if over:
                 frontier.keep_items(
-                    self._group, self._state["consumer"], dict.fromkeys(range(frontier.partitions), "gone")
+                    self.group, self._state["consumer"], dict.fromkeys(range(frontier.partitions), "gone")
                 )
         self._let_go()
 

@@ -20,7 +20,6 @@ from urllib.parse import urlparse
 from itemadapter import ItemAdapter
 from scrapy import Spider, signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
-from scrapy.settings import BaseSettings
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.internet.threads import deferToThread
 from w3lib.url import file_uri_to_path
@@ -30,96 +29,20 @@ from gossamer.frontier import codec
 from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
-from gossamer.settings import Settings
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
 from gossamer.worker.feed_mark import starts
 from gossamer.worker.reactor import on_asyncio
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
+    pass
 
 logger = logging.getLogger(__name__)
 
-SCRAPYS, OURS = "scrapy.extensions.feedexport.FeedExporter", "gossamer.worker.feeds.Feeds"
 STDOUT = "stdout"
 LOOK = 1.0
 """Seconds between two looks at the stream."""
 AGAIN = 0.1
-
-
-def uris(settings: BaseSettings) -> dict[str, Mapping[str, Any]]:
-    """The feeds that a project asks for, but for standard output, which is each process's own."""
-    found = {str(uri): dict(feed) for uri, feed in settings.getdict("FEEDS").items()}
-    if settings["FEED_URI"]:
-        found.setdefault(str(settings["FEED_URI"]), {})
-    return {uri: feed for uri, feed in found.items() if urlparse(uri).scheme != STDOUT}
-
-
-def shared(ours: Settings, crawler: Crawler) -> bool:
-    """Whether the fleet writes the feeds together."""
-    settings = crawler.settings
-    takes = settings.getwithbase("EXTENSIONS").get(OURS) is not None or _place(crawler, Feeds) is not None
-    return ours["GOSSAMER_FEEDS"] == "fleet" and takes and bool(uris(settings))
-
-
-def take_over(crawler: Crawler) -> None:
-    """Put `Feeds` in the place of Scrapy's exporter, in a project that has a scheduler of ours but not the add-on."""
-    place = _place(crawler, FeedExporter)
-    if place is None or crawler.extensions is None:
-        return
-    every = list(crawler.extensions.middlewares)
-    old: Any = every[place]
-    disconnect = crawler.signals.disconnect
-    disconnect(old.open_spider, signals.spider_opened)
-    disconnect(old.close_spider, signals.spider_closed)
-    disconnect(old.item_scraped, signals.item_scraped)
-    every[place] = Feeds.from_crawler(crawler)
-    crawler.extensions.middlewares = tuple(every)
-
-
-def _place(crawler: Crawler, kind: type) -> int | None:
-    """Of the extension of exactly this kind."""
-    try:
-        every = getattr(crawler.extensions, "middlewares", ())
-    except RuntimeError:
-        every = ()  # they are not made yet
-    return next((place for place, each in enumerate(every) if type(each) is kind), None)
-
-
-def say_apart(settings: BaseSettings) -> None:
-    """Warn of feeds that each worker writes alone."""
-    if uris(settings):
-        logger.warning(
-            "Each worker writes FEEDS by itself: give each a name of its own with %(worker)s in the URI. What a "
-            "killed worker had not written yet is lost, and pages that are done again are there twice."
-        )
-
-
-def check(ours: Settings, crawler: Crawler) -> None:
-    """SettingError for a feed that the fleet cannot write as a whole."""
-    settings = crawler.settings
-    if not shared(ours, crawler):
-        say_apart(settings)
-        return
-    remedy = (
-        "Write a local file instead, or read the items from the stream; or set GOSSAMER_FEEDS=worker, by which each worker writes "
-        "by itself, and put %(worker)s into the URI"
-    )
-    if ours["GOSSAMER_ITEMS"] == "off":
-        raise SettingError("FEEDS are written from the item stream, and GOSSAMER_ITEMS is off. Leave it unset.")
-    storages = settings.getwithbase("FEED_STORAGES")
-    for uri, feed in uris(settings).items():
-        why = ""
-        scheme = urlparse(uri).scheme
-        if scheme not in ("", "file") or load_object(storages[scheme or "file"]) is not FileFeedStorage:
-            why = "it is not a local file"
-        elif feed.get("postprocessing"):
-            why = "it has postprocessing"
-        elif feed.get("batch_item_count", settings.getint("FEED_EXPORT_BATCH_ITEM_COUNT")):
-            why = "it is written in batches"
-        if why:
-            raise SettingError(f"The feed {uri} cannot be written by the fleet as a whole: {why}. {remedy}.")
 
 
 class Feeds(FeedExporter):
@@ -132,7 +55,7 @@ class Feeds(FeedExporter):
         self._incomplete = False
         self._stored: list[tuple[str, FeedFile]] = []
         join = getattr(scheduler, "join", None)
-        if join is not None and join.streams and shared(join.settings, self.crawler):
+        if join is not None and join.feeds:
             self._shared = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
             self._ended = threading.Event()
             self._drained: Callable[[], bool] = lambda: bool(scheduler._drained)
@@ -273,9 +196,15 @@ class Feeds(FeedExporter):
             )  # fmt: skip
 
     def _close(self, frontier: ValkeyFrontier, uri: str, file: FeedFile, over: bool) -> None:
+        consumer = file.consumer
         file.close(frontier, over)
         self._stored.append((uri, file))
         logger.info("Stored feed (%d items written by this worker) in: %s", file.count, file.path)
+        if not over and consumer:
+            logger.info(
+                "The round is not over: its items wait on the server until this file goes on. If it never does, "
+                "`gossamer items forget %s %s` lets them go.", file.group, consumer,
+            )  # fmt: skip
         if file.failed:
             self._incomplete = True
             logger.error(
@@ -297,7 +226,7 @@ class Feeds(FeedExporter):
             name = uri % params
             local: Any = file_uri_to_path(name) if name.startswith("file:") else name
             found[uri] = FeedFile(
-                Path(local).absolute(), crawl, info.group, bool(options.get("overwrite")),
+                Path(local).absolute(), crawl, info.group, bool(options.get("overwrite")), bool(options["store_empty"]),
                 partial(self._exporter, options=options), partial(self._item, spider, uri),
             )  # fmt: skip
         return found

@@ -26,7 +26,7 @@ from gossamer.model import (
 )
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT, Settings
-from gossamer.worker.feeds import shared, uris
+from gossamer.worker.feed_setting import shared, uris
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.hooks import APART
 from gossamer.worker.lanes import declared

@@ -31,7 +31,7 @@ from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counters import ITEMS
-from gossamer.worker import aside, cookies, early, feeds, hooks, robots, rounds, tuning
+from gossamer.worker import aside, cookies, early, feed_setting, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.failure import fail
 from gossamer.worker.idle import Idle
@@ -104,7 +104,7 @@ class Scheduler(BaseScheduler):
             logger.info("Worker of crawl %s, group %s, on %s.", join.settings["GOSSAMER_CRAWL"], join.group, where)
             self.link.open(lambda answer, error: opened.keep(answer, error))
             await opened
-            feeds.check(join.settings, self.crawler)
+            feed_setting.check(join.settings, self.crawler)
             await self._join()
             hooks.check(engine)
         except GossamerError as error:
