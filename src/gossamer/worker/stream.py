@@ -64,8 +64,8 @@ async def _check(ask: Ask, sleep: Sleep, join: Join, token: Token) -> None:
         for worker in there:
             if worker.info.get(ITEMS) == KEPT:
                 raise SettingError(
-                    f"The feed would lack items: worker {worker.incarnation} on {worker.info.get('host', '?')} has no feed and leaves "
-                    f"its items to ITEM_PIPELINES. Stop it and run it with the same -O, -o or FEEDS, or set "
+                    f"The feed would lack items: worker {worker.incarnation} on {worker.info.get('host', '?')} leaves its items to ITEM_PIPELINES or "
+                    "a feed of its own. Stop it and run it with the same -O, -o or FEEDS, or set "
                     'GOSSAMER_ITEMS = "stream" for all workers; or run this one without a feed.'
                 )
         if not any(worker.info.get(ITEMS) == ASKING for worker in there) or time.monotonic() > until:
