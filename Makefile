@@ -5,6 +5,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# The tests start some thousand processes that import the same modules: let the first of them keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Empty means: python3.11, or else a python3 that is new enough.
 PYTHON ?=
 VENV := .venv
