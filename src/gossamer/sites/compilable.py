@@ -28,7 +28,7 @@ def css(text: str) -> Complaint:
         translated(text)
     except ValueError as error:
         hint = "write ::text or ::attr(name) only at the end" if "::" in text else ""
-        return f"this is no CSS selector: {_small(error.__context__ or error)}", hint or (
+        return f"this is no CSS selector: {_small(error.__cause__ or error)}", hint or (
             "this looks like XPath" if text.startswith("/") else ""
         )
     except RecursionError:
@@ -41,7 +41,7 @@ def xpath(text: str) -> Complaint:
     try:
         compiled(text)
     except ValueError as error:
-        said = _small(str(error.__context__ or error).partition(" in ")[0].removeprefix("XPath error: "))
+        said = _small(str(error.__cause__ or error).partition(" in ")[0].removeprefix("XPath error: "))
         looks = re.match(r"[.#]?[\w-]+([.#][\w-]+|\s*>\s*\w)", text)
         return f"this is no XPath expression: {said}", "this looks like CSS" if looks else ""
     return None

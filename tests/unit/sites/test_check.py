@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gossamer.sites import checkneeds
+from gossamer.sites import checkneeds, compilable
 from gossamer.sites.checkhooks import check_hooks, hooks_of
 from gossamer.sites.grant import Grant
 from gossamer.sites.load import load_text, survey_text
@@ -231,3 +232,17 @@ def test_hooks_are_found_with_their_places_and_imported_only_when_asked(
 
 def test_warnings_do_not_keep_a_site_from_being_used() -> None:
     assert load_text("site: s\nlayers: {a: {}}\n")[0].site == "s"
+
+
+@pytest.mark.parametrize(("complains", "said"), [(compilable.xpath, "NULL bytes"), (compilable.css, "expected")])
+def test_what_else_is_wrong_is_not_said_of_a_selector(
+    complains: Callable[[str], compilable.Complaint], said: str
+) -> None:
+    """Files are looked at in full when something is wrong with them, while that error is being handled."""
+    try:
+        raise LookupError("something else")
+    except LookupError:
+        complaint = complains("\x00[one of this test")
+    assert complaint is not None
+    assert said in complaint[0]
+    assert "something else" not in complaint[0]
