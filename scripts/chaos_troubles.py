@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.fleet import Fleet
+from bench.fleet import LEASE_SECONDS, Fleet
 from bench.native import NativeFleet
 from bench.project import WorkerProcess
 
@@ -275,19 +276,65 @@ def clocks() -> Iterator[tuple[str, Strike]]:
 
 
 @contextmanager
+def frozen() -> Iterator[tuple[str, Strike]]:
+    """A worker stands still for longer than its leases last, and goes on as if nothing had happened."""
+    with Server("valkey") as server:
+
+        def strike(crawl: Crawl) -> None:
+            if living := [worker for worker in crawl.workers if worker.running]:
+                victim = crawl.choice.choice(living)
+                victim.freeze()
+                time.sleep(LEASE_SECONDS * crawl.choice.uniform(1.0, 2.0))
+                victim.signal(signal.SIGCONT)
+
+        yield server.url, strike
+
+
+def drop(crawl: Crawl) -> int:
+    """Drop the group, of which nothing may be left; answers how many requests it had."""
+    with crawl.fleet.frontier() as frontier:
+        dropping = sum(frontier.drop_group(crawl.fleet.group))
+        left = remains(frontier, crawl.fleet.group)
+    assert not left, f"a dropped group left {left[:10]}"
+    return dropping
+
+
+def crawl_again(crawl: Crawl) -> None:
+    crawl.fleet.site.reset()
+    crawl.workers[:] = crawl.fleet.start(2)
+
+
+@contextmanager
 def dropped() -> Iterator[tuple[str, Strike]]:
     """The group is dropped when its crawl is over, and crawled again."""
     with Server("valkey") as server:
 
         def strike(crawl: Crawl) -> None:
             crawl.fleet.wait(crawl.workers, PATIENCE)
+            had = drop(crawl)
+            assert had == 0, f"a drained group had {had} requests"
+            crawl_again(crawl)
+
+        yield server.url, strike
+
+
+@contextmanager
+def emptied() -> Iterator[tuple[str, Strike]]:
+    """The group is dropped in the middle of its crawl, under its workers, and crawled again when they have ended."""
+    with Server("valkey") as server:
+
+        def strike(crawl: Crawl) -> None:
+            drop(crawl)
+            for worker in crawl.workers:
+                # Nothing is left to do, or the spider's group is gone: an error, whose log says so.
+                code = worker.wait(PATIENCE)
+                assert code == 0 or "group" in worker.log, f"{worker.name} ended with {code}: {worker.log[-4000:]}"
             with crawl.fleet.frontier() as frontier:
-                dropping = sum(frontier.drop_group(crawl.fleet.group))
-                left = remains(frontier, crawl.fleet.group)
-                assert dropping == 0, f"a drained group had {dropping} requests"
-                assert not left, f"a dropped group left {left[:10]}"
-            crawl.fleet.site.reset()
-            crawl.workers[:] = crawl.fleet.start(2)
+                # That they asked in vain is known for some seconds more.
+                wait_until(
+                    lambda: not remains(frontier, crawl.fleet.group), "nothing to be left of a dropped group", 20
+                )
+            crawl_again(crawl)
 
         yield server.url, strike
 
@@ -305,5 +352,7 @@ TROUBLES: dict[str, Trouble] = {
     "readonly": readonly,
     "full": full,
     "clock": clocks,
+    "frozen": frozen,
     "dropped": dropped,
+    "emptied": emptied,
 }

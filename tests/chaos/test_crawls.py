@@ -21,6 +21,7 @@ PAGES = 400
         Plan("full", "native", PAGES, times=1),
         Plan("clock", "native", PAGES, times=1),
         Plan("apart", "native", PAGES, times=1),
+        Plan("frozen", "native", PAGES, times=1),
         Plan("dropped", "scrapy", PAGES, times=1),
     ],
     ids=str,
