@@ -383,13 +383,13 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ROUND",
         "auto",
         _one_of("auto", "join", "new"),
-        "What a worker does that finds its group drained: `auto` (begin the next round, as plain Scrapy crawls again; but as the main process of a container or systemd service, or with a spider that waits for tasks, end: the round is over), `new` (begin the next round there too) or `join` (end). None begins one if the last one ended while it was starting. `gossamer crawl` does the same.",
+        "What a worker does that finds its group drained: `auto` (begin the next round, as plain Scrapy crawls again; with a spider that waits for tasks, begin none), `new` (begin the next round there too) or `join` (end: for workers that something starts again when they have failed). None begins one if the last one ended while it was starting. The log says which of these was done. `gossamer crawl` does the same.",
     ),
     Setting(
         "GOSSAMER_ARGUMENTS",
         "same",
         _one_of("same", "any"),
-        "Whether a worker may go on with a round that was begun with other spider arguments (`-a`; those that begin with `_` do not count): `same` (it is refused) or `any`.",
+        "Whether a worker may go on with a round that was begun with other spider arguments (`-a`, or what a script hands to `crawl()`; those that begin with `_` do not count): `same` (it is refused) or `any`.",
     ),
     Setting(
         "GOSSAMER_IDLE_SECONDS",

@@ -202,6 +202,7 @@ def test_a_worker_has_time_to_finish_and_only_comes_back_after_a_failure(describ
     assert worker["stop_grace_period"] == "2m"
     assert worker["deploy"]["replicas"] == "${WORKERS:-2}"
     assert "on-failure" in (worker.get("restart"), worker["deploy"].get("restart_policy", {}).get("condition"))
+    assert worker["environment"]["GOSSAMER_ROUND"] == "${ROUND:-join}", "who comes back last begins nothing"
 
 
 def test_a_swarm_starts_new_workers_before_it_stops_old_ones() -> None:

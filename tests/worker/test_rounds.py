@@ -140,36 +140,54 @@ def info(**known: Any) -> RoundInfo:
     return RoundInfo("shop", 3, "ended", 1.0, 100.0, 100.0, "", "", 0, 0, 0, 0, False, "")._replace(**known)
 
 
-def test_who_begins_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    for environ, pid, parent, expected in [
-        ({}, 1, 0, True),
-        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, 7, 1, True),
-        ({"INVOCATION_ID": "1"}, 700, 1, True),
-        ({"INVOCATION_ID": "1"}, 700, 600, False),
-        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "SCRAPY_JOB": "1"}, 7, 1, False),
-    ]:
-        assert rounds.supervised(environ, pid=pid, parent=parent) is expected
+def test_who_begins_a_round() -> None:
     assert 0 < rounds.age() < 100_000
-    for supervised in (True, False):
-        monkeypatch.setattr(rounds, "supervised", lambda there=supervised: there)
-        assert bool(rounds.why_not("auto", info(), 1e9)) is supervised
-        assert rounds.why_not("new", info(), 1e9) == ""
+    assert rounds.why_not("auto", info(), 1e9) == rounds.why_not("new", info(), 1e9) == ""
+    assert "set it to new" in rounds.why_not("join", info(), 1e9)
     assert "waits for tasks" in rounds.why_not("auto", info(), 1e9, waits=True)
     assert "while this worker was starting" in rounds.why_not("new", info(ended=1e9), 1e9)
     assert rounds.why_not("new", info(ended=1e9), 1e9, first=False) == "", "a process that crawls again and again"
 
 
 def test_arguments_are_noted_without_their_values() -> None:
-    said = rounds.arguments(["crawl", "shop", "-a", "tag=x", "-akey=secret", "-a", "_job=7", "--argument", "n=1", "-a"])
-    assert said.startswith("arguments key, n, tag (")
+    given: dict[str, Any] = {"n": 1, "tag": "x", "key": "secret", "pages": [1, {"a", "b"}, {"c": None}], "by": object()}
+    said = rounds.noted({**given, "_job": "7"})
+    assert said.startswith("arguments by, key, n, pages, tag (")
     assert "secret" not in said
-    assert said == rounds.noted({"n": "1", "tag": "x", "key": "secret", "_job": "8"})
-    assert rounds.arguments(["crawl", "shop"]) == ""
+    assert said == rounds.noted({**given, "n": "1", "pages": (1, {"b", "a"}, {"c": None}), "by": object(), "_job": "8"})
+    assert rounds.noted({"_job": "7"}) == ""
     rounds.compare("shop", info(note=said), said)
     rounds.compare("shop", info(note="after_round failed"), said)
-    for note in ("", rounds.noted({"n": "2"})):
+    for note in ("", rounds.noted({**given, "pages": [1]})):
         with pytest.raises(OtherArguments, match="GOSSAMER_GROUP=NAME"):
             rounds.compare("shop", info(note=note), said)
+
+
+SCRIPT = """
+import sys
+from scrapy.crawler import CrawlerProcess
+from scrapy.utils.project import get_project_settings
+
+process = CrawlerProcess(get_project_settings())
+for tag in ("a", "b"):
+    process.crawl("shop", sys.argv[1], tag=tag)
+process.start()
+sys.exit(process.bootstrap_failed)
+"""
+
+
+def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(project: Project, site: Site) -> None:
+    (project.folder / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py", site.url],
+        cwd=project.folder, env=project.environ, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("Round 0 of shop is not over and was begun with arguments 0, tag (") == 1
+    assert "this worker has arguments 0, tag (" in done.stderr
+    assert sorted(site.paths()) == sorted(["/list", *PAGES]), "the other one crawls"
+    with project.frontier() as frontier:
+        assert [one.note.split(" (")[0] for one in frontier.rounds("shop", 3)] == ["arguments 0, tag"]
 
 
 def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(project: Project, site: Site) -> None:

@@ -142,8 +142,8 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
         return then
     info = next(iter(frontier.rounds(group, 1)), None)
     if not frontier.drained(group).drained:
-        owed = any(row.group == group and row.start == "owed" for row in frontier.counts(group).groups)
-        claimed = info is not None and info.began is not None and not (owed and not info.note)
+        started = any(row.group == group and row.start == "done" for row in frontier.counts(group).groups)
+        claimed = info is not None and info.began is not None and (started or info.note)
         if info is not None and claimed and found.ours["GOSSAMER_ARGUMENTS"] == "same":
             rounds.compare(group, info, mine)
         output.write_notice(f"going on with round {then.round} of {group}: {then.open:,} requests are left")
@@ -161,7 +161,9 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
     number = frontier.new_round(group, then.round + 1, trigger="run again")
     if mine:
         frontier.round_note(group, number, {"note": mine})
-    output.write_notice(f"round {then.round} of {group} is over; round {number} of {group} begins")
+    output.write_notice(
+        f"round {then.round} of {group} is over; round {number} of {group} begins (--resume: only finish what is left)"
+    )
     return then._replace(round=number)
 
 

@@ -20,22 +20,23 @@ CLOSED = "closed"
 Ask = Callable[..., Awaitable[Any]]
 
 
-async def enter(ask: Ask, join: Join) -> None:
-    """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier."""
+async def enter(ask: Ask, join: Join) -> bool:
+    """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier. Returns whether nobody
+    has claimed the round yet (see `rounds`)."""
     join.check_lanes()
     await _define(ask, join)
     workers, now = await ask("workers"), (await ask("counts", join.group)).now
     there = others(join, workers, now)
     _check_owner(join, there)
-    settings, waits = join.settings, bool(join.tasks) or join.forever
-    await rounds.take_part(
+    settings = join.settings
+    return await rounds.take_part(
         ask,
         join.group,
         settings["GOSSAMER_ROUND"],
         settings["GOSSAMER_CRAWL"],
-        mine=rounds.arguments(),
-        same=settings["GOSSAMER_ARGUMENTS"] == "same" and not waits,
-        waits=waits,
+        mine=join.arguments,
+        same=join.same_arguments,
+        waits=join.waits,
         alone=not there and not _leaving(join, workers, now),
     )
 

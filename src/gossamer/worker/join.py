@@ -26,6 +26,7 @@ from gossamer.model import (
 )
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT, Settings
+from gossamer.worker import passed, rounds
 from gossamer.worker.feed_setting import shared, uris
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.hooks import APART
@@ -61,6 +62,7 @@ class Join:
     item_limit: int
     requests_of: Callable[[Spider, bytes], Iterable[Request]] = field(default=requests_of)
     feeds: bool = False
+    arguments: str = ""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -103,7 +105,18 @@ class Join:
             GiveUp(crawler.settings, spider),
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
             feeds=shared(settings, crawler),
+            arguments=rounds.noted(passed.arguments(crawler)),
         )
+
+    @property
+    def waits(self) -> bool:
+        """Whether its spider goes on when nothing is left: it is fed with tasks, or told to."""
+        return bool(self.tasks) or self.forever
+
+    @property
+    def same_arguments(self) -> bool:
+        """Whether all workers of a round must have been given the same arguments."""
+        return self.settings["GOSSAMER_ARGUMENTS"] == "same" and not self.waits
 
     @property
     def remembers(self) -> bool:

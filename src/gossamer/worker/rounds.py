@@ -1,23 +1,23 @@
 """Which round of its group a worker takes part in, and that the end of one is noted.
 
 A worker goes on with a round that is not over, and begins the next one after one that is: as plain Scrapy, which crawls again
-whenever it is run. It begins none where somebody else decides that: see `why_not`.
+whenever it is run. It begins none where somebody else decides that (see `why_not`), and does not guess who started it: a fleet whose
+workers are started again after a failure sets GOSSAMER_ROUND.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from gossamer.courier import Courier
 from gossamer.errors import FrontierUnavailable, GossamerError, OtherArguments
-from gossamer.model import EndState, RoundInfo, Token
+from gossamer.model import EndState, RoundInfo, StartState, Token
 
 logger = logging.getLogger(__name__)
 
@@ -32,31 +32,29 @@ _known: set[tuple[str, str]] = set()
 """Groups, by crawl, that this process has worked for."""
 
 
-def arguments(words: Sequence[str] | None = None) -> str:
-    """What is noted of the spider's arguments (`-a`) on a command line: their names, and a digest of their values, which may be
-    secret. "" if there are none. Those that begin with `_` are of schedulers (`_job` of scrapyd), and do not count."""
-    found: dict[str, str] = {}
-    words = list(sys.argv[1:] if words is None else words)
-    for place, word in enumerate(words):
-        pair = ""
-        if word in ("-a", "--argument"):
-            pair = words[place + 1] if place + 1 < len(words) else ""
-        elif word.startswith("-a") and "=" in word:
-            pair = word[2:]
-        elif word.startswith("--argument="):
-            pair = word.removeprefix("--argument=")
-        name, equals, value = pair.partition("=")
-        if equals and name and not name.startswith("_"):
-            found[name] = value
-    return noted(found)
-
-
-def noted(given: Mapping[str, str]) -> str:
-    pairs = sorted((name, value) for name, value in given.items() if not name.startswith("_"))
+def noted(given: Mapping[str, Any]) -> str:
+    """What is noted of a spider's arguments: their names, and a digest of their values, which may be secret. "" if there are
+    none. Those that begin with `_` are of schedulers (`_job` of scrapyd), and do not count."""
+    pairs = sorted((name, _text(value)) for name, value in given.items() if not name.startswith("_"))
     if not pairs:
         return ""
     digest = blake2b(repr(pairs).encode(), digest_size=4).hexdigest()
     return f"{NOTE}{', '.join(name for name, _ in pairs)} ({digest})"[:500]
+
+
+def _text(value: Any) -> str:
+    """A value as every process writes it; of an object that is no plain value only its kind."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return repr(sorted((_text(key), _text(part)) for key, part in value.items()))
+    if isinstance(value, set | frozenset):
+        return repr(sorted(map(_text, value)))
+    if isinstance(value, list | tuple):
+        return repr([_text(part) for part in value])
+    if value is None or isinstance(value, bool | int | float | bytes):
+        return repr(value)
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def compare(group: str, info: RoundInfo, mine: str) -> None:
@@ -68,17 +66,6 @@ def compare(group: str, info: RoundInfo, mine: str) -> None:
             "Go on with it by the same -a, or crawl the other beside it under a name of its own: -s GOSSAMER_GROUP=NAME. "
             "GOSSAMER_ARGUMENTS=any lets workers have different ones."
         )
-
-
-def supervised(environ: Mapping[str, str] = os.environ, *, pid: int | None = None, parent: int | None = None) -> bool:
-    """Whether this is the main process of a container or of a systemd service (or a child of that), which restart policies run
-    again and again. What scrapyd starts is not, wherever scrapyd runs."""
-    if "SCRAPY_JOB" in environ:
-        return False
-    pid, parent = os.getpid() if pid is None else pid, os.getppid() if parent is None else parent
-    marked = {"INVOCATION_ID", "KUBERNETES_SERVICE_HOST"} & set(environ)
-    contained = bool(marked) or Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
-    return pid == 1 or (parent == 1 and contained)
 
 
 def age() -> float:
@@ -98,8 +85,6 @@ def why_not(choice: str, info: RoundInfo, now: float, *, first: bool = True, wai
         return "GOSSAMER_ROUND is join; to crawl again, set it to new"
     if choice == "auto" and waits:
         return "its spider waits for tasks; to run start() again, set GOSSAMER_ROUND to new"
-    if choice == "auto" and supervised():
-        return "the main process of a container or service begins none by itself, since it may be one that was restarted; set GOSSAMER_ROUND to new to crawl again"
     if first and info.ended is not None and info.ended > now - age():
         return "it ended while this worker was starting; run it again to crawl again"
     return ""
@@ -119,9 +104,10 @@ def say_limits(settings: Any) -> None:
 
 async def take_part(
     ask: Ask, group: str, choice: str, crawl: str, *, mine: str, same: bool, waits: bool, alone: bool
-) -> None:
+) -> bool:
     """Go on with the present round, or begin the next one. OtherArguments where the present one was begun with other arguments
-    than `mine`, unless they need not be the `same`. `alone`: no other worker is there."""
+    than `mine`, unless they need not be the `same`. `alone`: no other worker is there. Returns whether nobody has claimed the
+    round for arguments yet: it is for those of the worker that runs its start (see `claim`)."""
     first = (crawl, group) not in _known
     _known.add((crawl, group))
     counts = await ask("counts", group)
@@ -129,18 +115,15 @@ async def take_part(
     drained = await ask("drained", group)
     info = await _info(ask, group, row.round)
     if not drained.drained:
-        # One that an operator or a leaving worker has begun belongs to who runs its start.
-        unclaimed = row.start == "owed" and not info.note
+        unclaimed = row.start != "done" and not info.note
         if same and info.began is not None and not unclaimed:
             compare(group, info, mine)
         if row.start == "owed":
             logger.info("Round %d of %s begins.", row.round, group)
-            if mine and unclaimed:
-                await ask("round_note", group, row.round, {"note": mine})
         else:
             left = f"{drained.open:,} left" + (f", {drained.tasks:,} tasks wait" if drained.tasks else "")
             logger.info("Going on with round %d of %s: %s.", row.round, group, left)
-        return
+        return unclaimed
     if info.ended is None and alone:
         # Nobody was there to see it: what it was is noted before anything else.
         await end(ask, group, Token.fresh())
@@ -149,12 +132,27 @@ async def take_part(
         refused = "other workers are about to end; run it again to crawl again"
     if refused:
         logger.warning("Round %d of %s is over: %s.", row.round, group, refused)
-        return
+        return False
     # Of several workers that find it drained, all ask for the same next one.
     number = await ask("new_round", group, row.round + 1, trigger="run again")
-    logger.info("Round %d of %s is over; round %d begins.", row.round, group, number)
-    if mine:
-        await ask("round_note", group, number, {"note": mine})
+    logger.info(
+        "Round %d of %s is over; round %d begins. To end here instead, set GOSSAMER_ROUND to join.",
+        row.round,
+        group,
+        number,
+    )
+    return True
+
+
+async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool) -> None:
+    """Note what a round's start runs with, or OtherArguments where it is another worker's: of several that came at once, only the
+    one that runs the start knows that it is its own."""
+    info = await _info(ask, group, number)
+    if state is StartState.GRANTED:
+        if mine and mine != info.note:
+            await ask("round_note", group, number, {"note": mine})
+    elif same and (info.note or state is StartState.DONE):
+        compare(group, info, mine)
 
 
 async def _info(ask: Ask, group: str, number: int) -> RoundInfo:

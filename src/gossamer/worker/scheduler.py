@@ -26,10 +26,10 @@ from twisted.python.failure import Failure
 
 from gossamer import __version__
 from gossamer.courier import OVERDUE, Adder, Courier, Intake, Keeper, Plan, Tally, Withheld
-from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, InvalidRequest
+from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, InvalidRequest, OtherArguments
 from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
+from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, Token
 from gossamer.model.counters import ITEMS
 from gossamer.worker import aside, cookies, early, feed_setting, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
@@ -73,7 +73,7 @@ class Scheduler(BaseScheduler):
         self._intakes: list[Intake] = []
         self._logged_duplicates = False
         self._paused = ""
-        self._closing = self._opened = self._restarting = self._drained = False
+        self._closing = self._opened = self._restarting = self._drained = self._unclaimed = False
         self._carrying = self._burying = 0
         self._config = ""
         self._called: Token | None = None
@@ -170,7 +170,7 @@ class Scheduler(BaseScheduler):
         raise DontCloseSpider
 
     async def _join(self) -> None:
-        await enter(self.ask, self.join)
+        self._unclaimed = await enter(self.ask, self.join)
         self.join, self._called = await agree(self.ask, self.sleep, self.join, self._info())
 
     def _plan(self) -> Plan:
@@ -634,6 +634,20 @@ class Scheduler(BaseScheduler):
             logger.exception("Error while reading start items and requests.")
         finally:
             self._restarting = False
+
+    async def claims(self, number: int, state: StartState) -> bool:
+        """Whether this worker may take part in a round whose start is in that state; if not, it says why and ends."""
+        if self._unclaimed:
+            try:
+                join = self.join
+                await rounds.claim(self.ask, self.group, number, state, join.arguments, same=join.same_arguments)
+                self._unclaimed = state is StartState.BUSY
+            except OtherArguments as error:
+                logger.error("%s", error)
+                fail(self.crawler, self._engine)
+                self.end(type(error).__name__)
+                return False
+        return True
 
     def carry(self, item: bytes, key: str) -> Any:
         self._carrying += 1

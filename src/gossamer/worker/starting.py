@@ -48,6 +48,9 @@ class Asking(Protocol):
 
     async def sleep(self, seconds: float) -> None: ...
 
+    async def claims(self, number: int, state: StartState) -> bool:
+        """Whether this worker may take part in the round of that number; if not, it ends."""
+
     def end(self, reason: str) -> None:
         """Close the spider."""
 
@@ -171,10 +174,12 @@ class Start:
         self._asking.start_again()
 
     async def _allowed(self) -> bool:
-        """True: run it. False: it has run in this round."""
+        """True: run it. False: it has run in this round, or is none of this worker's business."""
         said = False
         while True:
             state, self._round = await self._patiently("start", self._asking.group, self._asking.token)
+            if not await self._claims(state):
+                return False
             if state is StartState.GRANTED:
                 self.granted = True
                 return True
@@ -184,6 +189,13 @@ class Start:
                 logger.info("Another worker runs start() of %s; waiting for it.", self._asking.group)
                 said = True
             await self._asking.sleep(POLL)
+
+    async def _claims(self, state: StartState) -> bool:
+        while True:
+            try:
+                return await self._asking.claims(self._round, state)
+            except FrontierUnavailable:
+                await self._asking.sleep(POLL)
 
     async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
         while True:
