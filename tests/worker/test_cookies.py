@@ -6,12 +6,16 @@ import json
 from collections import Counter
 
 import pytest
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from tests.worker.courier_sim import SimLink
 from tests.worker.harness.site import Reply, Site
 from tests.worker.harness.variants import LAST, Variant, some
 from tests.worker.harness.workers import Workers
 from tests.worker.spiders.members import PAGES, Members
 
+from gossamer.errors import FrontierUnavailable
 from gossamer.testing.servers import Server
+from gossamer.worker.cookies import AGAIN, Cookies
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -68,3 +72,17 @@ def test_each_worker_may_have_its_own(site: Site, valkey_server: Server, crawl_n
             visit.headers.get("Cookie") is None for visit in site.visits if visit.path.startswith(("/1/", "/b/"))
         )
         assert "put_cookies" not in first.calls()
+
+
+def test_cookies_that_could_not_be_had_are_asked_for_again() -> None:
+    link, woken = SimLink(), list[int]()
+    shared = Cookies(CookiesMiddleware(), link, "shop", 10, lambda: woken.append(1))
+    assert shared.behind(3)
+    link.calls.pop().done(None, FrontierUnavailable("away"))
+    assert woken == [1], "what was leased is sent without them"
+    assert not shared.behind(3)
+    link.pass_time(AGAIN)
+    assert shared.behind(3), "asked again, though no newer version is known"
+    [asked] = link.calls
+    asked.done((3, {}), None)
+    assert not shared.behind(3)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum, Flag, IntEnum, IntFlag, auto
 from functools import cached_property, partial
 from http import HTTPStatus
 from pathlib import Path
@@ -56,6 +57,20 @@ class Colour(Enum):
 
 class Size(IntEnum):
     SMALL = 1
+
+
+class Right(Flag):
+    READ = auto()
+    WRITE = auto()
+
+
+class Bits(IntFlag):
+    ONE = 1
+    FOUR = 4
+
+
+class Tags(dict[str, int]):
+    pass
 
 
 class Place(NamedTuple):
@@ -182,6 +197,11 @@ MODEL._cache["a"] = 1
         [Place(1, Point(3)), (Place(2),)],
         {"colour": Colour.RED, Colour.BLUE: Size.SMALL},
         {Point(1), Point(2)},
+        [Right.READ, Right.READ | Right.WRITE, Right(0), Bits.ONE | Bits.FOUR, Bits(2)],
+        OrderedDict(b=1, a=Point(1)),
+        Counter("aab"),
+        deque([1, Point(2)], maxlen=3),
+        defaultdict(list, a=[Colour.RED]),
         Box(Point(1)),
         Shop("s", 7, [Label("l"), Open("o")]),
         Label("l"),
@@ -198,6 +218,21 @@ def test_objects_of_the_project_come_back_the_same(value: Any) -> None:
     assert type(found) is type(value)
     assert found == value
     assert RAN == [], "no constructor and no validator ran"
+
+
+def test_containers_are_what_they_were_or_plain_as_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    found = through([defaultdict(list), defaultdict(None), deque(maxlen=2), OrderedDict(b=1, a=2)])
+    assert found[0]["new"] == []
+    assert found[1].default_factory is None
+    assert found[2].maxlen == 2
+    assert list(found[3]) == ["b", "a"]
+    made = through(defaultdict(lambda: 1, a=2))
+    assert (type(made), made) == (dict, {"a": 2})
+    assert not caplog.records
+    found = through([Tags(a=1), Tags(b=2)])
+    assert [type(one) for one in found] == [dict, dict]
+    said = f"Requests hold a {HERE}.Tags: other workers get a plain dict. Make it a dataclass to keep its class."
+    assert caplog.messages == [said], "once"
 
 
 def test_the_state_of_an_object_is_what_it_was() -> None:
@@ -344,6 +379,12 @@ HERE = __name__
         ),
         (StoredObject("model", f"{HERE}:Model", ({"name": "", "gone": 1}, {})), "Model has no field 'gone' any more"),
         (StoredObject("member", f"{HERE}:Colour", ("GREEN",)), "Colour has no member 'GREEN' any more"),
+        (StoredObject("member", f"{HERE}:Right", (8,)), "Right has no member 8 any more"),
+        (
+            StoredObject("container", "collections:defaultdict", ({}, "eval")),
+            "defaultdict cannot be made again: KeyError",
+        ),
+        (StoredObject("container", "collections:ChainMap", ({},)), "collections.ChainMap is of a package"),
         (StoredObject("values", f"{HERE}:Place", ([1],)), "Place has 2 fields, what was stored has 1"),
         (StoredObject("fields", f"{HERE}:Product", ({},)), "Product is not what was stored under its name"),
         (StoredObject("fields", f"{HERE}:Unknown", ({},)), "Unknown is no class of this worker's code"),

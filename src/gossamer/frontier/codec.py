@@ -116,7 +116,7 @@ def encode_request(fields: Mapping[str, Any], *, limit: int | None = None, store
                 value = headers
         row += code, value
     try:
-        data = _REQUEST + pack(row)
+        data = _REQUEST + pack(row, builtin=store is None)
     except Exception:
         data = _REQUEST + _pack_row_slowly(row, store)
     if limit is not None and len(data) > limit:

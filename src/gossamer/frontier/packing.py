@@ -113,9 +113,10 @@ _KINDS = frozenset(_PACK) | {type(None), bool, float, str, bytes, bytearray, lis
 _NOT_OPENING = bytes(byte for byte in range(256) if not (0x80 <= byte <= 0x9F or 0xDC <= byte <= 0xDF))
 
 
-def pack(value: Any) -> bytes:
-    """The first pass: the packed value. Raises any Exception for what only the second pass can judge."""
-    data = packb(value, _pack_rare, _OPTIONS)
+def pack(value: Any, *, builtin: bool = True) -> bytes:
+    """The first pass: the packed value. Raises any Exception for what only the second pass can judge; with `builtin` off, also for
+    what would become the builtin that its class is made of."""
+    data = packb(value, _pack_rare if builtin else _pack_known, _OPTIONS)
     if len(data) > MAX_DEPTH and _deep(value, data):
         raise too_deep()
     return data
@@ -142,6 +143,10 @@ def _pack_rare(value: Any) -> Any:
     """The packer's hook for what it does not carry itself. Whatever it raises leads to the second pass."""
     pack = _PACK.get(type(value))
     return base(value) if pack is None else pack(value)
+
+
+def _pack_known(value: Any) -> Any:
+    return _PACK[type(value)](value)
 
 
 def lower(value: Any, depth: int, hashed: bool = False, store: Store | None = None) -> Any:

@@ -167,8 +167,9 @@ class Cookies:
     def _learned(self, answer: tuple[int, Mapping[str, bytes]] | None, error: BaseException | None) -> None:
         self._asking = False
         if answer is None:
-            # Sent without them, rather than not at all; the next version brings them too.
+            # Sent without them, rather than not at all; they are asked for again soon, and the next version brings them too.
             logger.warning("The cookies of other workers could not be had: %s", error)
+            self._link.later(AGAIN, self._ask_again)
         else:
             self._version, found = answer
             self._applying = True
@@ -179,6 +180,9 @@ class Cookies:
             finally:
                 self._applying = False
         self._wake()
+
+    def _ask_again(self) -> None:
+        self._asked = self._version
 
     def _apply(self, name: str, data: bytes) -> None:
         key, domain, path, what = json.loads(name)

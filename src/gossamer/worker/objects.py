@@ -11,6 +11,7 @@ import ast
 import functools
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -20,11 +21,22 @@ from typing import Any, Self
 from scrapy import Spider
 
 from gossamer.frontier.plain import Refused, StoredObject, name_of
-from gossamer.worker.shapes import LOADER, apart, form_of, from_pickle, together
+from gossamer.worker.shapes import CONTAINER, CONTAINERS, LOADER, apart, form_of, from_pickle, is_container, together
+
+logger = logging.getLogger(__name__)
 
 CLASS, METHOD, PARTIAL, PICKLED = "class", "method", "partial", "pickled"
-_OWN = frozenset({"scrapy.item:Item", "scrapy.loader:ItemLoader", "itemloaders:ItemLoader"})
+_OWN = frozenset(
+    {
+        "scrapy.item:Item",
+        "scrapy.loader:ItemLoader",
+        "itemloaders:ItemLoader",
+        *(f"{kind.__module__}:{kind.__qualname__}" for kind in CONTAINERS),
+    }
+)
 """Classes of libraries that objects of every project are of, or hold."""
+_BUILTINS = (str, bytes, int, float, list, dict)
+"""What is kept of objects of classes that are made of these, and are of no kind that is kept."""
 _NOBODYS = sys.stdlib_module_names | {"scrapy", "scrapy_redis", "gossamer", "itemadapter", "itemloaders", "twisted"}
 
 
@@ -55,6 +67,8 @@ class Objects:
         if known is None:
             return None
         form, name = known
+        if form == CONTAINER and not is_container(value):
+            return None
         return StoredObject(form, name, apart(value, form))
 
     def make(self, stored: StoredObject) -> Any:
@@ -84,7 +98,7 @@ class Objects:
             known = self._known(kind)
         except Refused:
             return False
-        return known is not None and known[0] != LOADER
+        return known is not None and known[0] not in (LOADER, CONTAINER)
 
     def _known(self, kind: type) -> tuple[str, str] | None:
         """The form and the name of a class, if it has a form; `Refused` if another worker could not use it."""
@@ -96,6 +110,12 @@ class Objects:
         known = None if form is None else (form, f"{kind.__module__}:{kind.__qualname__}")
         if known is not None:
             self._check(kind, known[1])
+        elif issubclass(kind, _BUILTINS) and self._allowed(kind.__module__):
+            builtin = next(one for one in _BUILTINS if issubclass(kind, one))
+            logger.warning(
+                "Requests hold a %s: other workers get a plain %s. Make it a dataclass to keep its class.",
+                name_of(kind), builtin.__name__,
+            )  # fmt: skip
         self._names[kind] = known
         return known
 

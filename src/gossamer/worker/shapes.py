@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
+from enum import Enum, Flag
 from inspect import getattr_static
 from types import MemberDescriptorType
 from typing import Any
@@ -20,6 +21,10 @@ from scrapy import Item
 from gossamer.frontier.plain import Refused, name_of
 
 ITEM, FIELDS, MODEL, VALUES, MEMBER, LOADER = "item", "fields", "model", "values", "member", "loader"
+CONTAINER = "container"
+CONTAINERS: tuple[type, ...] = (OrderedDict, defaultdict, Counter, deque)
+"""Those of the standard library that are kept as what they are."""
+_FACTORIES: dict[str, type] = {one.__name__: one for one in (list, dict, set, tuple, str, bytes, int, float, bool)}
 _HASH = "_attrs_cached_hash"
 _GENERIC = "__orig_class__"
 _LOADERS_OWN = frozenset({"selector", "context", "parent", "stats", "_local_item", "_local_values"})
@@ -34,6 +39,8 @@ def form_of(kind: type) -> str | None:
         return LOADER
     if issubclass(kind, Enum):
         return MEMBER
+    if kind in CONTAINERS:
+        return CONTAINER
     if issubclass(kind, tuple):
         return VALUES if isinstance(getattr(kind, "_fields", None), tuple) else None
     if issubclass(kind, str | bytes | int | float | list | dict):
@@ -48,7 +55,10 @@ def apart(value: Any, form: str) -> tuple[Any, ...]:
     if form == ITEM:
         return _with_rest(dict(value._values), _rest(value, {"_values"}))
     if form == MEMBER:
-        return (value.name,)
+        # Of flags, several may be set, or none: they are known by their value.
+        return (value.value if isinstance(value, Flag) else value.name,)
+    if form == CONTAINER:
+        return _apart_container(value)
     if form == VALUES:
         return (list(tuple.__iter__(value)),)
     if form == MODEL:
@@ -65,6 +75,8 @@ def together(kind: type, form: str, values: tuple[Any, ...]) -> Any:
     """The object again. `Refused` says why it cannot be: its class is not what it was."""
     if form == MEMBER:
         return _member(kind, values[0])
+    if form == CONTAINER:
+        return _container(kind, *values)
     if form == VALUES:
         return _tuple(kind, values[0])
     if form == MODEL:
@@ -77,6 +89,10 @@ def together(kind: type, form: str, values: tuple[Any, ...]) -> Any:
 
 def from_pickle(kind: type, form: str, args: tuple[Any, ...], state: Any) -> Any:
     """An object by what its pickle says of it: the arguments of `__new__`, and the state for `__setstate__`."""
+    if form == MEMBER and issubclass(kind, Flag) and len(args) == 1:
+        return _member(kind, args[0])
+    if form == CONTAINER:
+        raise Refused(f"{name_of(kind)} was not pickled as its class says; send plain data")
     if form == MEMBER:
         found = [one for one in kind if (one.value,) == args]  # type: ignore[attr-defined]
         if not found:
@@ -222,9 +238,35 @@ def _model(kind: Any, fields: dict[str, Any], state: dict[str, Any]) -> Any:
 
 def _member(kind: Any, name: Any) -> Any:
     try:
-        return kind.__members__[name]
-    except (KeyError, TypeError):
+        return kind(name) if issubclass(kind, Flag) and not isinstance(name, str) else kind.__members__[name]
+    except (KeyError, TypeError, ValueError):
         raise Refused(f"{name_of(kind)} has no member {name!r:.80} any more. Put it back") from None
+
+
+def _apart_container(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, deque):
+        return (list(value), value.maxlen)
+    # An OrderedDict keeps its order beside the dict's own.
+    items = dict(OrderedDict.items(value) if isinstance(value, OrderedDict) else dict.items(value))
+    if not isinstance(value, defaultdict):
+        return (items,)
+    factory: Any = value.default_factory
+    return (items, factory.__name__ if factory is not None else None)
+
+
+def _container(kind: type, held: Any, more: Any = None) -> Any:
+    if kind is deque:
+        return deque(held, more)
+    return defaultdict(None if more is None else _FACTORIES[more], held) if kind is defaultdict else kind(held)
+
+
+def is_container(value: Any) -> bool:
+    """Whether an object of one of the `CONTAINERS` can be kept as such: what makes the defaults of a `defaultdict` must have a
+    name that all know. Otherwise it is a plain dict."""
+    if type(value) is not defaultdict:
+        return True
+    factory: Any = value.default_factory
+    return factory is None or factory in _FACTORIES.values()
 
 
 def _tuple(kind: Any, values: list[Any]) -> Any:
