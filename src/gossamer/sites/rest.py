@@ -51,6 +51,8 @@ def problems_besides(error: ValidationError, data: dict[str, Any], spot: Spot) -
 
 def _put_away(data: Any, path: Path) -> None:
     for part in path[:-1]:
+        if isinstance(part, int) and isinstance(data, list) and part >= len(data):
+            return  # gone already, with all of the list
         data = data[part]
     if not path:
         return

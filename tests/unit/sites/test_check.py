@@ -246,3 +246,12 @@ def test_what_else_is_wrong_is_not_said_of_a_selector(
     assert complaint is not None
     assert said in complaint[0]
     assert "something else" not in complaint[0]
+
+
+def test_faults_below_a_list_of_which_another_entry_is_wrong_are_told() -> None:
+    said = told(layer("require: [null, [null, u]], encoding: utf-9"))
+    assert [one.partition(": ")[2].partition(":")[0] for one in said] == [
+        "layers.a.require[0]",
+        "layers.a.require[1][0]",
+        "layers.a.encoding",
+    ]

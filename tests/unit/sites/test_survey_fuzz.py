@@ -87,6 +87,7 @@ def test_the_whole_is_right() -> None:
     assert [str(problem) for problem in survey_text(written(WHOLE)).problems] == []
 
 
+@pytest.mark.timeout(400)
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changes)
 def test_any_change_of_a_site_file_is_taken_or_told_of(changed: list[tuple[tuple[Any, ...], Any, str | None]]) -> None:
