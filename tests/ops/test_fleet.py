@@ -110,11 +110,11 @@ def test_one_that_fails_in_the_midst_of_work_is_replaced(
 ) -> None:
     monkeypatch.setattr("gossamer.fleet.fleet.WORKED_SECONDS", 0.0)
     mark = str(tmp_path / "mark")
-    once = f"import os, sys; again = os.path.exists({mark!r}); open({mark!r}, 'w').close(); sys.exit(0 if again else 1)"
-    made = fleet_of(once, "raise SystemExit(2)")
+    once = f"import os, sys; again = os.path.exists({mark!r}); open({mark!r}, 'w').close(); sys.exit(0 if again else 3)"
+    made = fleet_of(once, "raise SystemExit(2)", "raise SystemExit(1)")
     made.to_the_end()
-    assert [(worker.code, worker.restarts) for worker in made.fleet.workers] == [(0, 1), (2, 0)]
-    assert "worker 1 ended with exit code 1; another takes its place" in made.said
+    assert [(worker.code, worker.restarts) for worker in made.fleet.workers] == [(0, 1), (2, 0), (1, 0)]
+    assert "worker 1 ended with exit code 3; another takes its place" in made.said
 
 
 def test_a_killed_worker_is_replaced(fleet_of: Make) -> None:

@@ -20,6 +20,9 @@ RESTARTS = 5
 WORKED_SECONDS = 5.0
 """A worker that ended with an error after so long had been at work: what it met may be gone. One that ended sooner could not begin,
 and another could not either."""
+DECIDED = 1
+"""The exit code of a worker that says itself why it ended: its spider was closed (CLOSESPIDER_…), or could not be made. Another one
+would come to the same end."""
 MISUSED = 2
 """The exit code of a worker that cannot be used as it was called."""
 LACKING = 4
@@ -58,9 +61,11 @@ class Worker:
         return self.process
 
     def died(self, code: int) -> bool:
-        """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error while
-        it worked."""
-        return code < 0 or (code not in (0, MISUSED, LACKING) and time.monotonic() - self._since >= WORKED_SECONDS)
+        """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error of its
+        server or its code while it worked."""
+        return code < 0 or (
+            code not in (0, DECIDED, MISUSED, LACKING) and time.monotonic() - self._since >= WORKED_SECONDS
+        )
 
     def may_restart(self, most: int) -> bool:
         """Whether to fill the place again after a death, which is counted."""

@@ -125,7 +125,9 @@ class _Notes:
             raise WorkerFailed("The spider was not opened; its log says why.")
         kind = getattr(errors, self.reason, None)
         if isinstance(kind, type) and issubclass(kind, GossamerError):
-            raise WorkerFailed(f"The worker ended with {self.reason}; its log says more.")
+            failed = WorkerFailed(f"The worker ended with {self.reason}; its log says more.")
+            failed.exit_code = kind.exit_code
+            raise failed
         raise WorkerFailed(
             f"The spider was closed before its group was drained: {self.reason}. What is left stays in the frontier."
         )
