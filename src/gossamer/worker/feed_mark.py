@@ -22,6 +22,8 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
 
 FEED = "feed-"
+TRIES = 5
+"""So often a server is asked for its time; the quickest answer counts."""
 _ROUND = re.compile(r"feed-r(\d+)-")
 
 State = dict[str, Any]
@@ -50,17 +52,26 @@ def starts(frontier: ValkeyFrontier, info: RoundInfo) -> dict[int, str]:
     if not info.round or info.began is None:
         return dict.fromkeys(partitions, stream.START)
     ahead = {p: _ahead(frontier, p) for p in partitions}
-    home = ahead[keys.home_of(info.group, frontier.partitions)]
-    return {p: f"{int((info.began + ahead[p] - home) * 1000) - 1}-0" for p in partitions}
+    home, unsure = ahead[keys.home_of(info.group, frontier.partitions)]
+    # Rather too early: what an earlier round has left there was read by then, or is wanted.
+    return {
+        p: f"{int((info.began + seconds - home - doubt - unsure) * 1000) - 1}-0"
+        for p, (seconds, doubt) in ahead.items()
+    }
 
 
-def _ahead(frontier: ValkeyFrontier, partition: int) -> float:
-    """The clock of a partition's server, against one of this process."""
+def _ahead(frontier: ValkeyFrontier, partition: int) -> tuple[float, float]:
+    """The clock of a partition's server, against one of this process, and by how much that may be wrong."""
     if frontier.partitions == 1:
-        return 0.0
-    before = time.monotonic()
-    seconds, micros = frontier.connection.execute("TIME", key=keys.base(frontier.crawl, partition))
-    return int(seconds) + int(micros) / 1e6 - (before + time.monotonic()) / 2
+        return 0.0, 0.0
+    tries = []
+    for _ in range(TRIES):
+        before = time.monotonic()
+        seconds, micros = frontier.connection.execute("TIME", key=keys.base(frontier.crawl, partition))
+        after = time.monotonic()
+        tries.append(((after - before) / 2, int(seconds) + int(micros) / 1e6 - (before + after) / 2))
+    doubt, found = min(tries)
+    return found, doubt
 
 
 def owner_of(state: State) -> Owner:
