@@ -276,7 +276,7 @@ class FeedFile:
 
     def _export(self, data: bytes) -> None:
         assert self._tap is not None
-        before = self._tap.tell()
+        before, item = self._tap.tell(), None
         try:
             item = self._read(data)
             if item is not None:
@@ -288,7 +288,7 @@ class FeedFile:
             self.failed += 1
             self._tap.seek(before)
             self._tap.truncate()
-            logger.exception("An item could not be written to the feed %s.", self.path)
+            logger.exception("An item could not be written to the feed %s: %.500r", self.path, item)
 
     def _taken(self) -> bytes:
         assert self._tap is not None

@@ -208,7 +208,7 @@ class Feeds(FeedExporter):
         if file.failed:
             self._incomplete = True
             logger.error(
-                "The feed %s is not whole: its exporter could not write %d items, see above. This worker fails.",
+                "The feed %s is not whole: its exporter failed on %d of the items, see above. This worker fails.",
                 file.path, file.failed,
             )  # fmt: skip
 
