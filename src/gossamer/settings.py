@@ -432,7 +432,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ITEMS",
         "auto",
         _one_of("auto", "stream", "off"),
-        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (where the fleet writes FEEDS from it, or the project has neither FEEDS nor ITEM_PIPELINES, so that somebody keeps them).",
+        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (where the fleet writes FEEDS from it, those of this worker or of another that is there, or the project has neither FEEDS nor ITEM_PIPELINES, so that somebody keeps them).",
     ),
     Setting(
         "GOSSAMER_FEEDS",
