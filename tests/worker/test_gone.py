@@ -10,6 +10,9 @@ from tests.worker.harness.site import Site
 from tests.worker.harness.workers import Workers, left
 from tests.worker.spiders.held_up import PAGES, Blocking
 
+from gossamer.frontier.connection import connect
+from gossamer.frontier.presence import closed, presence
+from gossamer.settings import load
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
@@ -45,3 +48,15 @@ def test_what_a_killed_worker_held_is_done_at_once_and_what_a_stopped_one_holds_
             found = left(frontier, Blocking.name)
         assert found.ids() == Counter([*EVERY, "/slow"])
         assert Counter(site.paths()) == Counter([*EVERY, "/slow", "/gate", *again])
+
+
+def test_a_connection_that_the_server_may_have_closed_itself_says_nothing() -> None:
+    with Server() as server, connect(load({"GOSSAMER_URL": server.url}, {})) as here:
+        here.execute("CONFIG", "SET", "timeout", "100")
+        with connect(load({"GOSSAMER_URL": server.url}, {})) as other:
+            there = presence(other, "main")
+            assert not closed(here, "main", there, 10.0)
+        wait_until(lambda: closed(here, "main", there, 10.0), "the server to notice that it is closed")
+        assert not closed(here, "main", there, 101.0)
+        here.execute("CONFIG", "SET", "timeout", "0")
+        assert closed(here, "main", there, 101.0)

@@ -52,12 +52,12 @@ class Silence:
 
     def _is_gone(self, frontier: ValkeyFrontier, worker: WorkerInfo, moment: float) -> bool:
         least, present = self._courier.plan.gone_seconds, worker.info.get(CONNECTION, "")
-        if not least or not present or not closed(frontier.connection, frontier.crawl, present):
+        seconds = moment - worker.seen
+        if not least or not present or not closed(frontier.connection, frontier.crawl, present, seconds):
             return False
         groups = worker.groups
         count = frontier.gone(worker.incarnation, least, groups[0] if len(groups) == 1 else "")
         if count:
-            seconds = moment - worker.seen
             self._say(
                 lambda: logger.warning(
                     "The worker %s is gone: nothing was heard of it for %.0f s, and its connection is closed. "

@@ -6,9 +6,10 @@ given twice by one server process; of another one they say nothing.
 
 from __future__ import annotations
 
+import math
 import re
 
-from gossamer.errors import PermissionDenied
+from gossamer.errors import FrontierError, FrontierUnavailable, PermissionDenied
 from gossamer.frontier import keys
 from gossamer.frontier.connection import Connection
 
@@ -25,16 +26,29 @@ def presence(connection: Connection, crawl: str) -> str:
         return ""
 
 
-def closed(connection: Connection, crawl: str, present: str) -> bool:
-    """Whether that connection is surely closed. False as well where nobody can know."""
+def closed(connection: Connection, crawl: str, present: str, silent: float) -> bool:
+    """Whether that connection is surely closed, and not because nothing was sent on it for `silent` seconds: a server with a
+    `timeout` closes those of a process that is only stopped, too. False as well where nobody can know."""
     run, _, number = present.partition(":")
     key = keys.meta(crawl)
     if not number.isdigit() or run != _run(connection, key):
         return False
     try:
-        return not connection.execute("CLIENT", "LIST", "ID", number, key=key).strip()
+        if connection.execute("CLIENT", "LIST", "ID", number, key=key).strip():
+            return False
     except PermissionDenied:
         return False
+    return silent < (_timeout(connection, key) or math.inf)
+
+
+def _timeout(connection: Connection, key: str) -> float:
+    """After how many seconds the server closes connections that are not used; 0: never, or the user may not know."""
+    try:
+        return float(connection.execute("CONFIG", "GET", "timeout", key=key)[1])
+    except FrontierUnavailable:
+        raise
+    except FrontierError:
+        return 0.0  # managed servers do not know the command
 
 
 def _run(connection: Connection, key: str) -> str:
