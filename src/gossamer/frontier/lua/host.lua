@@ -90,10 +90,13 @@ flush_hosts = function(S)
   local set, gone = {}, {}
   for name in pairs(S.dirty) do
     local h = S.hosts[name]
-    local rest = h.plain and 0 or max(Host.next(S, h), h.blocked)
-    for _, offer in pairs(h.offers or {}) do rest = max(rest, offer[2]) end
-    local plain = h.plain or rest <= S.now and h.paused == '' and not h.policy and h.delay == 0 and h.floor == 0
-      and h.throttles == 0 and h.parked == 0
+    local plain, rest = h.plain, 0
+    if not plain then
+      rest = max(Host.next(S, h), h.blocked)
+      for _, offer in pairs(h.offers or {}) do rest = max(rest, offer[2]) end
+      plain = rest <= S.now and h.paused == '' and not h.policy and h.delay == 0 and h.floor == 0 and h.throttles == 0
+        and h.parked == 0
+    end
     if not plain then
       -- Looked at once more when its time has come, so that a record does not outlive its use.
       if h.inflight == 0 and h.parked == 0 and rest > S.now and S.wakes[name] == nil then S.wakes[name] = rest end
@@ -203,16 +206,19 @@ local function own_of(S, group_name, name)
   return own
 end
 
+-- How many requests a plain host may have in flight, where nothing else is to be asked for this group (nil: a permit); else nil.
+function Host.most(S, group)
+  if group and (group.delay > 0 or group.concurrency > 0) then return nil end
+  local policy = Host.default(S)
+  if policy.delay > 0 or policy.adaptive then return nil end
+  return policy.concurrency == 0 and huge or policy.concurrency
+end
+
 -- How many requests of a group (nil: a permit) may go to the host now, and when to look again if none (nil: when a slot is freed or
 -- an operator resumes it). Third: whether only the group's own requests stand in its way.
 function Host.capacity(S, name, host, group, group_name)
-  if host.plain and not (group and (group.delay > 0 or group.concurrency > 0)) then
-    local policy = Host.default(S)
-    if policy.delay == 0 and not policy.adaptive then
-      if policy.concurrency == 0 then return huge end
-      return max(0, policy.concurrency - host.inflight)
-    end
-  end
+  local most = host.plain and Host.most(S, group)
+  if most then return max(0, most - host.inflight) end
   if host.paused ~= '' then return 0 end
   local wait = max(host.blocked, Host.next(S, host))
   if wait > S.now then return 0, wait end
@@ -481,6 +487,8 @@ function Host.free(S, name, nonce, lane_id, unsent, counted)
   local host = Host.get(S, name)
   host.inflight = max(0, host.inflight - 1)
   S.dirty[name] = true
+  -- It awaits nothing, and nobody waits for it.
+  if host.plain and not counted then return end
   if awaits(S, host, nonce, lane_id) then
     if not unsent then host.last = S.now end
     host.awaits, host.till = '', 0

@@ -116,9 +116,9 @@ end
 local function have_more(S, base, names)
   local queues, more = {}, {}
   for i, name in ipairs(names) do queues[i] = S.b .. K.queue .. base .. name end
-  local all = #names > 0 and call('EXISTS', unpack(queues)) == #names
+  local number = #names > 0 and call('EXISTS', unpack(queues)) or 0
   for i, name in ipairs(names) do
-    more[i] = all or call('EXISTS', queues[i]) == 1 or in_front(S, base .. name)
+    more[i] = number == #names or number > 0 and call('EXISTS', queues[i]) == 1 or in_front(S, base .. name)
   end
   return more
 end
@@ -175,7 +175,8 @@ end
 
 -- Takes up to n requests of one lane into `out`: highest priority first, hosts of equal priority by turns. Returns how many.
 function Queue.take(S, lane, n, out)
-  local group, taken = Lane.group(S, lane.group), 0
+  local group, taken, full = Lane.group(S, lane.group), 0, false
+  local most, hosts = Host.most(S, group), S.hosts
   while taken < n and S.looked < LOOK_MAX do
     local priority = call('ZRANGE', S.b .. K.priorities .. lane.id, 0, 0)[1]
     if not priority then
@@ -190,18 +191,25 @@ function Queue.take(S, lane, n, out)
       S.looked = S.looked + #names
       Host.load(S, names)
       local turns, waiting, free, got, empty, raised, yielded = {}, {}, {}, {}, {}, false, {}
+      local shared, wanted = S.reserve > 0 or next(S.kept), n - taken
       for _, name in ipairs(names) do
-        local host = S.hosts[name]
-        local room, wake, own = Host.room(S, name, host, lane, group)
+        local host = hosts[name]
+        -- For a plain host nobody waits, and nothing of it is kept.
+        local easy, room, wake, own = most and host.plain, nil, nil, nil
+        if easy then
+          room = max(0, most - host.inflight)
+        else
+          room, wake, own = Host.room(S, name, host, lane, group)
+        end
         if room == 0 then
           Host.park(S, name, host, lane, priority, wake, own)
-        elseif Host.raise(S, name, host, lane, priority) then
+        elseif not easy and Host.raise(S, name, host, lane, priority) then
           raised = true
         else
-          room = left_over(S, name, host, room, group)
+          if shared then room = left_over(S, name, host, room, group) end
           if room == 0 then
             yielded[#yielded + 1] = name
-          elseif #turns >= n - taken then
+          elseif #turns >= wanted then
             waiting[#waiting + 1] = name
           else
             turns[#turns + 1], free[name] = name, room
@@ -229,9 +237,13 @@ function Queue.take(S, lane, n, out)
         if not first[name] then next_up[#next_up + 1] = name end
       end
       for _, name in ipairs(next_up) do
-        if got[name] then
-          Host.occupy(S, name, S.hosts[name], group, lane.group, got[name])
-          Host.took(S, name, S.hosts[name], lane, got[name])
+        local host = hosts[name]
+        if got[name] and most and host.plain then
+          host.inflight = host.inflight + got[name]
+          S.dirty[name] = true
+        elseif got[name] then
+          Host.occupy(S, name, host, group, lane.group, got[name])
+          Host.took(S, name, host, lane, got[name])
         end
         if not empty[name] then served[#served + 1] = name end
       end
@@ -241,11 +253,11 @@ function Queue.take(S, lane, n, out)
           if free[name] > 0 then
             back[#back + 1] = name
           else
-            local room, wake, own = Host.room(S, name, S.hosts[name], lane, group)
+            local room, wake, own = Host.room(S, name, hosts[name], lane, group)
             if room > 0 then
               yielded[#yielded + 1] = name
             else
-              Host.park(S, name, S.hosts[name], lane, priority, wake, own, got[name])
+              Host.park(S, name, hosts[name], lane, priority, wake, own, got[name])
             end
           end
         else
@@ -254,18 +266,21 @@ function Queue.take(S, lane, n, out)
       end
       -- A host that has no more here goes on with what waits at lower priorities, as far as it has room.
       for name in pairs(empty) do
-        Host.took(S, name, S.hosts[name], lane, huge)
-        Host.refresh(S, name, S.hosts[name])
+        if not hosts[name].plain then
+          Host.took(S, name, hosts[name], lane, huge)
+          Host.refresh(S, name, hosts[name])
+        end
       end
       if #back > 0 then call('RPUSH', ring, unpack(back)) end
       if #yielded > 0 then call('RPUSH', ring, unpack(yielded)) end
-      if #back == 0 and #waiting == 0 and #yielded == 0 and call('EXISTS', ring) == 0 then
+      full = #back > 0 or #waiting > 0 or #yielded > 0
+      if not full and call('EXISTS', ring) == 0 then
         call('ZREM', S.b .. K.priorities .. lane.id, priority)
       end
       -- What is left of these hosts is left to others.
       if gave == 0 and not raised and #yielded > 0 then break end
     end
   end
-  if taken == n and call('EXISTS', S.b .. K.priorities .. lane.id) == 0 then Lane.deactivate(S, lane) end
+  if taken == n and not full and call('EXISTS', S.b .. K.priorities .. lane.id) == 0 then Lane.deactivate(S, lane) end
   return taken
 end

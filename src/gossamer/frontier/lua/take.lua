@@ -39,6 +39,7 @@ local function tier_lanes(S, place, tier, want, only)
         call('ZREM', key, page[i])
       end
     end
+    if #page < 2 * want then return list end
   end
   list.cut = true
   return list
@@ -60,6 +61,11 @@ end
 -- Gives `left` turns to lanes or groups: always to the lowest pass, which then moves on by 1/weight. Sets entry.share. Answers them
 -- in the order of their first turns: where a host has a slot for one of them only, it is that one's.
 local function share_out(list, left)
+  if #list == 1 then
+    -- Nobody to share with, which is the usual case: all turns at once.
+    list[1].share = max(0, min(left, list[1].room))
+    return list
+  end
   local heap, turns = {}, {}
   for _, entry in ipairs(list) do
     entry.share, entry.pass = 0, entry[2]
@@ -166,6 +172,7 @@ local function stage_groups(S, stage, want, list)
         Lane.rest(S, stage, page[i])
       end
     end
+    if #page < 2 * want then return end
   end
   list.cut = true
 end
