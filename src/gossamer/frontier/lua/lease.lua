@@ -66,11 +66,13 @@ local function put_down(S, v, mark, unsent)
   return lane
 end
 
-local function drop_leases(S, ids)
+-- `marked`: something is said of leases; asked for if nil.
+local function drop_leases(S, ids, marked)
   if #ids == 0 then return end
   call_chunked('HDEL', S.b .. K.leases, ids)
   call_chunked('ZREM', S.b .. K.deadlines, ids)
-  if call('EXISTS', S.b .. K.marks) == 1 then call_chunked('HDEL', S.b .. K.marks, ids) end
+  if marked == nil then marked = call('EXISTS', S.b .. K.marks) == 1 end
+  if marked then call_chunked('HDEL', S.b .. K.marks, ids) end
 end
 
 local function open_change(S, group, by)
@@ -127,7 +129,8 @@ function Lease.settle(S, incarnation, settle, args, default_group)
   local ids = {}
   for i = 1, n do ids[i] = settle[i][1] end
   local raws = read_many(S.b .. K.leases, ids)
-  local marks = call('EXISTS', S.b .. K.marks) == 1 and read_many(S.b .. K.marks, ids) or {}
+  local marked = call('EXISTS', S.b .. K.marks) == 1
+  local marks = marked and read_many(S.b .. K.marks, ids) or {}
   local out, lost, ended, gone = {}, {}, {}, {}
   local hosts, asked, leases = {}, {}, {}
   for i = 1, n do
@@ -171,7 +174,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
       end
     end
   end
-  drop_leases(S, gone)
+  drop_leases(S, gone, marked)
   return table.concat(out), lost
 end
 

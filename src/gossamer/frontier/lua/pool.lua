@@ -35,6 +35,7 @@ end
 -- How many slots this worker leaves to others that wait and hold less.
 function Pool.reserve(S, selection, incarnation)
   local names = call('ZREVRANGEBYSCORE', S.b .. K.hungry .. selection.pools[1], '+inf', S.now - HUNGRY, 'LIMIT', 0, HUNGRY_LOOK)
+  S.nobody_waits = #names == 0
   if #names == 0 or #names == 1 and names[1] == incarnation then return 0 end
   -- What it gave back in this call was its share until now.
   local mine, least = count_now(S, 'w|' .. incarnation) + S.given_back, huge
@@ -46,12 +47,12 @@ end
 
 -- The worker wanted `want` and got `got`.
 function Pool.served(S, selection, incarnation, got, want)
-  for _, pool in ipairs(selection.pools) do
+  for i, pool in ipairs(selection.pools) do
     local key = S.b .. K.hungry .. pool
     if got < want then
       if call('ZADD', key, S.now, incarnation) == 1 then call('ZREMRANGEBYSCORE', key, '-inf', S.now - HUNGRY) end
       call('PEXPIRE', key, 2 * HUNGRY)
-    else
+    elseif i > 1 or not S.nobody_waits then
       call('ZREM', key, incarnation)
     end
   end

@@ -158,12 +158,16 @@ local function begin(base)
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
     front = tonumber(v[14]) or 0, run = v[15], epoch = v[16], ob = tonumber(v[17]) or 0,
   }
-  local now
-  now, m.ahead = flow(m.t, tonumber(v[18]) or 0, wall_clock(v[2]))
+  local ahead, now = tonumber(v[18]), nil
+  local was = {
+    mem = m.mem, memat = m.memat, x = m.x, taster = m.taster, tasterat = m.tasterat, alone = m.alone, front = m.front, ob = m.ob,
+    ahead = ahead,
+  }
+  now, m.ahead = flow(m.t, ahead or 0, wall_clock(v[2]))
   -- Another process than the one that wrote last: it may have lost what that one had said. `finish` writes it down.
   if m.run ~= RUN then m.epoch = RUN .. '.' .. format('%d', now) end
   return {
-    b = base, now = now, m = m, counts = {}, hosts = {}, dirty = {}, wakes = {}, config = config_of(base, v[5]),
+    b = base, now = now, m = m, was = was, counts = {}, hosts = {}, dirty = {}, wakes = {}, config = config_of(base, v[5]),
     changed = false,
   }
 end
@@ -179,22 +183,51 @@ end
 
 local flush_hosts -- host.lua
 
-local function finish(S)
-  flush_hosts(S)
-  local key = S.b .. K.counts
-  local opened = 0
+-- Counts of nothing are not kept, but for the sum of what is open.
+local function flush_counts(S)
+  local fields, opened = {}, 0
   for field, by in pairs(S.counts) do
     if by ~= 0 then
       if sub(field, -5) == '|open' then opened = opened + by end
-      S.changed = true
-      if call('HINCRBY', key, field, by) == 0 then call('HDEL', key, field) end
+      fields[#fields + 1] = field
     end
   end
-  if opened ~= 0 then call('HINCRBY', key, 'open', opened) end
-  local m = S.m
+  if #fields == 0 then return end
+  S.changed = true
+  if opened ~= 0 then
+    fields[#fields + 1] = 'open'
+    S.counts.open = opened
+  end
+  local set, gone = {}, {}
+  for i, was in ipairs(read_many(S.b .. K.counts, fields)) do
+    local field = fields[i]
+    local now = (tonumber(was) or 0) + S.counts[field]
+    if now == 0 and field ~= 'open' then
+      gone[#gone + 1] = field
+    else
+      set[#set + 1] = field
+      set[#set + 1] = now
+    end
+  end
+  if #set > 0 then call_chunked('HSET', S.b .. K.counts, set) end
+  if #gone > 0 then call_chunked('HDEL', S.b .. K.counts, gone) end
+end
+
+-- What most calls leave as it was: written where it has changed.
+local SELDOM = {'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front', 'ob', 'ahead'}
+
+local function finish(S)
+  flush_hosts(S)
+  flush_counts(S)
+  local m, was, set = S.m, S.was, {}
   if S.changed then m.chg = m.chg + 1 end
-  call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, 'mem', m.mem, 'memat', m.memat, 'x', m.x,
-    'taster', m.taster, 'tasterat', m.tasterat, 'alone', m.alone, 'front', m.front, 'ob', m.ob, 'ahead', m.ahead)
+  for _, name in ipairs(SELDOM) do
+    if m[name] ~= was[name] then
+      set[#set + 1] = name
+      set[#set + 1] = m[name]
+    end
+  end
+  call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, unpack(set))
   if m.run ~= RUN then call('HSET', S.b .. K.meta, 'run', RUN, 'epoch', m.epoch) end
 end
 
