@@ -56,7 +56,7 @@ end
 
 -- Which entries are children of lost pages; nil: none.
 local function refused_of(pages, lost)
-  if not pages or not next(lost) then return nil end
+  if not pages then return nil end
   local refused, at = {}, 0
   for i = 1, #pages, 2 do
     for _ = 1, pages[i + 1] do
@@ -80,14 +80,15 @@ end
 -- `page_group` = the group of the pages.
 -- Returns the outcomes and the smallest room left (nil: no limit).
 function Adding.add(S, groups, blob, bound, lost, page_group)
-  local outcomes, least, at, rooms = {}, nil, 1, {lanes = {}, groups = {}}
+  local outcomes, least, at, rooms, books = {}, nil, 1, {lanes = {}, groups = {}}, {}
+  local any_lost = next(lost) ~= nil
   local full = bound and memory_full(S)
   for gi, g in ipairs(groups) do
     local entries, lengths = g[5], g[6]
     local n = #entries
     local lane = Lane.by_name(S, g[1])
     if not lane or lane.closed then
-      local letters, refused = {}, refused_of(g[7], lost)
+      local letters, refused = {}, any_lost and refused_of(g[7], lost)
       for i = 1, n do
         local late = refused and refused[i]
         letters[i] = late and 'l' or lane and 'c' or 'u'
@@ -103,9 +104,13 @@ function Adding.add(S, groups, blob, bound, lost, page_group)
       local room = room_of(S, lane, rooms)
       local limit = bound and room or huge
       local letters, records, duplicates = {}, {}, 0
-      local book = Seen.of(S, lane)
+      local book = books[lane]
+      if book == nil then
+        book = Seen.of(S, lane) or false
+        books[lane] = book
+      end
       local seen_add = book and book.kind.add
-      local refused = refused_of(g[7], lost)
+      local refused = any_lost and refused_of(g[7], lost)
       for i = 1, n do
         local entry = entries[i]
         local kind = byte(entry)

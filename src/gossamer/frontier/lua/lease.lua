@@ -57,13 +57,15 @@ local function put_down(S, v, mark, unsent)
   else
     S.given_back = S.given_back + 1
   end
-  if lane then
-    count(S, lane.f.l, -1)
-    count(S, lane.f.gl, -1)
-    if lane.max_leased > 0 then S.wake_lanes[lane.id] = lane end
-    fewer_leased(S, lane)
-  end
+  if lane then count(S, lane.f.l, -1) end
   return lane
+end
+
+-- So many requests of a lane have left the hands of workers.
+local function fewer_of(S, lane, n)
+  count(S, lane.f.gl, -n)
+  if lane.max_leased > 0 then S.wake_lanes[lane.id] = lane end
+  fewer_leased(S, lane)
 end
 
 -- `marked`: something is said of leases; asked for if nil.
@@ -91,9 +93,9 @@ function Lease.reclaim(S, strikes_max)
     if raws[i] then
       local v = lease_table(raws[i])
       local mark = mark_of(marks[i], v[7])
-      put_down(S, v, mark)
-      local lane = v[1] ~= '' and Lane.by_id(S, v[1])
+      local lane = put_down(S, v, mark)
       if lane then
+        fewer_of(S, lane, 1)
         count(S, lane.id .. '|expired', 1)
         -- A request may kill before it is reported as sent: many silent losses are suspect too. Orderly ends count for nothing.
         if mark then v[5] = v[5] + 1 else v[10] = (v[10] or 0) + 1 end
@@ -133,6 +135,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
   local marks = marked and read_many(S.b .. K.marks, ids) or {}
   local out, lost, ended, gone = {}, {}, {}, {}
   local hosts, asked, leases = {}, {}, {}
+  local left, done = {}, {} -- by lane: how many, and how many of them are done and brought nothing
   for i = 1, n do
     if raws[i] then
       local v = lease_table(raws[i])
@@ -154,12 +157,11 @@ function Lease.settle(S, incarnation, settle, args, default_group)
         if s[8] then Host.learn(S, host, s[8]) end
         local lane = put_down(S, v, mark_of(marks[i], nonce))
         if lane then
+          left[lane] = (left[lane] or 0) + 1
           if s[3] then
             Lease.ended(S, lane, id, v, s, args)
           else
-            count(S, lane.f.open, -1)
-            count(S, lane.f.done, 1)
-            count(S, lane.f.pages, 1)
+            done[lane] = (done[lane] or 0) + 1
           end
         end
       end
@@ -173,6 +175,12 @@ function Lease.settle(S, incarnation, settle, args, default_group)
         if s[10] then count(S, 'g|' .. group .. '|refused_items', s[10] + (s[12] or 0)) end
       end
     end
+  end
+  for lane, number in pairs(left) do fewer_of(S, lane, number) end
+  for lane, number in pairs(done) do
+    count(S, lane.f.open, -number)
+    count(S, lane.f.done, number)
+    count(S, lane.f.pages, number)
   end
   drop_leases(S, gone, marked)
   return table.concat(out), lost

@@ -23,9 +23,9 @@ local function release(keys, args)
       out[i] = 'r'
       gone[#gone + 1] = ids[i]
       if l[3] then Host.sent(S, v[2], v[7], S.now - l[3], v[1]) end
-      put_down(S, v, mark_of(marks[i], v[7]), true)
-      local lane = v[1] ~= '' and Lane.by_id(S, v[1])
+      local lane = put_down(S, v, mark_of(marks[i], v[7]), true)
       if lane then
+        fewer_of(S, lane, 1)
         count(S, lane.id .. '|q', 1)
         if v[8] == 1 then
           v[4] = v[4] - 1
