@@ -115,11 +115,11 @@ class Batch:
         group = self._groups.get(place)
         if group is None:
             self._groups[place] = group = ([], [], [], [])
-        group[0].append(entry)
-        group[1].append(record)
-        group[2].append(slot)
+        entries, records, slots, pages = group
+        entries.append(entry)
+        records.append(record)
+        slots.append(slot)
         if page:
-            pages = group[3]
             if pages and pages[-2] == page:
                 pages[-1] += 1
             else:
@@ -130,7 +130,7 @@ class Batch:
     @property
     def header(self) -> list[list[Any]]:
         return [
-            [*place, entries, [len(record) for record in records], *([pages] if pages else ())]
+            [*place, entries, list(map(len, records)), *([pages] if pages else ())]
             for place, (entries, records, _, pages) in self._groups.items()
         ]
 

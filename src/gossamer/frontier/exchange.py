@@ -314,20 +314,21 @@ class WorkVerbs:
             settlement = Settlement(
                 lease, Ending.FAILED, feedback=settlement.feedback, reason="too_large", detail=problem
             )
+        prepare, here, home, partitions = self.checked.prepare, part.children, lease.partition, self.partitions
         for ordinal, request in enumerate(settlement.add):
             try:
-                place, record = self.checked.prepare(request)
+                place, record = prepare(request)
             except InvalidRequest as problem:
                 outcomes[ordinal] = AddOutcome.INVALID
                 invalid[index, ordinal] = str(problem)
                 continue
             entry = "" if request.dont_filter else entry_of(request.fingerprint)
-            target = keys.partition_of(request.host, self.partitions)
+            target = home if partitions == 1 else keys.partition_of(request.host, partitions)
             slot = (outcomes, ordinal)
-            if target == lease.partition and not part.spilt:
-                part.children.put(place, entry, record, slot, number)
+            if target == home and not part.spilt:
+                here.put(place, entry, record, slot, number)
                 # What comes after these is owed, so that their order stays.
-                part.spilt = part.children.count >= CALL_REQUESTS or part.children.size >= CALL_BYTES
+                part.spilt = here.count >= CALL_REQUESTS or here.size >= CALL_BYTES
             else:
                 # Kept by a key where no fingerprint says that it is known.
                 entry = entry or f"k{box.entry}:{number}:{ordinal}"
