@@ -210,7 +210,7 @@ class FeedFile:
         file.truncate(state["size"])
         file.seek(state["size"])
         frontier.keep_items(self.group, state["consumer"], state["positions"])
-        forget_past(frontier, self.group, info.round)
+        forget_past(frontier, self.group, info.round - 1)
         self._tap = io.BytesIO()
         self._exporter = self._make(self._tap)
         self._exporter.start_exporting()
@@ -315,6 +315,7 @@ class FeedFile:
                 frontier.keep_items(
                     self.group, self._state["consumer"], dict.fromkeys(range(frontier.partitions), "gone")
                 )
+                forget_past(frontier, self.group, self._state["round"])
         self._let_go()
 
     def _let_go(self) -> None:

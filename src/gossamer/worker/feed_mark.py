@@ -39,10 +39,11 @@ def consumer_of(path: Path, overwritten_in: int | None) -> str:
     return f"{FEED}{of_round}{where}-{secrets.token_hex(4)}"
 
 
-def forget_past(frontier: ValkeyFrontier, group: str, present: int) -> None:
-    """Nobody goes on with a file that begins anew with each round when its round was cut short: nothing is kept for it."""
+def forget_past(frontier: ValkeyFrontier, group: str, before: int) -> None:
+    """Nothing is kept any more for files of rounds before this one, of those that begin anew with each: nobody goes on with them.
+    Another machine may still be writing the end of the round that has just ended."""
     for name in stream.consumers(frontier, group):
-        if (found := _ROUND.match(name)) and int(found[1]) < present:
+        if (found := _ROUND.match(name)) and int(found[1]) < before:
             frontier.keep_items(group, name, dict.fromkeys(range(frontier.partitions), "gone"))
 
 
