@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from gossamer.errors import PayloadTooLarge
+from gossamer.frontier import codec
 from gossamer.model import HostPolicy, Order, SeenKind, SeenScope, Selection
 from gossamer.settings import load
 from gossamer.worker.hooks import APART
@@ -118,12 +120,23 @@ def test_items_are_streamed_where_nobody_else_keeps_them(said: str, scrapy: dict
 def test_an_item_that_is_too_large_is_named_with_its_largest_field() -> None:
     join = Join.__new__(Join)
     object.__setattr__(join, "item_limit", 1000)
-    object.__setattr__(join, "feeds", False)
     assert join.encode_item({"a": "x" * 900})
     with pytest.raises(
         PayloadTooLarge, match=r"dict takes 1,2\d\d bytes, of which 'body' has 1,1\d\d; .* may take 1,000"
     ):
         join.encode_item({"a": "x" * 100, "body": "x" * 1100})
+
+
+def test_an_item_in_the_stream_names_its_class_for_feeds_of_other_workers() -> None:
+    join = Join.__new__(Join)
+    object.__setattr__(join, "item_limit", 1000)
+    assert codec.decode(join.encode_item(Thing("a"))) == {"name": "a", codec.CLASS: f"{__name__}:Thing"}
+    assert codec.decode(join.encode_item({"name": "a"})) == {"name": "a"}
+
+
+@dataclass
+class Thing:
+    name: str
 
 
 def test_nested_items_become_plain() -> None:

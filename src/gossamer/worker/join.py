@@ -143,9 +143,10 @@ class Join:
                 )
 
     def encode_item(self, item: Any) -> bytes:
-        """An item as it lies in the stream: its fields by name, with their types."""
+        """An item as it lies in the stream: its fields by name, with their types, and its class, which a feed of another worker may
+        ask for."""
         fields = plain(item)
-        if self.feeds and isinstance(fields, dict) and not isinstance(item, dict):
+        if isinstance(fields, dict) and not isinstance(item, dict):
             fields[codec.CLASS] = f"{type(item).__module__}:{type(item).__qualname__}"
         data = codec.encode(fields)
         if len(data) > self.item_limit:
