@@ -155,6 +155,27 @@ class TestFailover:
             pair.failover(kill=False)
             assert crawl.frontier.drained("g").open == 1
 
+    @CLIENTS
+    def test_a_reader_of_items_passes_over_none_of_the_present_primary(
+        self, opened: Callable[..., Crawl], asynchronous: bool
+    ) -> None:
+        with SentinelPair() as pair:
+            crawl: Crawl = opened(pair.url, asynchronous=asynchronous)
+            crawl.define()
+            crawl.add("0", "1", "2")
+            worker = crawl.worker()
+            first, *pages = worker.lease(3)
+            worker.settle(first, items=[b"before"])
+            [(position, _)] = crawl.frontier.read_items("g", 0)
+            pair.wait_ok()
+            pair.failover(kill=False)
+            # The one is told to the new primary, the other still to the old one, later.
+            late, there = worker.token, opened(pair.url)
+            there.frontier.exchange(late, settle=[Settlement(pages[0], items=[b"there"])])
+            worker.settle(pages[1], items=[b"here"])
+            found = crawl.frontier.read_items("g", 0, position)
+            assert [data for _, data in found] == [b"there"]
+
     def test_pages_go_on_through_a_failover(self, opened: Callable[..., Crawl]) -> None:
         with SentinelPair() as pair:
             crawl: Crawl = opened(pair.url)

@@ -71,9 +71,9 @@ class Dialogue:
         [entry] = yield from self.router.run([errand])
         return self.value(entry)
 
-    def plain(self, command: tuple[Any, ...], key: Key | None) -> Talk[Any]:
+    def plain(self, command: tuple[Any, ...], key: Key | None, final: bool) -> Talk[Any]:
         slot = slot_of(key) if key is not None and self.address.kind == "cluster" else None
-        return (yield from self.one(Errand(command, slot)))
+        return (yield from self.one(Errand(command, slot, final=final)))
 
     def many(self, calls: Sequence[Call], raise_errors: bool) -> Talk[list[Any]]:
         if not calls:
@@ -196,9 +196,10 @@ class Connection:
         """Call a function. Its keys must share a hash tag."""
         return self._talk(self._say.one(self._say.errand(name, keys, args)))
 
-    def execute(self, *command: Any, key: Key | None = None) -> Any:
-        """Run a plain command. On a cluster `key` says which node; without it redirections find the way."""
-        return self._talk(self._say.plain(command, key))
+    def execute(self, *command: Any, key: Key | None = None, final: bool = False) -> Any:
+        """Run a plain command. On a cluster `key` says which node; without it redirections find the way. `final`: behind sentinels
+        only the primary that they name now may answer."""
+        return self._talk(self._say.plain(command, key, final))
 
     def execute_many(self, calls: Sequence[Call], *, raise_errors: bool = True) -> list[Any]:
         """Call many functions, one round trip per node; the answers are in the order of the calls.
@@ -282,8 +283,8 @@ class AsyncConnection:
     async def call(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Any:
         return await self._talk(self._say.one(self._say.errand(name, keys, args)))
 
-    async def execute(self, *command: Any, key: Key | None = None) -> Any:
-        return await self._talk(self._say.plain(command, key))
+    async def execute(self, *command: Any, key: Key | None = None, final: bool = False) -> Any:
+        return await self._talk(self._say.plain(command, key, final))
 
     async def execute_many(self, calls: Sequence[Call], *, raise_errors: bool = True) -> list[Any]:
         return await self._talk(self._say.many(calls, raise_errors))

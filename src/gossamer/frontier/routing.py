@@ -51,8 +51,8 @@ class Trip:
 
 
 class Errand(NamedTuple):
-    """One command, and the slot of its keys or the node it is for; neither means any primary. `final`: workers end by its answer, so
-    that only the present primary may give it."""
+    """One command, and the slot of its keys or the node it is for; neither means any primary. `final`: workers end by its answer, or
+    readers never come back to what is before it, so that only the present primary may give it."""
 
     command: Command
     slot: int | None = None

@@ -239,7 +239,8 @@ class AsyncValkeyFrontier(AsyncAsker):
         self, group: str, partition: int, after: str = "0-0", limit: int = 100
     ) -> list[tuple[str, bytes]]:
         key = keys.items(self.crawl, partition, group)
-        rows = await self.connection.execute("XRANGE", key, f"({after}", "+", "COUNT", limit, key=key)
+        # A position among what a replaced primary is still told would lie beyond items that the present one has.
+        rows = await self.connection.execute("XRANGE", key, f"({after}", "+", "COUNT", limit, key=key, final=True)
         return [(row[0].decode(), row[1][1]) for row in rows]
 
     async def keep_items(self, group: str, consumer: str, positions: Mapping[int, str]) -> int:
