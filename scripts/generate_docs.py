@@ -65,7 +65,7 @@ def settings_page() -> str:
         "1. on the command line (`-s`, `--url`, `--crawl`), in code, or in a spider's `custom_settings`, by its full name;\n"
         "2. in the environment, by its full name;\n"
         "3. in the `settings.py` of the Scrapy project: its workers, and every command that is run in its directory or below, read it;\n"
-        "4. in the table `[gossamer]` of `gossamer.toml` in the working directory, in lower case without the prefix;\n"
+        "4. in the table `[gossamer]` of `gossamer.toml` in the working directory, or else in the nearest folder up to that of `scrapy.cfg`, in lower case without the prefix;\n"
         "5. the default.\n\n"
         "An unknown name that starts with `GOSSAMER_`, or a value that cannot be used, is an error wherever it stands. "
         "`gossamer settings` shows the values in force and where each comes from."

@@ -12,7 +12,7 @@ from gossamer.frontier import keys, rights, schema
 from gossamer.frontier.connection import Connection, connect
 from gossamer.frontier.routing import slot_of
 from gossamer.frontier.serverinfo import ServerInfo, version_numbers
-from gossamer.frontier.valkey import found_crawl
+from gossamer.frontier.valkey import check_data, found_crawl
 from gossamer.settings import SETTINGS, Settings
 
 INTSET_ENTRIES = 512
@@ -42,6 +42,13 @@ class Check(NamedTuple):
 def examine(settings: Settings) -> Iterator[Check]:
     """Look at one thing after the other; what cannot be looked at because of an earlier failure is left out."""
     yield from settings_checks(settings)
+    try:
+        check_data(settings, settings["GOSSAMER_CRAWL"])
+    except UnknownCrawl as error:
+        # The embedded server would have nothing to tell, and looking makes nothing.
+        said, _, remedy = str(error).partition(". ")
+        yield Check("connection", DOUBTFUL, f"the embedded server does not run: {said}", remedy)
+        return
     try:
         connection = connect(settings)
     except GossamerError as error:

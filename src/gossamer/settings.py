@@ -519,8 +519,8 @@ def load(
     `given` may be any mapping (Scrapy's settings too) and is called `given_as` in messages: names without
     our prefix are ignored there, unknown names with it are errors. `project` are settings that the environment
     goes before, and is called `project_as`. `toml` defaults to `gossamer.toml` in
-    the working directory, absent is fine; a path given by the caller must exist. A value that cannot be
-    used is an error even where another source overrides it.
+    the working directory, or else in the nearest folder up to that of the Scrapy project; absent is fine; a path given by the
+    caller must exist. A value that cannot be used is an error even where another source overrides it.
     """
     environ = os.environ if environ is None else environ
     values = {setting.name: setting.default for setting in SETTINGS}
@@ -546,6 +546,9 @@ def load(
     return Settings(values, origin)
 
 
+FILE = "gossamer.toml"
+
+
 def project_folder() -> Path | None:
     """The nearest folder from here upwards that has a scrapy.cfg, as Scrapy finds its project."""
     here = Path.cwd()
@@ -565,10 +568,23 @@ def _ours(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_file(toml: Path | None) -> tuple[str, dict[str, Any]]:
-    path = toml or Path("gossamer.toml")
+    path = toml or _nearest_file()
     if toml is None and not path.exists():
         return str(path), {}
-    return str(path), _read_toml(path)
+    found = _read_toml(path)
+    if toml is None and DATA_DIR in found:
+        # As seen from the file.
+        found[DATA_DIR] = str(path.parent / str(found[DATA_DIR]))
+    return str(path), found
+
+
+def _nearest_file() -> Path:
+    here, root = Path.cwd(), project_folder()
+    folders = (here, *here.parents)
+    for folder in folders[1 : folders.index(root) + 1] if root is not None else ():
+        if not Path(FILE).exists() and (folder / FILE).exists():
+            return folder / FILE
+    return Path(FILE)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -99,10 +99,13 @@ def test_uncommitted_changes_are_not_mixed_with_ours(
     git("init", "-q")
     git("add", "--all")
     git("commit", "-q", "-m", "as it was")
+    (project / "notes.py").write_text("x = 1\n")
     (project / "spider.py").write_bytes(SPIDER + b"x = 1\n")
     before = contents(project)
     assert main(["migrate", "scrapy-redis", str(project), "--write"]) != 0
-    assert "not committed: spider.py" in capsys.readouterr().err
+    assert "not committed all of the files that would be rewritten: spider.py. " in capsys.readouterr().err, (
+        "only these"
+    )
     assert contents(project) == before
     assert main(["migrate", "scrapy-redis", str(project / "settings.py"), "--write"]) == 0, (
         "a file that git knows as it is"

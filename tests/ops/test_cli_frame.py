@@ -82,7 +82,7 @@ def test_every_noun_has_help(noun: str, capsys: pytest.CaptureFixture[str]) -> N
     [
         (["site", "check"], "{FILE}...", "FILE  Site files, or folders of them."),
         (["work"], "[SPIDER]", "SPIDER  A spider's name"),
-        (["round", "list"], "{SITE}", "SITE  The site"),
+        (["round", "list"], "{GROUP}", "GROUP  The spider or the site"),
     ],
 )
 def test_help_names_arguments_in_words_of_users(

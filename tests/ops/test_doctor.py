@@ -200,3 +200,11 @@ def test_a_newer_crawl_is_found(valkey_server: Server, crawl_name: str, tmp_path
     valkey_server.call("HSET", f"gossamer:{{{crawl_name}/0}}:m", "schema", "99")
     checks = doctor(valkey_server.url, crawl_name, tmp_path, exits.FAILED)
     assert checks["crawl"]["remedy"] == "upgrade Gossamer here"
+
+
+def test_looking_starts_no_embedded_server_and_makes_no_directory(tmp_path: Path) -> None:
+    found = doctor("embedded:", "main", tmp_path)["connection"]
+    assert found["state"] == "doubtful"
+    assert "does not run: there is no crawl 'main'" in found["found"]
+    assert "GOSSAMER_DATA_DIR" in found["remedy"]
+    assert list(tmp_path.iterdir()) == []

@@ -213,3 +213,19 @@ def test_a_password_never_survives_concealment(secret: str) -> None:
 def test_a_refusal_conceals_the_secret() -> None:
     said = refusal({"GOSSAMER_PARTITIONS": "redis://ann:hush@host"})
     assert "hush" not in said
+
+
+def test_the_file_is_found_from_inside_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = tmp_path / "project" / "shop" / "spiders"
+    inside.mkdir(parents=True)
+    (tmp_path / "gossamer.toml").write_text('[gossamer]\ncrawl = "outside"\n')
+    file = tmp_path / "project" / "gossamer.toml"
+    file.write_text('[gossamer]\ncrawl = "beside"\ndata_dir = "data"\n')
+    monkeypatch.chdir(inside)
+    assert load(environ={})["GOSSAMER_CRAWL"] == "main", "no project, no file of it"
+    (tmp_path / "project" / "scrapy.cfg").touch()
+    found = load(environ={})
+    assert (found["GOSSAMER_CRAWL"], found.source("GOSSAMER_CRAWL")) == ("beside", str(file))
+    assert found["GOSSAMER_DATA_DIR"] == str(file.parent / "data")
+    Path("gossamer.toml").write_text('[gossamer]\ncrawl = "here"\n')
+    assert load(environ={})["GOSSAMER_CRAWL"] == "here"

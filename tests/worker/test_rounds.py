@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.worker.harness.site import Site, links
+from tests.worker.harness.site import Reply, Site, links
 
 from gossamer.errors import OtherArguments
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -168,7 +168,9 @@ import sys
 from scrapy.crawler import CrawlerProcess
 from scrapy.utils.project import get_project_settings
 
-process = CrawlerProcess(get_project_settings())
+settings = get_project_settings()
+settings["RETRY_TIMES"] = 0
+process = CrawlerProcess(settings)
 for tag in ("a", "b"):
     process.crawl("shop", sys.argv[1], tag=tag)
 process.start()
@@ -178,6 +180,7 @@ sys.exit(process.bootstrap_failed)
 
 def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(project: Project, site: Site) -> None:
     (project.folder / "script.py").write_text(SCRIPT)
+    site.on(PAGES[0], Reply(500))
     done = subprocess.run(
         [sys.executable, "script.py", site.url],
         cwd=project.folder, env=project.environ, capture_output=True, text=True, timeout=100,
@@ -186,6 +189,7 @@ def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(proje
     assert done.stderr.count("Round 0 of shop is not over and was begun with arguments 0, tag (") == 1
     assert "this worker has arguments 0, tag (" in done.stderr
     assert sorted(site.paths()) == sorted(["/list", *PAGES]), "the other one crawls"
+    assert "1 dead letter of shop: `gossamer dead list --group shop` says why" in done.stderr
     with project.frontier() as frontier:
         assert [one.note.split(" (")[0] for one in frontier.rounds("shop", 3)] == ["arguments 0, tag"]
 

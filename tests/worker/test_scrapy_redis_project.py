@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from tests.worker.harness.variants import ASYNCIO, FIRST, LAST, SELECT, Variant
 from tests.worker.scrapy_redis_example import Project
 from tests.worker.scrapy_redis_sides import SIDES, client
 
+from gossamer.testing.process import free_port
 from gossamer.testing.servers import Server
 
 OLD, NEW = SIDES
@@ -110,3 +113,37 @@ def test_a_stopped_crawl_is_resumed(project: tuple[Project, Any], site: Site) ->
     second.ended()
     assert sum(items(server, "catalog:items:linked").values()) == 9
     assert Counter(site.paths())["/"] == 1
+
+
+AWAY = """
+from gossamer.scrapy_redis.spiders import RedisSpider
+
+class Shop(RedisSpider):
+    name = "shop"
+    custom_settings = {
+        "SCHEDULER": "gossamer.scrapy_redis.scheduler.Scheduler",
+        "REDIS_URL": "redis://127.0.0.1:PORT",
+        "ITEM_PIPELINES": {"gossamer.scrapy_redis.pipelines.RedisPipeline": 300},
+    }
+"""
+
+
+@pytest.mark.parametrize("queue", ["", "gossamer.scrapy_redis.queue.FifoQueue"])
+def test_a_server_that_is_away_is_said_in_one_line(queue: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(AWAY.replace("PORT", str(free_port())))
+    words = [
+        sys.executable,
+        "-m",
+        "scrapy",
+        "runspider",
+        "shop.py",
+        "-s",
+        f"SCHEDULER_QUEUE_CLASS={queue}",
+        "-L",
+        "WARNING",
+    ]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert "Connection refused. The server is redis://127.0.0.1:" in line
+    assert "Set REDIS_URL" in line

@@ -278,6 +278,9 @@ class _Report:
             output.write_notice(failed + (f"; see {where}" if where else ""))
         elif not self.drained:
             output.write_notice("the workers have ended, but their group is not drained")
+        if self.now.dead:
+            dead = output.counted(self.now.dead, "dead letter")
+            output.write_notice(f"{dead}; see why: gossamer dead list --group {self.group}")
         if not self.drained:
             output.write_notice(f"go on with: {again}")
         if any(worker.code == exits.LACKING for worker in fleet.failed):

@@ -16,8 +16,8 @@ def doctor(json: options.Json = False, url: options.Url = None, crawl: options.C
     """Check settings, connection and server one by one.
 
     Each thing that is not well comes with a remedy. A tick is well, ! works but somebody should know, a cross breaks
-    a promise of the frontier: then the exit code is 1. Changes nothing and makes no crawl; the embedded server is
-    started if it does not run.
+    a promise of the frontier: then the exit code is 1. Changes nothing and makes no crawl. The embedded server
+    is started if it does not run but has data.
     """
     checks = list(examine(options.load_settings(url, crawl)))
     bad = [check for check in checks if check.state is State.BAD]

@@ -27,7 +27,8 @@ def scrapy_redis(
         bool, typer.Option("--write", help="Rewrite imports and settings. Without it nothing is changed.")
     ] = False,
     allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="Write although git has changes here that are not committed.")
+        bool,
+        typer.Option("--allow-dirty", help="Write although git has not committed all of the files that are rewritten."),
     ] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Also list each place that moves as it is, instead of their number.")
@@ -44,7 +45,7 @@ def scrapy_redis(
     project = Project(path)
     report = scan(project.read())
     if write and report.rewritten:
-        _check(project, allow_dirty)
+        _check(project, list(report.rewritten), allow_dirty)
         project.write(report.rewritten)
     if json:
         output.write_json(_json(report, project, write))
@@ -54,14 +55,14 @@ def scrapy_redis(
         raise typer.Exit(exits.FAILED)
 
 
-def _check(project: Project, allow_dirty: bool) -> None:
-    changed = project.uncommitted()
+def _check(project: Project, names: list[str], allow_dirty: bool) -> None:
+    changed = project.uncommitted(names)
     if changed is None:
         output.write_notice("no git here: what is written cannot be taken back by it")
     elif changed and not allow_dirty:
         more = f" and {len(changed) - 3:,} more" if len(changed) > 3 else ""
         raise PolicyError(
-            f"Nothing was written: git has changes here that are not committed: {', '.join(changed[:3])}{more}. "
+            f"Nothing was written: git has not committed all of the files that would be rewritten: {', '.join(changed[:3])}{more}. "
             "Commit or stash them, or give --allow-dirty."
         )
 

@@ -26,7 +26,7 @@ def _round() -> None:
 
 @app.command("list")
 def list_(
-    site: Annotated[str, typer.Argument(metavar="SITE", help="The site, or the group of a spider.")],
+    name: Annotated[str, typer.Argument(metavar="GROUP", help="The spider or the site.")],
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 20,
     json: options.Json = False,
     url: options.Url = None,
@@ -35,14 +35,14 @@ def list_(
     """List the last rounds, newest first.
 
     When they ran, what they brought and whether they were late is told. The present round is told with what it has
-    brought so far. 1,000 rounds of each site are kept.
+    brought so far. 1,000 rounds of each spider or site are kept.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         try:
-            rounds, now = frontier.rounds(site, limit), frontier.counts().now
+            rounds, now = frontier.rounds(name, limit), frontier.counts().now
         except UnknownGroup:
             raise UnknownGroup(
-                f"no site or spider {site!r} has run in this crawl; `gossamer group list` names those that have."
+                f"no site or spider {name!r} has run in this crawl; `gossamer group list` names those that have."
             ) from None
     if json:
         output.write_json([x._asdict() for x in rounds])

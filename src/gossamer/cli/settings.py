@@ -14,7 +14,7 @@ def settings(json: options.Json = False, url: options.Url = None, crawl: options
 
     Also where the value comes from and what it is for. A value comes from the first that has one of: the command
     line, the environment, the settings of the Scrapy project here, the table [gossamer] of gossamer.toml in the working
-    directory, the default. Passwords in URLs are not shown.
+    directory or, if it has none, in the nearest folder up to that of scrapy.cfg, the default. Passwords in URLs are not shown.
     """
     loaded = options.load_settings(url, crawl)
     rows = [(s.name, concealed(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]

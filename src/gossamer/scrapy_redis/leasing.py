@@ -13,7 +13,7 @@ from scrapy.exceptions import CloseSpider
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.scrapy_redis import connection, listed
-from gossamer.scrapy_redis.connection import Client
+from gossamer.scrapy_redis.connection import Client, RedisError
 from gossamer.scrapy_redis.filters import own_filter
 from gossamer.scrapy_redis.joining import joined, seeds_lane
 from gossamer.scrapy_redis.threads import in_thread
@@ -38,6 +38,8 @@ CLOSED = "closed"
 class LeasingScheduler(worker.Scheduler):
     """One worker of the fleet, under the settings of scrapy-redis."""
 
+    _error: RedisError | None = None
+
     def __init__(self, crawler: Crawler, join: Join, server: Client) -> None:
         super().__init__(crawler, join)
         self.server = server
@@ -57,6 +59,17 @@ class LeasingScheduler(worker.Scheduler):
                 "SCHEDULER_QUEUE_CLASS to have it used on a queue of scrapy-redis."
             )
         return cls(crawler, joined(crawler), server)
+
+    @classmethod
+    def unreached(cls, crawler: Crawler, error: RedisError) -> Self:
+        """One that says in one line why it cannot begin, and ends."""
+        made = cls(crawler, joined(crawler), connection.from_settings(crawler.settings))
+        made._error = error
+        return made
+
+    def _check_server(self) -> None:
+        if self._error is not None:
+            raise FrontierUnavailable(str(self._error))
 
     def __len__(self) -> int:
         """What is queued, delayed or in progress in the group, as of the last exchange."""

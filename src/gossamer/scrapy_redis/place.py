@@ -35,7 +35,7 @@ def reasons(kind: type[Any], base: type[Any], settings: BaseSettings) -> list[Re
             Reason(f"SCHEDULER {_path(kind)} is the project's own class{does}", f"set SCHEDULER to {_path(base)}")
         )
     if settings.get("SCHEDULER_QUEUE_CLASS"):
-        found.append(Reason("SCHEDULER_QUEUE_CLASS is set", "leave it out"))
+        found.append(Reason("SCHEDULER_QUEUE_CLASS is set", "leave SCHEDULER_QUEUE_CLASS out"))
     found += _filter(settings)
     found += _keys(settings)
     return found
@@ -44,8 +44,8 @@ def reasons(kind: type[Any], base: type[Any], settings: BaseSettings) -> list[Re
 def said(found: Sequence[Reason]) -> str:
     """The reasons in one line, with what the project goes without."""
     return (
-        f"{'; '.join(each.what for each in found)}: this worker uses the queue and dupefilter of scrapy-redis, and what it holds "
-        f"when it dies is lost. To be on the frontier, {'; '.join(each.remedy for each in found)}."
+        f"{' and '.join(each.what for each in found)}: this worker uses the queue and dupefilter of scrapy-redis, and what it holds "
+        f"when it dies is lost. To be on the frontier, {' and '.join(each.remedy for each in found)}."
     )
 
 
@@ -57,7 +57,7 @@ def _filter(settings: BaseSettings) -> list[Reason]:
     # A constructor alone is for what the others need.
     if not own or own == ["__init__"]:
         return []
-    remedy = "override request_fingerprint only, or leave DUPEFILTER_CLASS out and choose by GOSSAMER_SEEN_KIND"
+    remedy = "override only request_fingerprint in the filter (or leave DUPEFILTER_CLASS out, and choose by GOSSAMER_SEEN_KIND)"
     return [Reason(f"DUPEFILTER_CLASS {_path(kind)} has {', '.join(own)} of its own", remedy)]
 
 

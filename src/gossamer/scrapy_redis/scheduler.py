@@ -13,6 +13,7 @@ from scrapy import Spider
 from scrapy.settings import BaseSettings
 
 from gossamer.errors import SettingError
+from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.leasing import LeasingScheduler
 from gossamer.scrapy_redis.place import reasons, said
 from gossamer.scrapy_redis.wire import WireScheduler
@@ -41,10 +42,15 @@ class Scheduler(WireScheduler):
         if aside.stands_aside():
             return aside.scheduler(crawler)
         feed_setting.take_over(crawler)
-        if cls.on_frontier(crawler.settings):
-            return LeasingScheduler.from_crawler(crawler)
-        _check_feeds(crawler.settings)
-        made = super().from_crawler(crawler)
+        try:
+            if cls.on_frontier(crawler.settings):
+                return LeasingScheduler.from_crawler(crawler)
+            _check_feeds(crawler.settings)
+            made = super().from_crawler(crawler)
+        except RedisError as error:
+            if not crawler.crawling:
+                raise  # it is made by hand, and whoever does that is told
+            return LeasingScheduler.unreached(crawler, error)
         made._tell(crawler.settings)
         return made
 

@@ -119,7 +119,10 @@ async def take_part(
         if same and info.began is not None and not unclaimed:
             compare(group, info, mine)
         if row.start == "owed":
-            logger.info("Round %d of %s begins.", row.round, group)
+            # The start itself counts as one that is open.
+            waits = drained.open + drained.tasks - 1
+            more = f" {waits:,} {'request is' if waits == 1 else 'requests are'} there already." if waits > 0 else ""
+            logger.info("Round %d of %s begins.%s", row.round, group, more)
         else:
             left = f"{drained.open:,} left" + (f", {drained.tasks:,} tasks wait" if drained.tasks else "")
             logger.info("Going on with round %d of %s: %s.", row.round, group, left)
@@ -153,6 +156,19 @@ async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str,
             await ask("round_note", group, number, {"note": mine})
     elif same and (info.note or state is StartState.DONE):
         compare(group, info, mine)
+
+
+async def say_dead(ask: Ask, group: str) -> None:
+    """How many dead letters there are, and how to see them."""
+    try:
+        dead = sum(row.dead for row in (await ask("counts", group)).groups)
+    except GossamerError:
+        return  # what is wrong with the server is said elsewhere
+    if dead:
+        logger.warning(
+            "%s %s of %s: `gossamer dead list --group %s` says why, `gossamer dead replay --all --group %s` tries them again.",
+            f"{dead:,}", "dead letter" if dead == 1 else "dead letters", group, group, group,
+        )  # fmt: skip
 
 
 async def _info(ask: Ask, group: str, number: int) -> RoundInfo:

@@ -73,7 +73,7 @@ class Scheduler(BaseScheduler):
         self._intakes: list[Intake] = []
         self._logged_duplicates = False
         self._paused = ""
-        self._closing = self._opened = self._restarting = self._drained = self._unclaimed = False
+        self._closing = self._opened = self._restarting = self._drained = self._unclaimed = self._denied = False
         self._carrying = self._burying = 0
         self._config = ""
         self._called: Token | None = None
@@ -102,6 +102,7 @@ class Scheduler(BaseScheduler):
         try:
             where = server_of(join.settings["GOSSAMER_URL"], join.settings["GOSSAMER_DATA_DIR"])
             logger.info("Worker of crawl %s, group %s, on %s.", join.settings["GOSSAMER_CRAWL"], join.group, where)
+            self._check_server()
             self.link.open(lambda answer, error: opened.keep(answer, error))
             await opened
             feed_setting.check(join.settings, self.crawler)
@@ -113,7 +114,7 @@ class Scheduler(BaseScheduler):
             fail(self.crawler, engine)
             # Not raised: most versions of Scrapy would make a long story of it.
             engine._start = self._refused(type(error).__name__)
-            self.crawler.signals.connect(self._stay, signals.spider_idle)
+            self._denied = True
             return
         self.carrier = Carrier(
             self.spider,
@@ -166,8 +167,8 @@ class Scheduler(BaseScheduler):
         return
         yield
 
-    def _stay(self) -> None:
-        raise DontCloseSpider
+    def _check_server(self) -> None:
+        """FrontierUnavailable where it is known already that the server cannot be reached."""
 
     async def _join(self) -> None:
         self._unclaimed = await enter(self.ask, self.join)
@@ -242,7 +243,8 @@ class Scheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Whether the group has anything to do, here or elsewhere; where that is not known yet, it has."""
-        return self._opened and self.idle.pending()
+        # One that is refused ends by itself; nobody needs to hear that it is idle.
+        return self._denied or (self._opened and self.idle.pending())
 
     def holds(self) -> bool:
         """Whether this worker has something to hand out, or to tell."""
@@ -396,6 +398,8 @@ class Scheduler(BaseScheduler):
         await finished
         if self._drained and not self.courier.away:
             await rounds.end(self.ask, self.group, self.token)
+        if not self.courier.away:
+            await rounds.say_dead(self.ask, self.group)
 
     async def _on_closed(self) -> None:
         """What extensions counted after the scheduler was closed; then this worker is no more, and the connection goes."""

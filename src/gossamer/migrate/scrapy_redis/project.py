@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gossamer.errors import GossamerError, SettingError
@@ -79,17 +79,18 @@ class Project:
                 os.unlink(temporary)
                 raise
 
-    def uncommitted(self) -> list[str] | None:
-        """What git knows to be changed or new here; None where there is no git to bring anything back."""
+    def uncommitted(self, names: Iterable[str]) -> list[str] | None:
+        """Which of these files git could not bring back as they are: changed, or new to it; None where there is no git."""
         folder = self.root.parent if self.root.is_file() else self.root
         git = shutil.which("git")
         if git is None:
             return None
-        words = [git, "-C", str(folder), "status", "--porcelain", "--", str(self.root.resolve())]
+        words = [git, "-C", str(folder), "status", "--porcelain", "--untracked-files=all", "--"]
+        words += [str((self.root if self.root.is_file() else self.root / name).resolve()) for name in names]
         try:
             said = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=60, check=False)
         except subprocess.TimeoutExpired:
-            raise GossamerError(f"`{' '.join(words)}` did not end within a minute. Try again.") from None
+            raise GossamerError(f"`{' '.join(words[:4])}` did not end within a minute. Try again.") from None
         if said.returncode:
             return None
         return [line[3:] for line in said.stdout.splitlines()]
