@@ -531,6 +531,7 @@ end
 function Host.learn(S, name, feedback)
   local host, verdict = Host.get(S, name), feedback[1]
   local policy = Host.policy(S, host)
+  if host.plain and verdict == 'ok' and not policy.adaptive then return end
   if verdict == 'throttled' then
     -- Answers to requests that were under way together are one refusal, not several in a row.
     if host.blocked <= S.now then host.throttles = host.throttles + 1 end

@@ -158,10 +158,10 @@ function Lease.settle(S, incarnation, settle, args, default_group)
         local lane = put_down(S, v, mark_of(marks[i], nonce))
         if lane then
           left[lane] = (left[lane] or 0) + 1
-          if s[3] then
-            Lease.ended(S, lane, id, v, s, args)
-          else
+          if not s[3] or s[3] == 'done' and s[10] == 0 and not s[13] and not s[14] then
             done[lane] = (done[lane] or 0) + 1
+          else
+            Lease.ended(S, lane, id, v, s, args)
           end
         end
       end
