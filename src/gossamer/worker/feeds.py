@@ -33,6 +33,7 @@ from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
 from gossamer.worker.feed_mark import starts
 from gossamer.worker.reactor import on_asyncio
+from gossamer.worker.shapes import FIELDS, ITEM, MODEL, form_of, together
 
 if TYPE_CHECKING:
     pass
@@ -246,12 +247,25 @@ class Feeds(FeedExporter):
         """The item as the spider made it, None if the feed does not want it."""
         value = codec.decode(data)
         kind = _kind(value.pop(CLASS), type(spider).__module__) if isinstance(value, dict) and CLASS in value else None
+        wanted = self.filters[uri]
         if kind is not None:
             try:
-                value = kind(**value)
+                value = _made(kind, value)
             except Exception as error:
+                if getattr(wanted, "item_classes", True):
+                    raise  # as a mapping it would be left out
                 logger.warning("An item of %s is exported as a plain mapping: %s", kind.__name__, error)
-        return value if self.filters[uri].accepts(value) else None
+        return value if wanted.accepts(value) else None
+
+
+def _made(kind: type, fields: dict[str, Any]) -> Any:
+    """An item with these fields, as they were: its class does not work on them a second time."""
+    form = form_of(kind)
+    if form in (ITEM, FIELDS):
+        return together(kind, form, (fields,))
+    if form == MODEL:
+        return together(kind, form, (fields, {"__pydantic_fields_set__": set(fields)}))
+    return kind(**fields)
 
 
 def _kind(name: str, module: str) -> type | None:
