@@ -199,6 +199,8 @@ def _child(tree: Path, tests: Sequence[Test], output: Path, told: Connection) ->
     os.dup2(file, 2)
     os.chdir(tree)
     sys.path.insert(0, str(tree / "src"))
+    # For the processes that tests start.
+    os.environ["PYTHONPATH"] = str(tree / "src")
     recorder = Recorder(tests)
     options = ("no:cacheprovider", "no:xdist", "no:hypothesispytest")
     words = ["-q", f"--timeout={TEST_SECONDS}", *(word for option in options for word in ("-p", option))]

@@ -68,7 +68,10 @@ class Project:
         text = textwrap.dedent(SPIDER).replace("SITE", site.url).replace("WAITS", repr(waits))
         (folder / "slow_spiders.py").write_text(text)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
-        self.environ = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, [variant.path(), str(folder)]))}
+        self.environ = {
+            **kept,
+            "PYTHONPATH": os.pathsep.join(filter(None, [variant.path(), str(folder), kept.get("PYTHONPATH")])),
+        }
         self.log = folder / "log"
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
