@@ -181,8 +181,15 @@ def test_classes_are_followed_through_the_project() -> None:
         "15 spider-idle", "16 start-requests",
     ]  # fmt: skip
     report = scan({"a.py": dedent(text).encode(), "base.py": dedent(base).encode()})
-    told = [each.what for each in report.findings if each.code == "scheduler-subclass"]
-    assert told == ["class Own overrides enqueue_request, close", "class BaseScheduler overrides nothing"]
+    told = [
+        (each.code, each.what) for each in report.findings if each.code.endswith(("scheduler", "scheduler-subclass"))
+    ]
+    own, empty = "class Own overrides enqueue_request, close", "class BaseScheduler overrides nothing"
+    assert told == [("scheduler-subclass", own), ("empty-scheduler", empty)]
+    files = {"a.py": dedent(text).encode(), "base.py": dedent(base).encode()}
+    for named, code in (("scrapy_redis.scheduler.Scheduler", "unused-scheduler"), ("a.Own", "scheduler-subclass")):
+        found = scan({**files, "settings.py": f"SCHEDULER = '{named}'\n".encode()}).findings
+        assert [each.code for each in found if each.what == own] == [code]
 
 
 def test_a_server_that_is_named_is_not_missing() -> None:

@@ -32,7 +32,12 @@ def test_rounds_are_listed_newest_first(command: Command, frontier: ValkeyFronti
     frontier.new_round("news", 2, trigger="by hand", who="ann")
     crawl_round(frontier, 1, end=False)
     rows = command("round", "list", "news").rows
-    assert [row[:2] for row in rows] == [["2", "running"], ["1", "cut short"], ["0", "ended"]]
+    assert [row[:2] for row in rows] == [["2", "drained"], ["1", "cut short"], ["0", "ended"]], "nobody noted its end"
+    token = Token.fresh()
+    frontier.add([Request(9, "h", "news.list", b"x")])
+    assert command("round", "list", "news").rows[0][:2] == ["2", "running"]
+    [lease] = frontier.exchange(token, want=1).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease)])
     assert [row[4:10] for row in rows] == [
         ["by hand", "ann", "1", "1", "0", "0"],
         ["schedule", "w1", "3", "3", "0", "0"],
@@ -44,7 +49,7 @@ def test_rounds_are_listed_newest_first(command: Command, frontier: ValkeyFronti
     assert [row[0] for row in command("round", "list", "news", "--limit", "1").rows] == ["2"]
     listed = command("round", "list", "news", "--json").json
     assert [(x["round"], x["state"], x["pages"], x["late"]) for x in listed] == [
-        (2, "running", 1, False),
+        (2, "running", 2, False),
         (1, "cut short", 3, False),
         (0, "ended", 5, True),
     ]

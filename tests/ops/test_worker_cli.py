@@ -28,7 +28,7 @@ def test_they_are_listed_with_what_they_tell_of_themselves(command: Command, wor
     assert (first["held"], first["draining"], first["info"]) == (2, False, {"name": "one", "machine": "m-one"})
     assert 0 <= first["silent"] < 60
     said = command("worker", "list")
-    assert said.out.startswith("WORKER\tINCARNATION\tSERVES\tHOLDS\tLAST SEEN\t\n")
+    assert said.out.startswith("WORKER\tINCARNATION\tSERVES\tHOLDS\tLAST SEEN\tSTATE\n")
     assert ["one", workers[0].incarnation, "", "2"] in [row[:4] for row in said.rows]
 
 
@@ -70,7 +70,7 @@ def test_status_leaves_counters_to_those_who_ask(command: Command, frontier: Val
 
 def test_the_table_leaves_a_workers_stats_to_the_json(command: Command, frontier: ValkeyFrontier) -> None:
     frontier.exchange(Token("d" * 16, 1), info={"name": "four", "stats": '{"item_scraped_count": 1}'})
-    assert command("worker", "list").out.startswith("WORKER\tINCARNATION\tSERVES\tHOLDS\tLAST SEEN\t\n")
+    assert command("worker", "list").out.startswith("WORKER\tINCARNATION\tSERVES\tHOLDS\tLAST SEEN\tSTATE\n")
     assert "item_scraped_count" in command("worker", "list", "--json").json[0]["info"]["stats"]
 
 

@@ -146,7 +146,7 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
         claimed = info is not None and info.began is not None and (started or info.note)
         if info is not None and claimed and found.ours["GOSSAMER_ARGUMENTS"] == "same":
             rounds.compare(group, info, mine)
-        output.write_notice(f"going on with round {then.round} of {group}: {then.open:,} requests are left")
+        output.write_notice(f"going on with round {then.round} of {group}: {output.counted(then.open, 'request')} left")
         return then
     if resume:
         output.write_notice(f"nothing is left of {group}; without --resume a new round begins")

@@ -19,7 +19,7 @@ def begin_anew(frontier: ValkeyFrontier, groups: Sequence[str], yes: bool) -> No
     left, items = sum(row.open for row in rows), sum(row.items_waiting for row in rows)
     dead = sum(row.dead for row in rows)
     options.confirm(
-        f"Begin {named} anew? {left:,} open requests, {items:,} items, {dead:,} dead letters and all that was seen go.",
+        f"Begin {named} anew? {output.counted(left, 'open request')}, {output.counted(items, 'item')}, {output.counted(dead, 'dead letter')} and all that was seen go.",
         yes,
     )
     with progress.live("dropping", left + dead, sys.stderr, "requests") as show:

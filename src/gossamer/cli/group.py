@@ -82,7 +82,7 @@ def drop(
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         [row] = status.counted(frontier, group).groups
-        question = f"Drop group {group}: {row.open:,} open, {row.items_waiting:,} items, {row.dead:,} dead letters?"
+        question = f"Drop group {group}: {row.open:,} open, {output.counted(row.items_waiting, 'item')}, {output.counted(row.dead, 'dead letter')}?"
         options.confirm(question, yes)
         dropped = 0
         with progress.live("dropping", row.open + row.dead, sys.stderr, "requests") as show:

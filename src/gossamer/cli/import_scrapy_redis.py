@@ -23,10 +23,13 @@ _SAID = {
     "requests": "requests",
     "seen": "fingerprints",
     "seeds": "seeds",
-    "unreadable": "requests that could not be read",
-    "refused": "requests that the frontier refused",
+    "unreadable": "requests that cannot be read",
+    "refused": "requests that the frontier refuses",
     "foreign": "entries of the dupefilter that are no digests",
 }
+
+_MOVED = ("requests", "seen", "seeds")
+_LEFT = ("unreadable", "refused", "foreign")
 
 
 def scrapy_redis(
@@ -101,6 +104,7 @@ def scrapy_redis(
         if not any(sizes.values()) and not _moved_before(settings, group or spider):
             raise InvalidRequest(_nothing(server, spider, keys, templates))
         if dry_run:
+            found.check_pickles()
             report = found.rehearse()
             _tell(report, keys, True, json, source is None)
             if digests is Digests.AUTO and report.done["requests"]:
@@ -179,9 +183,11 @@ def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None
     for key, size in report.sizes.items():
         left = " (stay where they are: the frontier reads them there)" if same and key in keys.seeds and size else ""
         output.write_line(f"{key}: {size:,} found{left}")
-    parts = [f"{count:,} {_SAID[name]}" for name, count in done.items() if count]
     verb = "could be moved" if dry_run else "moved"
-    output.write_line(f"{verb}: {', '.join(parts) or 'nothing'}")
+    for said, names in ((verb, _MOVED), (f"{'could ' if dry_run else ''}not {'be ' if dry_run else ''}moved", _LEFT)):
+        parts = [f"{done[name]:,} {_SAID[name]}" for name in names if done[name]]
+        if parts or names is _MOVED:
+            output.write_line(f"{said}: {', '.join(parts) or 'nothing'}")
     if not dry_run and done["unreadable"] + done["refused"]:
         output.write_notice(
             "requests that could not be moved are kept as dead letters of the group: `gossamer dead list` names their URLs"

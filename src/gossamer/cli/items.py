@@ -99,7 +99,7 @@ def export(
     if json:
         output.write_json({"group": group, "consumer": consumer, "file": str(file), "format": found, "items": written})
     else:
-        output.write_line(f"{written:,} items written to {file}")
+        output.write_line(f"{output.counted(written, 'item')} written to {file}")
 
 
 @app.command()
@@ -118,7 +118,9 @@ def consumers(group: Name, json: options.Json = False, url: options.Url = None, 
         return
     rows = [(name, p, position) for name, at in sorted(found.items()) for p, position in sorted(at.items())]
     output.write_table(("consumer", "partition", "kept up to"), rows)
-    output.write_notice(f"{counts.items_waiting:,} items wait")
+    output.write_notice(
+        f"{output.counted(counts.items_waiting, 'item')} {'waits' if counts.items_waiting == 1 else 'wait'}"
+    )
 
 
 @app.command()
@@ -139,7 +141,9 @@ def forget(
             raise PolicyError(f"group {group!r} has no consumer {consumer!r}; `gossamer items consumers` lists them.")
         options.confirm(f"Forget consumer {consumer} of group {group}? Items that only it lacks are lost to it.", yes)
         left = frontier.keep_items(group, consumer, dict.fromkeys(range(frontier.partitions), "gone"))
-    output.write_line(f"consumer {consumer} is forgotten; {left:,} items wait")
+    output.write_line(
+        f"consumer {consumer} is forgotten; {output.counted(left, 'item')} {'waits' if left == 1 else 'wait'}"
+    )
 
 
 def _why_empty(group: str, scraped: int, new: bool) -> str:

@@ -142,7 +142,7 @@ def drop(
     if json:
         output.write_json({"lane": lane, "dropped": dropped})
     else:
-        output.write_line(f"lane {lane} is gone, and with it {dropped:,} requests")
+        output.write_line(f"lane {lane} is gone, and with it {output.counted(dropped, 'request')}")
 
 
 def _policy(counts: Counts, lane: str) -> dict[str, Any]:

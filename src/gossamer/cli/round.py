@@ -14,7 +14,7 @@ from gossamer.cli.site import user
 from gossamer.errors import UnknownGroup
 from gossamer.frontier.clearing import clear_seen, seen_known
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import RoundInfo
+from gossamer.model import Drained, RoundInfo
 
 app = options.noun("The rounds of a site or spider: passes over it.")
 
@@ -35,11 +35,13 @@ def list_(
     """List the last rounds, newest first.
 
     When they ran, what they brought and whether they were late is told. The present round is told with what it has
-    brought so far. 1,000 rounds of each spider or site are kept.
+    brought so far; it is `drained` where nothing is left but its spider waits for more, and has something `open again`
+    where dead letters were replayed after its end. 1,000 rounds of each spider or site are kept.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         try:
             rounds, now = frontier.rounds(name, limit), frontier.counts().now
+            drained = frontier.drained(name)
         except UnknownGroup:
             raise UnknownGroup(
                 f"no site or spider {name!r} has run in this crawl; `gossamer group list` names those that have."
@@ -47,12 +49,14 @@ def list_(
     if json:
         output.write_json([x._asdict() for x in rounds])
         return
+    # A spider that waits for seeds never ends its round; one that ended goes on when dead letters are replayed.
+    present = max((x.round for x in rounds), default=0)
     output.write_table(
         ("round", "state", "began", "took", "trigger", "who", "pages", "items", "failed", "dead", "late", "note"),
         [
             (
                 x.round,
-                x.state,
+                _state(x, drained) if x.round == present else x.state,
                 moment(x.began),
                 _took(x, now),
                 x.trigger,
@@ -98,6 +102,13 @@ def new(
         output.write_json({"group": group, "round": number, "forgotten": known})
     else:
         output.write_line(f"round {number} of {group} begins" + (f"; {known:,} pages are new again" if forget else ""))
+
+
+def _state(info: RoundInfo, drained: Drained) -> str:
+    """Of the present round, with what the group has left."""
+    if info.state == "running":
+        return "drained" if drained.drained else info.state
+    return info.state if drained.drained else f"{info.state}, {drained.open + drained.tasks:,} open again"
 
 
 def _took(info: RoundInfo, now: float) -> str:

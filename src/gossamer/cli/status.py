@@ -84,7 +84,7 @@ def status(
         _section(("group", "counter", "value"), rows)
     present = sorted(view.present, key=lambda worker: worker.name)
     _section(
-        ("worker", "serves", "holds", "last seen", ""),
+        ("worker", "serves", "holds", "last seen", "state"),
         [
             (x.name, serves(x), _n(x.held), ago(view.now - x.seen), state(x, view.alive(x)))
             for x in present[:WORKERS_SHOWN]

@@ -20,7 +20,6 @@ from gossamer.status import Overview
 ROWS_LEAST = 3
 GAP = 2
 NAME_LEAST = 20
-GONE_SECONDS = 3600.0
 
 
 class Section(NamedTuple):
@@ -171,14 +170,12 @@ def _state(group: GroupCounts, tasks: int) -> str:
 
 def _workers(view: Overview) -> Section:
     rows, weights = [], []
-    for x in sorted(view.workers, key=lambda each: each.name):
+    for x in sorted(view.present, key=lambda each: each.name):
         silent = view.now - x.seen
-        if (silent > GONE_SECONDS or "closed" in x.info) and not x.held:
-            continue
         ago = "now" if silent < 2 else f"{duration(silent)} ago"
         rows.append((x.name, serves(x), _n(x.held), ago, state(x, view.alive(x))))
         weights.append((x.held, x.seen))
-    return Section(("worker", "serves", ">holds", ">last seen", ""), rows, weights)
+    return Section(("worker", "serves", ">holds", ">last seen", "state"), rows, weights)
 
 
 def _hosts(view: Overview) -> Section:

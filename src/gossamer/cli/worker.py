@@ -24,8 +24,8 @@ Names = Annotated[
 def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """List the workers, longest silent first.
 
-    A worker that ends takes itself off the list. One that was killed stays there for an hour, silent; what it held goes to
-    others when its leases run out.
+    A worker that ends takes itself off the list. One that was killed is shown as silent as long as it holds something, which
+    goes to others; --json lists it for an hour.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         now, workers = frontier.counts().now, frontier.workers()
@@ -42,9 +42,10 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
         ]
         output.write_json(rows)
         return
+    present = [x for x in workers if x.held or ("closed" not in x.info and now - x.seen < SILENT_SECONDS)]
     # Whatever else a worker tells of itself is in the JSON.
     output.write_table(
-        ("worker", "incarnation", "serves", "holds", "last seen", ""),
+        ("worker", "incarnation", "serves", "holds", "last seen", "state"),
         [
             (
                 x.name,
@@ -54,9 +55,12 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
                 ago(now - x.seen),
                 state(x, now - x.seen < SILENT_SECONDS),
             )
-            for x in workers
+            for x in present
         ],
     )
+    if gone := len(workers) - len(present):
+        which = "1 more fell silent and holds" if gone == 1 else f"{gone:,} more fell silent and hold"
+        output.write_notice(f"{which} nothing: see --json, or `gossamer worker forget`")
 
 
 @app.command()
@@ -100,7 +104,7 @@ def forget(
     if json:
         output.write_json({"forgotten": len(known) - len(left), "left": len(left)})
     else:
-        output.write_line(f"{len(known) - len(left):,} workers forgotten, {len(left):,} left")
+        output.write_line(f"{output.counted(len(known) - len(left), 'worker')} forgotten, {len(left):,} left")
 
 
 def _drain(names: Sequence[str], draining: bool, url: str | None, crawl: str | None) -> None:
@@ -110,7 +114,7 @@ def _drain(names: Sequence[str], draining: bool, url: str | None, crawl: str | N
         for worker in [_found(known, name) for name in names]:
             frontier.drain_worker(worker.incarnation, draining)
             name = worker.name
-            held = f"; it holds {worker.held:,} leases" if draining and worker.held else ""
+            held = f"; it holds {output.counted(worker.held, 'lease')}" if draining and worker.held else ""
             output.write_line(f"worker {name} {'takes nothing more' + held if draining else 'takes work again'}")
 
 

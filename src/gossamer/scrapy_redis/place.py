@@ -18,6 +18,9 @@ KEYS = {
 }
 
 
+_MEANT = frozenset({"__init__", "__new__", "__len__", "__bool__", "__getattr__", "__getattribute__"})
+
+
 class Reason(NamedTuple):
     """Why a project is not on the frontier, and what to do to be there."""
 
@@ -28,7 +31,7 @@ class Reason(NamedTuple):
 def reasons(kind: type[Any], base: type[Any], settings: BaseSettings) -> list[Reason]:
     """Everything that keeps a project from the frontier; `kind` is its scheduler class, made of `base`."""
     found = []
-    if kind is not base:
+    if kind is not base and not _empty(kind, base):
         own = overridden(kind, base)
         does = f" with {', '.join(own)} of its own" if own else ""
         found.append(
@@ -39,6 +42,12 @@ def reasons(kind: type[Any], base: type[Any], settings: BaseSettings) -> list[Re
     found += _filter(settings)
     found += _keys(settings)
     return found
+
+
+def _empty(kind: type[Any], base: type[Any]) -> bool:
+    """Whether a class has nothing of its own but its name and its description."""
+    added = {name for each in kind.__mro__ if each not in base.__mro__ for name in vars(each)}
+    return all(name.startswith("__") and name not in _MEANT for name in added)
 
 
 def said(found: Sequence[Reason]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -81,24 +81,27 @@ class Gauge(_Metric):
 
 
 class Histogram(_Metric):
-    def __init__(self, crawler: Crawler, head: str, bounds: Sequence[float]) -> None:
+    def __init__(
+        self, crawler: Crawler, head: str, bounds: Sequence[float], add: Callable[[str, float], None] | None = None
+    ) -> None:
         super().__init__(crawler, head)
+        self._add = add
         if not bounds or list(bounds) != sorted(set(bounds)) or not math.isfinite(bounds[-1]):
             raise PolicyError(f"metric {head}: bounds must be finite numbers that grow.")
         self._bounds = [float(bound) for bound in bounds]
         self._begun: set[str] = set()
 
     def observe(self, value: float, **labels: Any) -> None:
-        name, stats = self._name(labels), self._stats
+        name, add = self._name(labels), self._add or self._stats.inc_value
         if name not in self._begun:
             self._begun.add(name)
             for bound in self._bounds:
-                stats.inc_value(f"{name}|le={bound:g}", 0)
+                add(f"{name}|le={bound:g}", 0)
         place = bisect.bisect_left(self._bounds, value)
         if place < len(self._bounds):
-            stats.inc_value(f"{name}|le={self._bounds[place]:g}", 1)
-        stats.inc_value(f"{name}|sum", value)
-        stats.inc_value(f"{name}|count", 1)
+            add(f"{name}|le={self._bounds[place]:g}", 1)
+        add(f"{name}|sum", value)
+        add(f"{name}|count", 1)
 
 
 def _checked(name: str) -> str:

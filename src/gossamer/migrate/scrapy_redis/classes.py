@@ -30,7 +30,7 @@ def derived(module: Module, classes: Classes) -> Iterator[Finding]:
         if kind == "scheduler":
             over = [name for name in own if name in _SCHEDULER]
             what = f"class {node.name} overrides {', '.join(over) or 'nothing'}"
-            yield Finding(module.path, node.lineno, "scheduler-subclass", what)
+            yield Finding(module.path, node.lineno, "scheduler-subclass" if own else "empty-scheduler", what)
         elif kind == "dupefilter":
             yield from _dupefilter(module, node, own)
         elif kind == "queue":

@@ -16,6 +16,8 @@ _MOVES: Mapping[str, str] = {
     "fetch-data": "It is called as before.",
     "request-fingerprint": "Requests are told apart by it on the frontier too.",
     "dupefilter": "Requests are told apart as before.",
+    "empty-scheduler": "It adds nothing, and is on the frontier as scrapy-redis's own is.",
+    "unused-scheduler": "SCHEDULER names another class: it is not used.",
     "key-seeds": "Seeds are read from this key as before.",
     "key-items": "RedisPipeline fills this list as before, with each page's items once.",
     "key-stats": "RedisStatsCollector fills this hash as before.",
@@ -104,14 +106,17 @@ _DECIDE: Mapping[str, str] = {
     '"bloom", GOSSAMER_SEEN_CAPACITY and GOSSAMER_SEEN_ERROR_RATE. Its filter cannot be moved: pages it '
     "knew are fetched again.",
     "package-other": "It builds on scrapy-redis and brings that along. Find out what it adds, and take it out.",
-    "key-queue-read": "Requests are on the frontier: `gossamer status --json`, or `gossamer lane list`, counts them.",
-    "key-queue-clear": "Requests are on the frontier: `gossamer lane drop GROUP.main` drops them, `gossamer group drop "
-    "GROUP` all.",
-    "key-queue-write": "Requests are on the frontier: push a seed into the spider's key, or `gossamer task push`.",
-    "key-seen-read": "What was seen is on the frontier: `gossamer seen stats` counts it.",
-    "key-seen-clear": "What was seen is on the frontier: `gossamer seen clear GROUP` forgets it; `gossamer round new GROUP "
-    "--forget` also runs the start again.",
-    "key-seen-write": "What was seen is on the frontier: `gossamer seen forget GROUP.main URL` makes one page new again.",
+    "key-queue-read": "On the frontier the key stays empty: `gossamer status --json`, or `gossamer lane list`, counts what is queued. On a queue as "
+    "scrapy-redis has it, it works as it did.",
+    "key-queue-clear": "On the frontier, `gossamer lane drop GROUP.main` drops what is queued, `gossamer group drop GROUP` all. On a queue as "
+    "scrapy-redis has it, it works as it did.",
+    "key-queue-write": "Workers on the frontier do not read this key: push a seed into the spider's key, or `gossamer task push`. On a queue as "
+    "scrapy-redis has it, it works as it did.",
+    "key-seen-read": "On the frontier, `gossamer seen stats` counts what was seen. On a queue as scrapy-redis has it, it works as it did.",
+    "key-seen-clear": "On the frontier, `gossamer seen clear GROUP` forgets what was seen; `gossamer round new GROUP --forget` also runs the start "
+    "again. On a queue as scrapy-redis has it, it works as it did.",
+    "key-seen-write": "On the frontier, `gossamer seen forget GROUP.main URL` makes one page new again. On a queue as scrapy-redis has it, it works as "
+    "it did.",
     "flush-server": "It would take the frontier along with everything else: `gossamer group drop GROUP` drops one "
     "spider's.",
     "python-2": "Port it to Python 3 first: neither Scrapy nor Gossamer runs on Python 2.",

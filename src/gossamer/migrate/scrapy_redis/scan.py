@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gossamer.migrate.scrapy_redis import classes as derived_from
 from gossamer.migrate.scrapy_redis import keys, settings, texts
@@ -78,6 +78,10 @@ def _modules(modules: list[tuple[Module, SourceText]], report: Report) -> Iterab
         found.update(derived_from.derived(module, classes))
         found.update(Carried(module, classes).findings())
         found.update(settings.dynamic(module))
+    if settings.schedules_otherwise(given, classes):
+        found = {
+            replace(each, code="unused-scheduler") if each.code == "scheduler-subclass" else each for each in found
+        }
     found.update(settings.findings(given, classes))
     found.update(settings.missing_server(given, min(found, default=None)))
     return found

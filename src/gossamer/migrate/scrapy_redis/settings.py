@@ -110,6 +110,12 @@ def findings(settings: list[Given], classes: Classes) -> Iterator[Finding]:
             yield Finding(each.module.path, each.line, code, f"{each.name}{value}")
 
 
+def schedules_otherwise(settings: list[Given], classes: Classes) -> bool:
+    """Whether SCHEDULER is set, and everywhere to what is no class of the project."""
+    named = [each.value for each in settings if each.name == "SCHEDULER"]
+    return bool(named) and all(value is not None and original(value) not in classes for value in named)
+
+
 def _code(each: Given, classes: Classes) -> str:
     if each.name in _CODES:
         return _CODES[each.name]
