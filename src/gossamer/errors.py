@@ -92,6 +92,12 @@ class FeedIncomplete(WorkerFailed):
     exit_code = 4
 
 
+class RoundUnfinished(WorkerFailed):
+    """A worker came to its end since nothing was left, but its server was replaced or set back meanwhile. Start a worker again."""
+
+    exit_code = 5
+
+
 class FrontierError(GossamerError):
     """The frontier refused or failed a call."""
 

@@ -112,8 +112,10 @@ def crawl(
         output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {found.group}{where}")
         with Fleet(commands, logs, output.write_notice) as fleet:
             seconds = watch(fleet, Watched(frontier, found.group, then), draw=log != ONE_FILE)
+        drained = look(frontier, found.group).exists and frontier.drained(found.group).drained
+        # Afterwards: only the present primary says drained, while one that was replaced still tells its numbers.
         report = _Report(fleet, found.group, look(frontier, found.group), then, seconds)
-        report.drained = report.now.exists and frontier.drained(found.group).drained
+        report.drained = drained
     report.write(json)
     again = shlex.join(
         [
@@ -283,6 +285,6 @@ class _Report:
             output.write_notice(f"{dead}; see why: gossamer dead list --group {self.group}")
         if not self.drained:
             output.write_notice(f"go on with: {again}")
-        if any(worker.code == exits.LACKING for worker in fleet.failed):
-            return exits.LACKING
-        return exits.OK if self.drained else exits.FAILED
+        if not self.drained:
+            return exits.FAILED
+        return exits.LACKING if any(worker.code == exits.LACKING for worker in fleet.failed) else exits.OK

@@ -9,6 +9,7 @@ FAILED = 1
 MISUSED = 2
 FRONTIER = 3
 LACKING = 4
+UNFINISHED = 5
 BUG = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -19,6 +20,7 @@ EXIT_CODES: Mapping[int, str] = {
     MISUSED: "The command line, a setting or a value given by the caller cannot be used. Nothing was changed.",
     FRONTIER: "The frontier or its server could not be reached, or refused the call. Trying again may help.",
     LACKING: "The crawl came to its end, but a feed lacks items; the worker's log says which, why, and where they are.",
+    UNFINISHED: "A worker ended since nothing was left, but its server was replaced or set back meanwhile. Start one again; `gossamer crawl` does.",
     BUG: "An error that Gossamer did not foresee. Please report it with the output under GOSSAMER_TRACEBACK=1.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "Whoever read the output stopped reading.",

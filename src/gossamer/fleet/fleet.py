@@ -27,6 +27,8 @@ MISUSED = 2
 """The exit code of a worker that cannot be used as it was called."""
 LACKING = 4
 """The exit code of a worker that did its pages, while a feed lacks items: no other worker has them."""
+UNFINISHED = 5
+"""The exit code of a worker that ended too early, since its server was replaced: another one has to go on, however short it was there."""
 STEADY_SECONDS = 60.0
 """A worker that ran for so long was well; deaths before it no longer count."""
 LAST_BYTES = 8192
@@ -63,8 +65,10 @@ class Worker:
     def died(self, code: int) -> bool:
         """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error of its
         server or its code while it worked."""
-        return code < 0 or (
-            code not in (0, DECIDED, MISUSED, LACKING) and time.monotonic() - self._since >= WORKED_SECONDS
+        return (
+            code < 0
+            or code == UNFINISHED
+            or (code not in (0, DECIDED, MISUSED, LACKING) and time.monotonic() - self._since >= WORKED_SECONDS)
         )
 
     def may_restart(self, most: int) -> bool:

@@ -24,7 +24,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.internet.threads import deferToThread
 from w3lib.url import file_uri_to_path
 
-from gossamer.errors import FrontierError, SettingError
+from gossamer.errors import FeedIncomplete, FrontierError, SettingError
 from gossamer.frontier import codec
 from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -76,7 +76,11 @@ class Feeds(FeedExporter):
             for uri, file in self._stored:
                 self._tell(spider, uri, file)
             if self._incomplete:
-                fail(self.crawler, self.crawler.engine)
+                fail(
+                    self.crawler,
+                    self.crawler.engine,
+                    FeedIncomplete("A feed lacks items; the worker's log says which one, and why."),
+                )
         closed: Any = super().close_spider(spider)
         if closed is not None:
             await closed

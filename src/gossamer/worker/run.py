@@ -20,12 +20,13 @@ from scrapy.utils.spider import iter_spider_classes
 from twisted.internet.defer import Deferred
 
 from gossamer import ending, errors
-from gossamer.errors import FeedIncomplete, GossamerError, SettingError, UnknownSpider, WorkerFailed
+from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFailed
 from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
 from gossamer.settings import DEFAULT
 from gossamer.settings import Settings as Ours
 from gossamer.worker.addon import DEFAULT_SCHEDULER, Addon, part_of
+from gossamer.worker.failure import failure_of
 from gossamer.worker.settings import loaded
 
 logger = logging.getLogger(__name__)
@@ -114,9 +115,9 @@ class _Notes:
             crawl.add_done_callback(lambda task: None if task.cancelled() else self._broke(task.exception()))
 
     def ended(self) -> Ended:
-        # See `failure.fail`.
-        if self.reason in GOOD and not self.signal and self._crawler.spider is None:
-            raise FeedIncomplete("A feed lacks items; the worker's log says which one, and why.")
+        # It was closed in good order; what failed came to light after that.
+        if self.reason in GOOD and not self.signal and (failed := failure_of(self._crawler)) is not None:
+            raise failed
         if self.reason in GOOD or self.signal:
             return Ended(self.reason or "killed", self.signal)
         if self.error is not None:

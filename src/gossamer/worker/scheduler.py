@@ -26,7 +26,15 @@ from twisted.python.failure import Failure
 
 from gossamer import __version__
 from gossamer.courier import OVERDUE, Adder, Courier, Intake, Keeper, Plan, Tally, Withheld
-from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, InvalidRequest, OtherArguments
+from gossamer.errors import (
+    FrontierUnavailable,
+    GossamerError,
+    GroupDropping,
+    InvalidRequest,
+    OtherArguments,
+    RoundUnfinished,
+    WorkerFailed,
+)
 from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, Token
@@ -112,7 +120,7 @@ class Scheduler(BaseScheduler):
         except GossamerError as error:
             logger.error("%s", error)
             self.link.close()
-            fail(self.crawler, engine)
+            fail(self.crawler, engine, error)
             # Not raised: most versions of Scrapy would make a long story of it.
             engine._start = self._refused(type(error).__name__)
             self._denied = True
@@ -414,7 +422,7 @@ class Scheduler(BaseScheduler):
         if self._drained and (left := await rounds.left(self.ask, self.sleep, self.courier, self.stopping.patience())):
             # A spider that is closed cannot go on; another one has to.
             logger.error("Start a worker of %s again: %s", self.group, left)
-            fail(self.crawler, self._engine)
+            fail(self.crawler, self._engine, RoundUnfinished(f"Start a worker of {self.group} again: {left}"))
         if not self.courier.away:
             try:
                 await self.ask("leave", self.courier.token.incarnation)
@@ -554,7 +562,7 @@ class Scheduler(BaseScheduler):
 
     def failed(self, error: BaseException) -> None:
         logger.error("The frontier refuses this worker: %s", error)
-        fail(self.crawler, self._engine)
+        fail(self.crawler, self._engine, error if isinstance(error, GossamerError) else WorkerFailed(str(error)))
         self.end(type(error).__name__)
 
     def end(self, reason: str) -> None:
@@ -650,7 +658,7 @@ class Scheduler(BaseScheduler):
                 self._unclaimed = state is StartState.BUSY
             except OtherArguments as error:
                 logger.error("%s", error)
-                fail(self.crawler, self._engine)
+                fail(self.crawler, self._engine, error)
                 self.end(type(error).__name__)
                 return False
         return True
