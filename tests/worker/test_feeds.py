@@ -200,6 +200,42 @@ def test_a_worker_that_waits_for_more_begins_a_file_with_each_round(project: Pro
 
 
 SLOW = ("-s", "CONCURRENT_REQUESTS=1")
+KEEPS = """
+
+    @classmethod
+    def from_crawler(cls, crawler, *words, **more):
+        spider = super().from_crawler(crawler, *words, **more)
+        spider.waits = ["/late", "/later"]
+        crawler.signals.connect(spider.idle, scrapy.signals.spider_idle)
+        return spider
+
+    def idle(self):
+        if self.waits:
+            from twisted.internet import reactor
+            reactor.callLater(0.5, self.more)
+            raise scrapy.exceptions.DontCloseSpider
+
+    def more(self):
+        while self.waits:
+            self.crawler.engine.crawl(scrapy.Request(self.site + self.waits.pop()))
+"""
+
+
+@pytest.mark.timeout(200)
+def test_a_spider_that_is_kept_open_and_goes_on_is_not_at_the_end_of_its_round(project: Project) -> None:
+    site, out = project.site, project.folder / "out.jl"
+    (project.folder / "shop_spiders.py").write_text(SPIDER.partition("class Other")[0].rstrip() + KEEPS)
+    site.on("/list", links("/0"))
+    site.hold("/late")
+    with project.start("scrapy", "crawl", "shop", "-O", "out.jl", *SLOW) as worker:
+        site.reached("/late")
+        worker.send_signal(signal.SIGTERM)
+        site.release("/late")
+        said = worker.communicate(timeout=60)[1]
+    assert "The round is not over: its items wait on the server until this file goes on" in said
+    assert "Round 0 of shop is over" not in said
+    said = project.crawl("-O", "out.jl")
+    assert in_lines(out) >= Counter(["list", "0", "late", "later"]), said
 
 
 @pytest.mark.timeout(300)

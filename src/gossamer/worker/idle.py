@@ -26,11 +26,18 @@ MOMENT = 0.02
 
 
 class Idle:
-    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again, `every` is how many
-    seconds lie between two signals."""
+    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again, `goes_on` is told when there
+    is something to do again, `every` is how many seconds lie between two signals."""
 
-    def __init__(self, courier: Courier, busy: Callable[[], bool], wake: Callable[[], None], every: float) -> None:
-        self._courier, self._busy, self._wake, self._every = courier, busy, wake, every
+    def __init__(
+        self,
+        courier: Courier,
+        busy: Callable[[], bool],
+        wake: Callable[[], None],
+        goes_on: Callable[[], None],
+        every: float,
+    ) -> None:
+        self._courier, self._busy, self._wake, self._goes_on, self._every = courier, busy, wake, goes_on, every
         self._due = 0.0
         self._drained_at: float | None = None
         self._since: float | None = None
@@ -76,10 +83,12 @@ class Idle:
     def worked(self) -> None:
         """This worker has something to do: the next signal is a new one, however soon it comes."""
         self._due = 0.0
+        self._goes_on()
 
     def forget(self) -> None:
         """Something is open again."""
         self._drained_at = self._since = None
+        self._goes_on()
 
     def look(self) -> None:
         """Ask, if the engine waits for an answer and it may be that the group is drained."""

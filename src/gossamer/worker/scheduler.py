@@ -144,7 +144,7 @@ class Scheduler(BaseScheduler):
             most = join.settings["GOSSAMER_COOKIES_MAX"]
             self.cookies = cookies.Cookies(middleware, self.link, self.group, most, self.wake)
             self.pages.settled_after = self.cookies.after
-        self.idle = Idle(self.courier, self.holds, self.wake, engine._SLOT_HEARTBEAT_INTERVAL)
+        self.idle = Idle(self.courier, self.holds, self.wake, self._goes_on, engine._SLOT_HEARTBEAT_INTERVAL)
         self.adder = Adder(self.link, self.added, self.failed)
         self.start = Start(self, self.adder)
         self._opened = True
@@ -590,6 +590,12 @@ class Scheduler(BaseScheduler):
             self._drained = True
             raise CloseSpider("finished")
         raise DontCloseSpider
+
+    def _goes_on(self) -> None:
+        """There is something to do again: another handler has kept the spider open (DontCloseSpider). One that closes is over."""
+        slot = self._engine._slot
+        if slot is not None and not slot.closing:
+            self._drained = self.idled = False
 
     def idle_seconds(self) -> float:
         """For how long the whole group has had nothing to do."""
