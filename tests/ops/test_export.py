@@ -460,3 +460,6 @@ def test_items_that_are_left_behind_are_named(valkey_server: Server, crawl_name:
     assert "2 items that no consumer has kept yet are not in the file; --items writes them too" in said
     said = watched.run("export", "with.jsonl", "--items", cwd=tmp_path, **given).stderr
     assert "not in the file" not in said
+    watched.run("items", "export", "g", "items.jsonl", cwd=tmp_path, **given)
+    said = watched.run("export", "read.jsonl", cwd=tmp_path, **given).stderr
+    assert "left out: 1 consumer of items (export of g)" in said

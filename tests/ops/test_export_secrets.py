@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -10,7 +11,9 @@ from tests.ops.command import Command
 
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import GroupPolicy, LanePolicy, Request
+from gossamer.model import GroupPolicy, LanePolicy, Request, Token
+from gossamer.settings import load
+from gossamer.testing.servers import Server
 
 SECRET = {"url": "http://h1.example/", "headers": {b"Authorization": [b"hidden"]}, "cookies": {"sid": "hidden"}}
 
@@ -63,3 +66,44 @@ def test_with_its_secrets_it_is_restored_whole(command: Command, frontier: Valke
     command("export", again, "--secrets", "--crawl", f"{frontier.crawl}-copy")
     one, two = ([row for row in Path(name).read_text().splitlines() if "h1.example" in row] for name in (file, again))
     assert one == two
+
+
+def test_cookies_that_workers_share_go_along_or_are_said_to_be_left_out(
+    command: Command, frontier: ValkeyFrontier, valkey_server: Server, tmp_path: Path
+) -> None:
+    frontier.define("news", {"post": LanePolicy()})
+    frontier.define("none", {"post": LanePolicy()})
+    place = ["second jar", "h1.example", "/", "sid"]
+    mine = {
+        json.dumps(place): json.dumps(
+            {"value": "hidden", "expires": 4_000_000_000, "rest": {"HttpOnly": None}}
+        ).encode(),
+        "of another kind": b"\xffhidden",
+    }
+    frontier.put_cookies("news", {**mine, "gone": b"x"}, most=10)
+    frontier.put_cookies("news", {"gone": b""}, most=10)
+    with_them, without = str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")
+    assert "cookie" not in command("export", with_them, "--secrets").err
+    [row, _] = [
+        row for text in Path(with_them).read_text().splitlines() if (row := json.loads(text)).get("type") == "cookie"
+    ]
+    assert [row[name] for name in ("group", "jar", "domain", "path", "name")] == ["news", *place]
+    assert (row["cookie"]["value"], row["cookie"]["expires"]) == ("hidden", 4_000_000_000)
+    given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": f"{frontier.crawl}-copy"}
+    with ValkeyFrontier.open(load({**given, "GOSSAMER_PARTITIONS": 3}, {})) as copy:
+        assert "cookie" not in command("import", with_them, "--crawl", copy.crawl).err
+        version, found = copy.cookies("news")
+        assert found == mine
+        hints = copy.exchange(Token.fresh(), session="news").hints
+        assert hints.session == version, "workers hear that there are some"
+        copy.put_cookies("news", {json.dumps(place): b"newer"}, most=10)
+        header, *lines = Path(with_them).read_text().splitlines()
+        changed = {**json.loads(header), "snapshot": "another", "holds": []}
+        Path(with_them).write_text("\n".join([json.dumps(changed), *lines, ""]))
+        command("import", with_them, "--crawl", copy.crawl)
+        assert copy.cookies("news")[1] == {**mine, json.dumps(place): b"newer"}
+    assert "left out: 2 cookies that the workers share" in command("export", without).err
+    assert "hidden" not in Path(without).read_text()
+    for _ in range(2):
+        said = command("import", without, "--crawl", f"{frontier.crawl}-other").err
+        assert "the file lacks 2 cookies that the workers shared" in said

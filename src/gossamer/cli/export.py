@@ -34,7 +34,7 @@ def export(
     Its workers go on meanwhile. Whatever is queued, delayed, leased or failed is in the file at least once; what
     moved while it was read may be there twice. The file appears under its name when it is complete, readable by you
     alone. Without --secrets, a request that has some is written without them and marked; `gossamer import` stops there
-    unless --without-secrets is given. Site files and items are written as they are.
+    unless --without-secrets is given; cookies that workers share are left out, and both commands say how many. Site files and items are written as they are.
     """
     settings = options.load_settings(url, crawl)
     with ValkeyFrontier.find(settings) as frontier, _opened(file) as stream:
@@ -56,9 +56,19 @@ def export(
         output.write_notice(
             f"{output.counted(waiting, 'item')} that no consumer has kept yet are not in the file; --items writes them too"
         )
+    if snapshot.consumers:
+        output.write_notice(
+            f"left out: {output.counted(len(snapshot.consumers), 'consumer')} of items ({', '.join(snapshot.consumers[:5])}"
+            f"{', …' if len(snapshot.consumers) > 5 else ''}); where the file is imported each begins at the first item there"
+        )
     if snapshot.redacted:
         output.write_notice(
             f"{snapshot.redacted:,} are without their secrets (cookies, passwords, headers); --secrets writes them too"
+        )
+    if snapshot.cookies_left_out:
+        output.write_notice(
+            f"left out: {output.counted(snapshot.cookies_left_out, 'cookie')} that the workers share; where the file is "
+            "imported the crawl is logged out. --secrets writes them too"
         )
 
 

@@ -80,6 +80,11 @@ def import_(
         output.write_notice("the file ends before its end line: it is only a part of a snapshot")
     if restore.redacted:
         output.write_notice(f"{restore.redacted:,} were restored without their headers, cookies or passwords")
+    if restore.cookies_left_out:
+        output.write_notice(
+            f"the file lacks {output.counted(restore.cookies_left_out, 'cookie')} that the workers shared: the crawl is logged "
+            "out until its spider logs in again. To have them, import a file that was exported with --secrets instead"
+        )
     if partitions != source.header["partitions"] and partitions > 1:
         output.write_notice(
             f"each of the {partitions} partitions remembers all fingerprints, since these do not tell their host"

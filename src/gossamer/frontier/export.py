@@ -18,7 +18,7 @@ from zlib import compress
 import ormsgpack
 
 from gossamer.errors import SnapshotError, UnknownDocument, UnknownGroup
-from gossamer.frontier import keys, line, schema
+from gossamer.frontier import keys, line, schema, stream
 from gossamer.frontier.reading import Counts
 from gossamer.frontier.redaction import concealed
 from gossamer.frontier.snapshot import Page, Scanned, ScannedDead
@@ -56,6 +56,10 @@ class Export:
         self.expected = 0
         self.redacted = 0
         """How many lines are without their secrets."""
+        self.cookies_left_out = 0
+        """How many cookies are not in the file, since they are secrets."""
+        self.consumers: list[str] = []
+        """Of items; up to where they have kept them means nothing elsewhere."""
         self._out, self._items, self._secrets = out, items, secrets
         self._heard = heard or (lambda _: None)
         self._told: dict[str, Line] = {}
@@ -88,6 +92,8 @@ class Export:
                 self._policies(self.frontier.counts())
                 for partition in partitions:
                     self._journal(partition)
+                # Workers share the cookies of a page before its links are queued, so those of all requests above are there.
+                self._shared()
                 later.seek(0)
                 for text in later:
                     self._out.write(text)
@@ -305,7 +311,7 @@ class Export:
         self.records += 1
 
     def _item_lines(self, partition: int) -> None:
-        for group in [key.removeprefix("group ") for key in self._told if key.startswith("group ")]:
+        for group in self._groups():
             after = "0-0"
             while rows := self.frontier.read_items(group, partition, after, PAGE):
                 after = rows[-1][0]
@@ -370,6 +376,22 @@ class Export:
                     yield kind if kind != "none" else "list", _first_text(value), 0.0
             if cursor in (b"0", 0, "0"):
                 return
+
+    def _shared(self) -> None:
+        """What workers and readers of a group have together."""
+        for group in self._groups():
+            self.consumers += [f"{name} of {group}" for name in stream.consumers(self.frontier, group)]
+            _, found = self.frontier.cookies(group)
+            cookies = {name: data for name, data in found.items() if data}  # The others are gone.
+            if self._secrets:
+                for name, data in cookies.items():
+                    self._write(line.cookie(group, name, data))
+            elif cookies:
+                self.cookies_left_out += len(cookies)
+                self._write({"type": "cookies", "group": group, "left_out": len(cookies)})
+
+    def _groups(self) -> list[str]:
+        return [key.removeprefix("group ") for key in self._told if key.startswith("group ")]
 
     def _journal(self, partition: int) -> None:
         """Up to where it was when all else had been read: later entries come from pages that are in the snapshot."""

@@ -91,6 +91,27 @@ def payload_from(line: Mapping[str, Any], without_secrets: bool = False) -> byte
     return b64decode(line["payload"], validate=True)
 
 
+def cookie(group: str, name: str, data: bytes) -> dict[str, Any]:
+    """A cookie that workers share, readable as they write it; what does not come back the same is written as bytes."""
+    row = {"type": "cookie", "group": group}
+    try:
+        jar, domain, path, what = place = json.loads(name)
+        fields = json.loads(data)
+        if isinstance(place, list) and (json.dumps(place), json.dumps(fields).encode()) == (name, data):
+            return {**row, "jar": jar, "domain": domain, "path": path, "name": what, "cookie": fields}
+    except (ValueError, TypeError):
+        pass
+    return {**row, "key": name, "payload": b64encode(data).decode()}
+
+
+def cookie_from(line: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Its name and its value, as the frontier keeps them."""
+    if "cookie" in line:
+        place = [line["jar"], line["domain"], line["path"], line["name"]]
+        return json.dumps(place), json.dumps(line["cookie"]).encode()
+    return str(line["key"]), b64decode(line["payload"], validate=True)
+
+
 def fingerprint_text(number: int) -> str:
     return f"{number:016x}"
 

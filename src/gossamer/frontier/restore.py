@@ -26,6 +26,8 @@ from gossamer.model import RoundInfo
 
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1_000_000
+MOST_COOKIES = 1_000_000
+"""The workers' own bound counts when they put the next one."""
 STORED_COUNTS = {**{name: name for name in (*LANE_COUNTS, *GROUP_COUNTS)}, "duplicates": "dup"}
 _WRONG = (
     KeyError, TypeError, ValueError, AttributeError, IndexError, Base64Error, ZlibError, DecodingError, EncodingError,
@@ -89,6 +91,8 @@ class Restore:
         self._without_secrets = without_secrets
         self.redacted = 0
         """How many requests, dead letters and tasks were restored without their secrets."""
+        self.cookies_left_out = 0
+        """How many cookies the crawl had that are not in the file."""
         self.snapshot = str(source.header["snapshot"])
         self.done: Counter[str] = Counter()
         self.complete = False
@@ -98,6 +102,9 @@ class Restore:
         self._batch: list[tuple[list[list[Any]], list[bytes]]] = []
         self._entries = self._bytes = 0
         self._tasks: dict[str, tuple[list[list[Any]], list[bytes]]] = {}
+        self._rounds: dict[str, int] = {}
+        self._cookies: dict[str, dict[str, bytes]] = {}
+        self._known_cookies: dict[str, frozenset[str] | None] = {}
         self._clear()
 
     def run(self) -> None:
@@ -109,7 +116,7 @@ class Restore:
             if self.source.number <= already:
                 self.done["before"] += 1
                 self.complete = row.get("type") == "end"
-                self._lanes |= {row["lane"]} if row.get("type") == "lane" else set()
+                self._before(row)
                 continue
             try:
                 self._row(row)
@@ -128,11 +135,24 @@ class Restore:
         self._batch = [([], []) for _ in range(self.frontier.partitions)]
         self._entries = self._bytes = 0
         self._tasks = {}
+        self._cookies = {}
+
+    def _before(self, row: Line) -> None:
+        """What an earlier attempt restored, as far as later lines need it."""
+        match row.get("type"):
+            case "lane":
+                self._lanes.add(row["lane"])
+            case "group":
+                self._rounds[row["group"]] = int(row["round"])
+            case "cookies":
+                self._restore_cookies(row)
 
     def _flush(self, upto: int) -> None:
         verbs, run = self.frontier.verbs.snapshot, self.frontier.run
         for source, (tasks, data) in self._tasks.items():
             self.done["restored"] += run(verbs.restore_tasks(self.snapshot, source, tasks, data))
+        for group, cookies in self._cookies.items():
+            self._put_cookies(group, cookies)
         names = {"r": "restored", "k": "known", "s": "before", "u": "unplaced"}
         for letters in run(verbs.restore(self.snapshot, upto, self._batch)):
             for letter in letters:
@@ -166,6 +186,7 @@ class Restore:
     def _restore_group(self, row: Line) -> None:
         group = row["group"]
         self._flush(self.source.number - 1)
+        self._rounds[group] = int(row["round"])
         self.frontier.define(group, {}, line.group_policy_from(row["policy"]))
         if row.get("paused"):
             self.frontier.pause(group=group, reason=row["paused"])
@@ -292,6 +313,30 @@ class Restore:
         tasks.append([self.source.number, row["kind"], float(row.get("score", 0))])
         data.append(self._payload(row))
         self._entries += 1
+
+    def _restore_cookie(self, row: Line) -> None:
+        if row["group"] not in self._rounds:
+            raise SnapshotError(f"group {row['group']!r} was not defined by a line before")
+        name, data = line.cookie_from(row)
+        self._cookies.setdefault(row["group"], {})[name] = data
+        self._entries += 1
+        self._bytes += len(data)
+
+    def _put_cookies(self, group: str, cookies: dict[str, bytes]) -> None:
+        """Those that a crawl has itself are newer, and a later round has begun without these."""
+        if group not in self._known_cookies:
+            rounds_now = [row.round for row in self.frontier.counts(group).groups if row.group == group]
+            later = any(number > self._rounds[group] for number in rounds_now)
+            self._known_cookies[group] = None if later else frozenset(self.frontier.cookies(group)[1])
+        known = self._known_cookies[group]
+        fresh = {} if known is None else {name: data for name, data in cookies.items() if name not in known}
+        if fresh:
+            self.frontier.put_cookies(group, fresh, most=MOST_COOKIES)
+        self.done["restored"] += len(fresh)
+        self.done["known"] += len(cookies) - len(fresh)
+
+    def _restore_cookies(self, row: Line) -> None:
+        self.cookies_left_out += int(row["left_out"])
 
     def _restore_end(self, row: Line) -> None:
         self.complete = True
