@@ -292,7 +292,7 @@ def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Projec
     with project.start("scrapy", "crawl", "shop", "-O", "out.jl", *SLOW) as with_feed:
         site.reached("/list")
         with project.start("scrapy", "crawl", "shop", *SLOW) as without:
-            wait_until(lambda: workers_say(project) == ["feed", "feed"], "both to stream")
+            wait_until(lambda: sorted(workers_say(project)) == ["feed", "stream"], "both to stream")
             said = project.crawl("-s", "GOSSAMER_ITEMS=off", code=1)
             assert "GOSSAMER_ITEMS is off, but worker" in said
             site.release("/list")
@@ -311,6 +311,26 @@ def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Projec
         assert in_lines(out) == EVERY, "one that may not join leaves the file as it is"
         site.release("/list")
         assert without.wait(60) == 0
+
+    site.hold("/list")
+    with project.frontier() as frontier:
+        with project.start("scrapy", "crawl", "shop", "-O", "out.jl", *SLOW) as with_feed:
+            wait_until(lambda: bool(stream.consumers(frontier, "shop")), "items to wait for the file")
+            with_feed.send_signal(signal.SIGTERM)
+            site.release("/list")
+            with_feed.communicate(timeout=60)
+        [left] = stream.consumers(frontier, "shop")
+        said = project.crawl("-s", "GOSSAMER_ITEMS=off", code=1)
+        assert (
+            f"To give the file up, forget it and start this worker again: `gossamer items forget shop {left}`." in said
+        )
+        said = project.crawl("-s", "CLOSESPIDER_PAGECOUNT=1", *SLOW)
+        assert f"a file that no worker writes now ({left}) waits for the items of this round" in said
+        assert 1 <= frontier.counts("shop").groups[0].items_waiting < EVERY.total()
+        frontier.keep_items("shop", left, dict.fromkeys(range(frontier.partitions), "gone"))
+        waited = frontier.counts("shop").groups[0].items_waiting
+        project.crawl("-s", "GOSSAMER_ITEMS=off")
+        assert frontier.counts("shop").groups[0].items_waiting == waited, "nobody streams for a file that was given up"
 
 
 def workers_say(project: Project) -> list[str]:

@@ -47,6 +47,14 @@ def forget_past(frontier: ValkeyFrontier, group: str, before: int) -> None:
             frontier.keep_items(group, name, dict.fromkeys(range(frontier.partitions), "gone"))
 
 
+def waiting(frontier: ValkeyFrontier, group: str) -> list[str]:
+    """For which consumers items are kept until they are in a file, which shall have all of the present round."""
+    info = next(iter(frontier.rounds(group, 1)), None)
+    now = info.round if info is not None else 0
+    every = sorted(name for name in stream.consumers(frontier, group) if name.startswith(FEED))
+    return [name for name in every if not (found := _ROUND.match(name)) or int(found[1]) >= now]
+
+
 def starts(frontier: ValkeyFrontier, info: RoundInfo) -> dict[int, str]:
     """After which position the items of a round begin, by partition. Each server has a clock of its own."""
     partitions = range(frontier.partitions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
@@ -21,7 +20,6 @@ from itemadapter import ItemAdapter
 from scrapy import Spider, signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.utils.misc import build_from_crawler, load_object
-from twisted.internet.threads import deferToThread
 from w3lib.url import file_uri_to_path
 
 from gossamer.errors import FeedIncomplete, FrontierError, SettingError
@@ -32,7 +30,7 @@ from gossamer.model import RoundInfo
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
 from gossamer.worker.feed_mark import starts
-from gossamer.worker.reactor import on_asyncio
+from gossamer.worker.reactor import in_thread
 from gossamer.worker.shapes import FIELDS, ITEM, MODEL, form_of, together
 
 if TYPE_CHECKING:
@@ -71,8 +69,7 @@ class Feeds(FeedExporter):
     async def close_spider(self, spider: Spider) -> None:
         if self._thread is not None:
             self._ended.set()
-            wait: Callable[[], None] = self._thread.join
-            await (asyncio.to_thread(wait) if on_asyncio() else deferToThread(wait))
+            await in_thread(self._thread.join)
             for uri, file in self._stored:
                 self._tell(spider, uri, file)
             if self._incomplete:

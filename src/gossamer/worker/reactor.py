@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
 
 from gossamer.courier import AsyncLink, SharedLink, ThreadLink
 from gossamer.model import HostPolicy
@@ -17,7 +19,17 @@ try:
 except ImportError:  # Scrapy 2.13
     from scrapy.utils.reactor import is_asyncio_reactor_installed as on_asyncio
 
-__all__ = ["Promise", "link_for", "on_asyncio"]
+__all__ = ["Promise", "in_thread", "link_for", "on_asyncio"]
+
+T = TypeVar("T")
+
+
+async def in_thread(do: Callable[[], T]) -> T:
+    """What this returns, done beside the event loop."""
+    if on_asyncio():
+        return await asyncio.to_thread(do)
+    done: T = await deferToThread(do)
+    return done
 
 
 def link_for(settings: Settings, host: HostPolicy) -> SharedLink:

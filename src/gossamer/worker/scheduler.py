@@ -42,6 +42,7 @@ from gossamer.model.counters import ITEMS, SECONDS
 from gossamer.worker import aside, cookies, early, feed_setting, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, enter, mend
 from gossamer.worker.failure import fail
+from gossamer.worker.feed_mark import waiting
 from gossamer.worker.idle import Idle
 from gossamer.worker.join import Join
 from gossamer.worker.lanes import META
@@ -50,7 +51,7 @@ from gossamer.worker.objects import Objects
 from gossamer.worker.page import UNSERIALIZABLE, Page, trace
 from gossamer.worker.pages import Pages
 from gossamer.worker.quiet import quiet
-from gossamer.worker.reactor import Promise, link_for
+from gossamer.worker.reactor import Promise, in_thread, link_for
 from gossamer.worker.request import Carried, Carrier
 from gossamer.worker.starting import Start, feed, starts
 from gossamer.worker.stats import Fleet, numbers
@@ -182,7 +183,14 @@ class Scheduler(BaseScheduler):
 
     async def _join(self) -> None:
         self._unclaimed = await enter(self.ask, self.join)
-        self.join, self._called = await agree(self.ask, self.sleep, self.join, self._info())
+        self.join, self._called = await agree(self.ask, self.sleep, self.join, self._info(), self._waiting_files)
+
+    async def _waiting_files(self) -> list[str]:
+        def look() -> list[str]:
+            with self.link.beside() as frontier:
+                return waiting(frontier, self.group)
+
+        return await in_thread(look)
 
     def _plan(self) -> Plan:
         settings, join = self.join.settings, self.join
@@ -712,7 +720,8 @@ class Scheduler(BaseScheduler):
 
 
 _REMEDY = {
-    "items_full": " Read the items with `gossamer items export`, or set GOSSAMER_ITEMS to off. `gossamer items consumers` names who has not kept them.",
+    "items_full": " `gossamer items consumers` names who has not kept its items: run a worker with that feed again, or `gossamer items export`; "
+    "`gossamer items forget` waits for one no longer, and what no other has kept needs an export then. To stream no more after that, start the workers again with GOSSAMER_ITEMS=off.",
     "dead_full": " Look at `gossamer dead list`; replay or drop some.",
     "pages_full": " The group has crawled as many pages as it may.",
     "memory": " The server is at its memory limit: few requests are leased at a time. Raise maxmemory.",

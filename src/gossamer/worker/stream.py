@@ -1,7 +1,8 @@
 """Whether items go into their group's stream: all workers of a group say the same, or a file of the fleet would lack some.
 
 With `GOSSAMER_ITEMS=auto` a worker that has a feed streams its items, and one that has none but pipelines does not. So each of them
-says what it means to do before it looks at what the others do: of two that come at once, at least one sees the other.
+says what it means to do before it looks at what the others do: of two that come at once, at least one sees the other. One that has
+no feed streams for those who have: for a worker that lives, and for a file that nobody writes now but that waits for its items.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from gossamer.errors import SettingError
 from gossamer.model import Token, WorkerInfo
-from gossamer.worker.entry import others
+from gossamer.worker.entry import SILENT, others
 from gossamer.worker.join import Join
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ AGAIN = 0.1
 
 Ask = Callable[..., Awaitable[Any]]
 Sleep = Callable[[float], Awaitable[None]]
+Waiting = Callable[[], Awaitable[Sequence[str]]]
+"""The consumers that keep items for files of this round (see `feed_mark.waiting`)."""
 
 
 def meant(join: Join) -> str:
@@ -37,7 +40,9 @@ def meant(join: Join) -> str:
     return FEED if join.feeds else STREAM
 
 
-async def agree(ask: Ask, sleep: Sleep, join: Join, info: Mapping[str, str]) -> tuple[Join, Token | None]:
+async def agree(
+    ask: Ask, sleep: Sleep, join: Join, info: Mapping[str, str], waiting: Waiting
+) -> tuple[Join, Token | None]:
     """How this worker joins after all, and the token it has called by, if any. SettingError where its items and those of the
     workers that are there would not go the same way, and a file would lack some."""
     mine = meant(join)
@@ -48,8 +53,8 @@ async def agree(ask: Ask, sleep: Sleep, join: Join, info: Mapping[str, str]) -> 
     try:
         if mine == FEED:
             await _check(ask, sleep, join, token)
-        elif found := await _wanted(ask, join, token):
-            join = _follow(join, found)
+        else:
+            join = await _follow(ask, join, token, waiting)
     except BaseException:
         await ask("leave", token.incarnation)
         raise
@@ -73,19 +78,29 @@ async def _check(ask: Ask, sleep: Sleep, join: Join, token: Token) -> None:
         await sleep(AGAIN)
 
 
-async def _wanted(ask: Ask, join: Join, token: Token) -> str:
-    """Who has a file that is written from the stream; "" if nobody has."""
-    for worker in await _others(ask, join, token):
-        if worker.info.get(ITEMS) == FEED:
-            return f"worker {worker.incarnation} on {worker.info.get('host', '?')} has a feed"
-    return ""
-
-
-def _follow(join: Join, why: str) -> Join:
+async def _follow(ask: Ask, join: Join, token: Token, waiting: Waiting) -> Join:
+    """Stream, if somebody has a file that is written from the stream."""
+    there, now = await _others(ask, join, token), (await ask("counts", join.group)).now
+    feed = next((one for one in there if one.info.get(ITEMS) == FEED and now - one.seen < SILENT), None)
+    if feed is not None:
+        why, remedy = f"worker {feed.incarnation} on {feed.info.get('host', '?')} has a feed", ""
+    elif files := await waiting():
+        why = f"a file that no worker writes now ({', '.join(files)}) waits for the items of this round"
+        remedy = (
+            "Run a worker with that feed again. To give the file up, forget it and start this worker again: "
+            + ", ".join(f"`gossamer items forget {join.group} {name}`" for name in files)
+        )
+    else:
+        return join
     if join.settings["GOSSAMER_ITEMS"] == "off":
-        raise SettingError(f"GOSSAMER_ITEMS is off, but {why}, which would lack this worker's items. Leave it unset.")
-    logger.info("Items go into the stream besides ITEM_PIPELINES: %s.", why)
-    return replace(join, streams=True, feeds=True)
+        raise SettingError(
+            f"GOSSAMER_ITEMS is off, but {why}, which would lack this worker's items. {remedy or 'Leave it unset'}."
+        )
+    if remedy:
+        logger.warning("Items go into the stream besides ITEM_PIPELINES: %s. %s.", why, remedy)
+    else:
+        logger.info("Items go into the stream besides ITEM_PIPELINES: %s.", why)
+    return replace(join, streams=True)
 
 
 async def _others(ask: Ask, join: Join, token: Token) -> Sequence[WorkerInfo]:
