@@ -47,7 +47,7 @@ class DecodingError(GossamerError):
 
 class UnknownClass(DecodingError):
     """A stored request holds an object that this worker does not make: its class is gone, has other fields, or is of no package that
-    is allowed. Use the code that has it, or set GOSSAMER_OBJECT_MODULES; then replay the dead letter."""
+    is allowed. Use the code that has it, or do what the message says; then replay the dead letter."""
 
     reason = "unknown_class"
 

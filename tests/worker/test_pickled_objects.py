@@ -16,6 +16,7 @@ from tests.worker.scrapy_redis_sides import SIDES, client, module
 from gossamer.errors import DecodingError, EncodingError, UnknownClass
 from gossamer.frontier import codec
 from gossamer.scrapy_redis import picklecompat
+from gossamer.scrapy_redis.stored import Reader
 from gossamer.testing.servers import Server
 from gossamer.worker.objects import Objects
 
@@ -91,7 +92,10 @@ def test_nothing_runs(tmp_path: Path) -> None:
 
 def test_what_is_refused_is_named_by_its_path() -> None:
     data = pickle.dumps({"meta": {"a": [kinds.Unknown()]}}, -1)
-    with pytest.raises(UnknownClass, match=r"\['meta'\]\['a'\]\[0\]: tests.worker.test_objects.Unknown is no class"):
+    with pytest.raises(
+        UnknownClass,
+        match=r"\['meta'\]\['a'\]\[0\]: tests.worker.test_objects.Unknown is no class whose objects are made",
+    ):
         picklecompat.loads(data, OBJECTS.make)
     for value, said in (
         (kinds.Unknown(), "meta['a'][0]: tests.worker.test_objects.Unknown is not plain data"),
@@ -104,6 +108,45 @@ def test_what_is_refused_is_named_by_its_path() -> None:
         assert str(refused.value).startswith(said)
 
 
+class Text(str):
+    """Made of text, by the project."""
+
+
+class Whole(int):
+    """Made of a number."""
+
+
+LINK = Selector(text="<a href='/'>more</a>").root.xpath("string(//a)")
+"""A link's text as a CrawlSpider puts it into every request that it makes."""
+SCALARS = {"link": LINK, "own": Text("own"), LINK: {"price": kinds.Product(price=LINK)}, "ints": [Whole(3)]}
+
+
+def test_what_is_made_of_text_or_a_number_comes_along_as_such() -> None:
+    assert type(LINK).__module__ == "lxml.etree"
+    data = pickle.dumps({"url": "http://site/", "meta": SCALARS}, -1)
+    kept = codec.decode_request(codec.encode_request(Reader(True).fields(data)), build=OBJECTS.make)
+    written = pickle.loads(picklecompat.dumps({"meta": SCALARS}, OBJECTS.admits))
+    read = picklecompat.loads(picklecompat.dumps({"meta": SCALARS}, OBJECTS.admits), OBJECTS.make)
+    for found in (picklecompat.loads(data, OBJECTS.make), kept, written, read):
+        assert found["meta"] == SCALARS
+        inner = found["meta"]["more"]["price"]["price"]
+        assert {type(found["meta"][name]) for name in ("link", "own")} | {type(inner)} == {str}
+        assert [type(one) for one in found["meta"]["ints"]] == [int]
+
+
+def test_a_remedy_is_named_only_if_it_works() -> None:
+    foreign = Objects(["shop"])
+    for value, remedy in (
+        (kinds.Product(), "send plain data, or name its module in GOSSAMER_OBJECT_MODULES"),
+        (kinds.Unknown(), "send plain data"),
+    ):
+        with pytest.raises(UnknownClass) as refused:
+            picklecompat.loads(pickle.dumps(value, -1), foreign.make)
+        assert str(refused.value).endswith(f"is of a package that is not the project's own (shop); {remedy}")
+    with pytest.raises(UnknownClass, match=r"no_such.Thing is of .*MODULES if it is an item, a dataclass,"):
+        picklecompat.loads(b"cno_such\nThing\n)\x81.", foreign.make)
+
+
 @pytest.mark.parametrize(("writer", "reader"), [SIDES, SIDES[::-1]])
 def test_old_and_new_queues_exchange_items(writer: str, reader: str, valkey_server: Server, crawl_name: str) -> None:
     with client(valkey_server) as server:
@@ -111,7 +154,7 @@ def test_old_and_new_queues_exchange_items(writer: str, reader: str, valkey_serv
         pushing, popping = (
             module(side, "queue").PriorityQueue(server, spider, "%(spider)s:requests") for side in (writer, reader)
         )
-        pushing.push(Request("http://site/", meta={"it": VALUES}, cb_kwargs={"item": SHARED}))
+        pushing.push(Request("http://site/", meta={"it": VALUES, "link_text": LINK}, cb_kwargs={"item": SHARED}))
         found = popping.pop()
-        assert found.meta["it"] == VALUES
+        assert found.meta == {"it": VALUES, "link_text": "more"}
         assert found.cb_kwargs["item"] == SHARED

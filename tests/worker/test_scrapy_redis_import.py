@@ -427,12 +427,14 @@ def test_seeds_come_along_from_another_server(
         assert server.zrange(key, 0, -1, withscores=True) == [(seed, float(n)) for n, seed in enumerate(seeds)]
 
 
-def command(url: str, crawl: str, *words: str, say: str = "") -> subprocess.CompletedProcess[str]:
+def command(
+    url: str, crawl: str, *words: str, say: str = "", cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
     return subprocess.run(
         [sys.executable, "-m", "gossamer", "import", "scrapy-redis", *words],
         env={**kept, "GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}, input=say, capture_output=True, text=True, timeout=100,
-        check=False,
+        check=False, cwd=cwd,
     )  # fmt: skip
 
 
@@ -454,6 +456,37 @@ def test_the_command(valkey_server: Server, server: Any, frontier: ValkeyFrontie
     again = command(url, crawl_name, crawl_name, "--allow-pickle", "--from", url, "--json", "--yes")
     assert json.loads(again.stdout)["found"] == {keys.queue: 0, keys.seeds[0]: 1, keys.dupefilter: 0}
     assert server.llen(keys.seeds[0]) == 1, "the same server by another name"
+
+
+def test_a_rehearsal_says_what_the_move_and_the_workers_of_the_project_would(
+    valkey_server: Server, server: Any, keys: Keys, crawl_name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop\n")
+    (tmp_path / "shop.py").write_text(
+        f"""
+import scrapy
+SPIDER_MODULES = ["shop"]
+class Shop(scrapy.Spider):
+    name = {crawl_name!r}
+    def parse_it(self, response): ...
+"""
+    )
+    rehearsal = (valkey_server.url, crawl_name, crawl_name, "--allow-pickle", "--dry-run")
+    filled(server, keys, 3)
+    assert command(*rehearsal, cwd=tmp_path).returncode == 0
+    refused: list[dict[str, Any]] = [{"meta": {"p": Point(1)}}, {"callback": "gone"}, {"meta": {"p": Point(2)}}]
+    for n, more in enumerate(refused):
+        server.zadd(keys.queue, {pickle.dumps({"url": f"http://site/{n}", **more}, -1): 0})
+    server.sadd(keys.dupefilter, "not a digest")
+    done = command(*rehearsal, cwd=tmp_path)
+    assert (done.returncode, "workers would refuse: 3 of these requests" in done.stdout) == (1, True), done.stderr
+    assert "could be moved: 6 requests, 6 fingerprints" in done.stdout
+    assert "could not be moved: 1 entr" in done.stdout
+    assert "refused 2 times: meta['p']: tests.worker.test_objects.Point is of a package" in done.stderr
+    assert f"refused 1 time: callback 'gone': the spider {crawl_name} has no such method" in done.stderr
+    server.delete(keys.queue)
+    told = command(*rehearsal)
+    assert (told.returncode, "could be moved" in told.stdout, "Give --fingerprints" in told.stderr) == (2, False, True)
 
 
 def test_the_command_says_what_it_did_not_find_or_move(

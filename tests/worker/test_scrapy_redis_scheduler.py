@@ -261,7 +261,7 @@ def test_what_cannot_be_read_stays_where_it_is_and_is_said_once(
     assert scheduler.has_pending_requests()
     assert scheduler.next_request().url == "http://site/more"
     assert crawler.stats.get_value("scheduler/unreadable") == len(set(before))
-    assert "Strange is no class of this worker's code" in caplog.text
+    assert "Strange is no class whose objects are made again" in caplog.text
     scheduler.next_request()
     scheduler.close("finished")
     assert held() == before

@@ -26,6 +26,7 @@ _SAID = {
     "unreadable": "requests that cannot be read",
     "refused": "requests that the frontier refuses",
     "foreign": "entries of the dupefilter that are no digests",
+    "unmade": "requests that workers would refuse",
 }
 
 _MOVED = ("requests", "seen", "seeds")
@@ -82,10 +83,13 @@ def scrapy_redis(
     removed from its key; it may be repeated after it broke off, and nothing is moved twice. What cannot be read becomes a
     dead letter. The spider must then tell requests apart as scrapy-redis does: with the scheduler of gossamer.scrapy_redis it
     does, else set REQUEST_FINGERPRINTER_CLASS to gossamer.scrapy_redis.dupefilter.Fingerprinter. A spider that has no keys on the
-    server is an error, with the names of those that have. Exit code 1 if something was not moved.
+    server is an error, with the names of those that have. Exit code 1 if something was not moved. In the project's directory,
+    --dry-run also says what its workers would refuse afterwards: objects that they do not make, and callbacks that the spider
+    does not have; exit code 1 then, too.
     """
     # Imported here: Scrapy and the driver would slow down `gossamer import FILE`.
     from gossamer.scrapy_redis import connection, moving
+    from gossamer.scrapy_redis.rehearsal import workers_here
     from gossamer.scrapy_redis.source import Digests, Keys, Source
     from gossamer.scrapy_redis.stored import Reader
 
@@ -104,11 +108,9 @@ def scrapy_redis(
         if not any(sizes.values()) and not _moved_before(settings, group or spider):
             raise InvalidRequest(_nothing(server, spider, keys, templates))
         if dry_run:
-            found.check_pickles()
-            report = found.rehearse()
+            digests = found.check(digests)
+            report = found.rehearse(digests, workers_here(spider, settings["GOSSAMER_OBJECT_MODULES"]))
             _tell(report, keys, True, json, source is None)
-            if digests is Digests.AUTO and report.done["requests"]:
-                found.digests()
         else:
             _confirm(sizes, f"group {group or spider} of crawl {settings['GOSSAMER_CRAWL']}", yes)
             with ValkeyFrontier.open(settings) as frontier:
@@ -178,7 +180,7 @@ def _same(server: Any, frontier: ValkeyFrontier) -> bool:
 def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None:
     done = {name: report.done[name] for name in _SAID}
     if json:
-        output.write_json({"dry_run": dry_run, "found": report.sizes, **done})
+        output.write_json({"dry_run": dry_run, "found": report.sizes, **done, "refusals": report.refusals})
         return
     for key, size in report.sizes.items():
         left = " (stay where they are: the frontier reads them there)" if same and key in keys.seeds and size else ""
@@ -188,6 +190,10 @@ def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None
         parts = [f"{done[name]:,} {_SAID[name]}" for name in names if done[name]]
         if parts or names is _MOVED:
             output.write_line(f"{said}: {', '.join(parts) or 'nothing'}")
+    if done["unmade"]:
+        output.write_line(f"workers would refuse: {done['unmade']:,} of these requests")
+        for reason, count in report.refusals.most_common(SHOWN):
+            output.write_notice(f"refused {output.counted(count, 'time')}: {reason}")
     if not dry_run and done["unreadable"] + done["refused"]:
         output.write_notice(
             "requests that could not be moved are kept as dead letters of the group: `gossamer dead list` names their URLs"

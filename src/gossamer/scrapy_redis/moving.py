@@ -22,7 +22,7 @@ from gossamer.model import AddOutcome, LanePolicy, Order, SeenPolicy, SeenScope,
 from gossamer.model import Request as Asked
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
-from gossamer.scrapy_redis.source import BATCH, Digests, Report, Source, aside
+from gossamer.scrapy_redis.source import BATCH, Digests, Report, Source, aside, is_digest
 from gossamer.worker.lanes import MAIN
 from gossamer.worker.seen import number_of_custom
 
@@ -56,9 +56,7 @@ class Move:
     def run(self) -> Report:
         """Move everything: first the queue, which the dupefilter speaks of."""
         self.report = self._source.look()
-        self._source.check_pickles()
-        if self._digests is Digests.AUTO:
-            self._digests = self._source.digests()
+        self._digests = self._source.check(self._digests)
         with self._alone():
             # Nothing queued tells it any more when this is begun again.
             self._server.set(self._source.digests_key, self._digests.value)
@@ -116,10 +114,6 @@ class Move:
             raise
 
     def _move_requests(self, key: str, kind: str, name: str) -> bool:
-        if kind == "set":
-            raise PolicyError(
-                f"key {key!r} is a set, which no queue of scrapy-redis is. Name another with --queue-key."
-            )
         length = self._source.size(key)
         if kind == "zset":
             data = self._server.zrange(key, 0, BATCH - 1)
@@ -181,13 +175,7 @@ class Move:
 
     def _move_seen(self) -> None:
         key = self._keys.dupefilter
-        if self._source.kind(key) == "none":
-            return
-        if self._source.kind(key) != "set":
-            raise PolicyError(
-                f"key {key!r} is a {self._source.kind(key)}, not a set. Name another with --dupefilter-key."
-            )
-        if self._digests is Digests.NONE:
+        if self._source.kind(key) == "none" or self._digests is Digests.NONE:
             return
         for batch in _batches(self._server.sscan_iter(key, count=BATCH)):
             known = {one: number for one in batch if (number := self._number_of(one)) is not None}
@@ -199,7 +187,7 @@ class Move:
             self._stored()
 
     def _number_of(self, member: bytes) -> int | None:
-        if _is_digest(member):
+        if is_digest(member):
             return number_of_custom(bytes.fromhex(member.decode()))
         if self._digests is not Digests.OWN:
             return None
@@ -270,7 +258,3 @@ def _batches(values: Iterator[bytes]) -> Iterator[list[bytes]]:
             batch = []
     if batch:
         yield batch
-
-
-def _is_digest(data: bytes) -> bool:
-    return len(data) == 40 and all(letter in b"0123456789abcdef" for letter in data)

@@ -10,6 +10,7 @@ same things, so that nothing is queued that could not be read again. A project t
 from __future__ import annotations
 
 import collections
+import copy
 import datetime
 import decimal
 import fractions
@@ -18,10 +19,11 @@ import pickle
 import sys
 import uuid
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from gossamer.errors import DecodingError, EncodingError, UnknownClass
-from gossamer.frontier.plain import KEY_STEP, MEMBER_STEP, Refused, StoredObject, step
+from gossamer.frontier.plain import KEY_STEP, MEMBER_STEP, Refused, StoredObject, base, step
 from gossamer.worker.objects import PICKLED
 
 __all__ = ["dumps", "loads"]
@@ -49,7 +51,11 @@ def _encoded(text: str, encoding: str = "latin-1") -> bytes:
     return text.encode(encoding)
 
 
-_PLAIN |= {("_codecs", "encode"): _encoded}
+def _same(value: Any) -> Any:
+    return value
+
+
+_PLAIN |= {("_codecs", "encode"): _encoded, ("copy", "copy"): _same}
 
 
 class _Named:
@@ -102,6 +108,11 @@ class _Writer(pickle.Pickler):
         kind = obj if isinstance(obj, type) else type(obj)
         if kind in _CLASSES or (self._admits is not None and self._admits(kind)):
             return NotImplemented
+        if obj is copy.copy:
+            return NotImplemented
+        if isinstance(obj, str | bytes | int | float) and not isinstance(obj, Enum):
+            # Of a class that is made of a builtin, such as lxml's text of a link: the plain value. Every reader has this function.
+            return copy.copy, (base(obj),)
         kind = obj if hasattr(obj, "__qualname__") else kind
         raise EncodingError(f"{kind.__module__}.{kind.__qualname__} is not plain data. {_REMEDY}")
 

@@ -10,8 +10,10 @@ from enum import StrEnum
 from itertools import islice
 
 from gossamer.errors import GossamerError, InvalidRequest, PolicyError
+from gossamer.frontier import codec
 from gossamer.scrapy_redis.connection import Client
 from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
+from gossamer.scrapy_redis.rehearsal import Workers
 from gossamer.scrapy_redis.stored import Reader
 
 BATCH = 500
@@ -46,15 +48,17 @@ class Keys:
 
 @dataclass
 class Report:
-    """What was found, by key, and what became of it, by word: requests, unreadable, refused, seen, foreign, seeds."""
+    """What was found, by key, and what became of it, by word: requests, unreadable, refused, seen, foreign, seeds; of requests, unmade
+    are those that workers would refuse, with their reasons."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     done: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
 
     @property
     def left(self) -> int:
-        """How much was found and not moved."""
-        return self.done["unreadable"] + self.done["refused"] + self.done["foreign"]
+        """How much was found and not moved, or in vain."""
+        return self.done["unreadable"] + self.done["refused"] + self.done["foreign"] + self.done["unmade"]
 
 
 class Source:
@@ -75,17 +79,37 @@ class Source:
         report.sizes[keys.dupefilter] = self.size(keys.dupefilter)
         return report
 
-    def rehearse(self) -> Report:
-        """`look`, and read every queued request to see whether it could be moved."""
+    def check(self, digests: Digests) -> Digests:
+        """What the digests are, before anything is moved; PolicyError or InvalidRequest says why nothing can be."""
+        if self.kind(self.keys.queue) == "set":
+            raise PolicyError(
+                f"key {self.keys.queue!r} is a set, which no queue of scrapy-redis is. Name another with --queue-key."
+            )
+        kind = self.kind(self.keys.dupefilter)
+        if kind not in ("set", "none"):
+            raise PolicyError(
+                f"key {self.keys.dupefilter!r} is a {kind}, not a set. Name another with --dupefilter-key."
+            )
+        self.check_pickles()
+        return self.digests() if digests is Digests.AUTO else digests
+
+    def rehearse(self, digests: Digests, workers: Workers | None = None) -> Report:
+        """`look`, and read everything to see whether it could be moved, and what `workers` would refuse then."""
         report = self.look()
         for data in self.queued():
             try:
-                self.reader.fields(data)
+                fields = self.reader.fields(data)
+                codec.encode_request(fields)
             except GossamerError:
                 report.done["unreadable"] += 1
-            else:
-                report.done["requests"] += 1
-        report.done["seen"] = report.sizes[self.keys.dupefilter]
+                continue
+            report.done["requests"] += 1
+            if workers is not None and (reason := workers.refusal(fields)):
+                report.done["unmade"] += 1
+                report.refusals[reason] += 1
+        if digests is not Digests.NONE and self.kind(self.keys.dupefilter) == "set":
+            for member in self.server.sscan_iter(self.keys.dupefilter, count=BATCH):
+                report.done["seen" if digests is Digests.OWN or is_digest(member) else "foreign"] += 1
         return report
 
     def digests(self) -> Digests:
@@ -183,6 +207,10 @@ def spiders(server: Client, templates: Sequence[str]) -> list[str]:
 
 def _escaped(text: str) -> str:
     return re.sub(r"([*?\[\]\\])", r"\\\1", text)
+
+
+def is_digest(data: bytes) -> bool:
+    return len(data) == 40 and all(letter in b"0123456789abcdef" for letter in data)
 
 
 def aside(key: str) -> str:

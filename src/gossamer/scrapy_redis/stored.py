@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gossamer.errors import DecodingError
+from gossamer.frontier.plain import StoredObject
 from gossamer.scrapy_redis import picklecompat
+from gossamer.worker.objects import scalar_of
 from gossamer.worker.request import CLASS
 
 _KINDS: dict[str, Any] = {
@@ -73,7 +75,13 @@ class Reader:
             raise DecodingError(
                 "The stored request is a pickle, which is read only with --allow-pickle. Nothing that it names is run."
             )
-        return picklecompat.loads(data, lambda stored: stored)
+        return picklecompat.loads(data, _kept)
+
+
+def _kept(stored: StoredObject) -> Any:
+    # A link's text of lxml is in every request of a CrawlSpider.
+    scalar = scalar_of(stored)
+    return stored if scalar is None else scalar
 
 
 class _Blank:

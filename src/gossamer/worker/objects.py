@@ -15,10 +15,12 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
+from enum import Enum
 from types import MethodType
 from typing import Any, Self
 
 from scrapy import Spider
+from scrapy.settings import BaseSettings
 
 from gossamer.frontier.plain import Refused, StoredObject, name_of
 from gossamer.worker.shapes import CONTAINER, CONTAINERS, LOADER, apart, form_of, from_pickle, is_container, together
@@ -37,7 +39,11 @@ _OWN = frozenset(
 """Classes of libraries that objects of every project are of, or hold."""
 _BUILTINS = (str, bytes, int, float, list, dict)
 """What is kept of objects of classes that are made of these, and are of no kind that is kept."""
+_SCALARS = (str, bytes, int, float)
 _NOBODYS = sys.stdlib_module_names | {"scrapy", "scrapy_redis", "gossamer", "itemadapter", "itemloaders", "twisted"}
+
+
+_KEPT = "an item, a dataclass, an attrs class, a pydantic model, a named tuple or an enum"
 
 
 class Objects:
@@ -52,8 +58,12 @@ class Objects:
     @classmethod
     def of(cls, spider: Spider, more: str = "") -> Self:
         """Those of a spider's project, and of the modules in `more`, divided by commas."""
-        named = {name.strip() for name in more.split(",") if name.strip()}
-        return cls(project_packages(spider) | named, spider)
+        return cls.named(project_packages(spider), more, spider)
+
+    @classmethod
+    def named(cls, modules: Iterable[str], more: str, spider: Spider | None = None) -> Self:
+        """Those of `modules`, and of the modules in `more`, divided by commas."""
+        return cls({*modules, *(name.strip() for name in more.split(",") if name.strip())}, spider)
 
     def store(self, value: Any) -> StoredObject | None:
         """What is kept of an object; None: it is no object of a kind that is kept. `Refused`: it is, but must not be."""
@@ -79,6 +89,10 @@ class Objects:
         if form == PARTIAL:
             args, kwargs = values
             return functools.partial(self._method(name), *args, **kwargs)
+        if form == PICKLED:
+            self._load(name)
+            if (scalar := scalar_of(stored)) is not None:
+                return scalar
         kind = self._class(name)
         if form == CLASS:
             return kind
@@ -121,7 +135,7 @@ class Objects:
 
     def _check(self, kind: type, name: str) -> None:
         if name not in _OWN and not self._allowed(kind.__module__):
-            raise Refused(f"{name_of(kind)} is of a package that is not the project's own {self._remedy()}")
+            raise self._foreign(name_of(kind), kind)
         if _found(name) is not kind:
             raise Refused(
                 f"{name_of(kind)} cannot be found by its name, so another worker could not make it; define it at the top of a module"
@@ -140,21 +154,37 @@ class Objects:
                 return True
         return False
 
-    def _remedy(self) -> str:
-        return f"({', '.join(sorted(self.modules)) or 'none'}); send plain data, or name its module in GOSSAMER_OBJECT_MODULES"
+    def _foreign(self, said: str, kind: Any) -> Refused:
+        """The refusal of a class that is not allowed. Naming its module helps only if its objects could be made then."""
+        remedy = "send plain data"
+        if kind is None:
+            remedy += f", or name its module in GOSSAMER_OBJECT_MODULES if it is {_KEPT}"
+        elif isinstance(kind, type) and form_of(kind) is not None:
+            remedy += ", or name its module in GOSSAMER_OBJECT_MODULES"
+        own = ", ".join(sorted(self.modules)) or "none"
+        return Refused(f"{said} is of a package that is not the project's own ({own}); {remedy}")
+
+    def _load(self, name: str) -> Any:
+        """What is known by a name, of a module that is allowed also if nobody has imported it yet."""
+        module, _, path = name.partition(":")
+        if name in _OWN or self._allowed(module):
+            return _found(name) or _imported(module, path)
+        return _standing(name)
 
     def _class(self, name: str) -> type:
         kind = self._classes.get(name)
         if kind is not None:
             return kind
         module, _, path = name.partition(":")
+        found = self._load(name)
         if name not in _OWN and not self._allowed(module):
-            raise Refused(f"{module}.{path} is of a package that is not the project's own {self._remedy()}")
-        kind = _found(name) or _imported(module, path)
-        if not isinstance(kind, type) or form_of(kind) is None:
+            raise self._foreign(f"{module}.{path}", found)
+        if not isinstance(found, type):
             raise Refused(f"{module}.{path} is no class of this worker's code; run the code that has it")
-        self._classes[name] = kind
-        return kind
+        if form_of(found) is None:
+            raise Refused(f"{module}.{path} is no class whose objects are made again ({_KEPT}); send plain data")
+        self._classes[name] = found
+        return found
 
     def _store_call(self, value: Any) -> StoredObject:
         function = value.func if type(value) is functools.partial else value
@@ -175,6 +205,20 @@ class Objects:
         return method
 
 
+def scalar_of(stored: StoredObject) -> Any:
+    """The plain value of a pickled object whose class, as this process knows it, is made of text, bytes or a number; None: it is none.
+    A link's text of lxml is such. Nothing is imported, and nothing of the class is called."""
+    if stored.form != PICKLED:
+        return None
+    args = stored.values[0]
+    if len(args) != 1 or type(args[0]) not in _SCALARS:
+        return None
+    kind = _standing(stored.name)
+    if not isinstance(kind, type) or not issubclass(kind, type(args[0])) or issubclass(kind, Enum):
+        return None
+    return args[0]
+
+
 def method_name(spider: Spider | None, function: Any) -> str | None:
     """Under which name a method is found in the spider; None: it is not one of its methods."""
     if spider is None or getattr(function, "__self__", None) is not spider:
@@ -188,8 +232,13 @@ def method_name(spider: Spider | None, function: Any) -> str | None:
 
 def project_packages(spider: Spider) -> set[str]:
     """The packages of a project: where its spider, its other spiders and its settings are."""
-    names = [type(spider).__module__, os.environ.get("SCRAPY_SETTINGS_MODULE", "")]
     settings = getattr(getattr(spider, "crawler", None), "settings", None)
+    return packages(type(spider), settings, os.environ.get("SCRAPY_SETTINGS_MODULE", ""))
+
+
+def packages(kind: type[Spider], settings: BaseSettings | None, module: str) -> set[str]:
+    """Those of a project with a spider of this class and these settings, which come from a module."""
+    names = [kind.__module__, module]
     if settings is not None:
         names += [*settings.getlist("SPIDER_MODULES"), settings.get("NEWSPIDER_MODULE") or ""]
     return {name.partition(".")[0] for name in names} - _NOBODYS - {""}
@@ -201,6 +250,16 @@ def _found(name: str) -> Any:
     found: Any = sys.modules.get(module)
     for part in path.split("."):
         found = getattr(found, part, None) if not part.startswith("__") else None
+    return found
+
+
+def _standing(name: str) -> Any:
+    """What stands under a name in a module that is loaded, without asking the module for it: a name that somebody stored does not make
+    a package of others import its parts."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, "__dict__", {}).get(part)
     return found
 
 
