@@ -7,7 +7,7 @@ from tests.ops.command import Command
 
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DeadLetter, Ending, GroupPolicy, LanePolicy, Request, Settlement, Token
+from gossamer.model import AddOutcome, DeadLetter, Ending, GroupPolicy, LanePolicy, Request, Settlement, Token
 from gossamer.status import scan_dead
 from gossamer.testing import clock
 from gossamer.testing.servers import Cluster
@@ -137,6 +137,27 @@ def test_replay_by_id(command: Command, frontier: ValkeyFrontier) -> None:
     leases = frontier.exchange(Token.fresh(), want=8).leases
     assert sorted(lease.fingerprint for lease in leases) == [1, 3]
     assert {lease.attempt for lease in leases} == {1}
+
+
+def test_replay_forgives_the_retries_of_scrapy(command: Command, frontier: ValkeyFrontier) -> None:
+    meta = {"retry_times": 2, "max_retry_times": 2, "depth": 7}
+    payload = codec.encode_request({"url": "http://h.example/", "meta": meta})
+    asked = [
+        Request(number, f"h{number}.example", f"news.{lane}", payload, 3) for number, lane in ((7, "post"), (8, "list"))
+    ]
+    frontier.add(asked)
+    token = Token.fresh()
+    leases = frontier.exchange(token, want=2).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, Ending.FAILED, reason="gave_up") for lease in leases])
+    assert sum(frontier.drop_lane("news.list")) == 0
+    said = command("dead", "replay", "--all", "--reason", "gave_up", code=1)
+    assert said.out == "1 dead letter is queued again\n"
+    [left] = [letter for letter in letters(frontier) if letter.reason == "gave_up"]
+    assert left.fingerprint == 8
+    [lease] = frontier.exchange(token.next().next(), want=2).leases
+    found = codec.decode_request(lease.payload)["meta"]
+    assert (found, lease.priority, lease.fingerprint) == ({"max_retry_times": 2, "depth": 7}, 5, 7)
+    assert frontier.add(asked[:1])[0] == [AddOutcome.DUPLICATE]
 
 
 def test_replay_all_of_a_reason(command: Command, frontier: ValkeyFrontier) -> None:

@@ -17,6 +17,8 @@ import typer
 
 from gossamer import status
 from gossamer.cli import exits, options, output, progress
+from gossamer.cli.project import project_settings
+from gossamer.cli.replaying import Replay
 from gossamer.errors import DecodingError, EncodingError, UnknownDeadLetter
 from gossamer.frontier import codec
 from gossamer.frontier.line import fingerprint_text
@@ -124,19 +126,19 @@ def replay(
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Queue dead letters again, with their attempts forgiven.
+    """Queue dead letters again, with their attempts and Scrapy's retries forgiven.
 
-    Their lane must exist, and what was stored must be a request: a bad task is not. Exit code 1 if some could not be
+    A request that Scrapy's RetryMiddleware has given up has all its retries again, and the priority it had before them. Their lane must exist, and what was stored must be a request: a bad task is not. Exit code 1 if some could not be
     queued; they stay.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
-        done = _change("replaying", chosen, frontier.replay)
+        done = _change("replaying", chosen, Replay(frontier, _priority_adjust()))
     left = len(chosen) - done
     if json:
         output.write_json({"replayed": done, "left": left})
     else:
-        output.write_line(f"{done:,} dead letters are queued again")
+        output.write_line(f"{output.counted_are(done, 'dead letter')} queued again")
     if left:
         output.write_notice(f"{left:,} could not be: they are no requests, or their lanes do not exist")
         raise typer.Exit(exits.FAILED)
@@ -158,12 +160,12 @@ def drop(
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
         if chosen:
-            options.confirm(f"Drop {len(chosen):,} dead letters for good?", yes)
+            options.confirm(f"Drop {output.counted(len(chosen), 'dead letter')} for good?", yes)
         done = _change("dropping", chosen, frontier.drop_dead)
     if json:
         output.write_json({"dropped": done})
     else:
-        output.write_line(f"{done:,} dead letters dropped")
+        output.write_line(f"{output.counted(done, 'dead letter')} dropped")
 
 
 def _letters(frontier: ValkeyFrontier, group: str, reason: str, lane: str) -> Iterator[DeadLetter]:
@@ -202,6 +204,12 @@ def _change(what: str, chosen: Sequence[tuple[int, int]], verb: Any) -> int:
                 done += verb(partition, numbers)
                 say(done)
     return done
+
+
+def _priority_adjust() -> int:
+    """What each retry adds to a priority in the Scrapy project here; else what Scrapy's default is."""
+    adjust = project_settings().values.get("RETRY_PRIORITY_ADJUST", -1)
+    return adjust if isinstance(adjust, int) else -1
 
 
 def _by(size: int, numbers: Iterable[int]) -> Iterator[list[int]]:

@@ -58,6 +58,11 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def counted_are(number: int, what: str) -> str:
+    """`1 file is`, `2 files are`."""
+    return f"{counted(number, what)} {'is' if number == 1 else 'are'}"
+
+
 def mark(ok: bool | None, doubtful: str = "") -> str:
     """A tick for what is well, a cross for what is not, `doubtful` for neither; in plain letters where no tick can be written."""
     if ok is None:
