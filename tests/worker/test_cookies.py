@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from io import BytesIO, StringIO
 
 import pytest
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
@@ -14,6 +15,10 @@ from tests.worker.harness.workers import Workers
 from tests.worker.spiders.members import PAGES, Members
 
 from gossamer.errors import FrontierUnavailable
+from gossamer.frontier.export import Export
+from gossamer.frontier.restore import Restore, Source
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import load
 from gossamer.testing.servers import Server
 from gossamer.worker.cookies import AGAIN, Cookies
 
@@ -56,6 +61,28 @@ def test_who_logs_in_logs_in_for_all(variant: Variant, site: Site, valkey_server
         assert fetched > PAGES
         assert calls["put_cookies"] == 2
         assert calls["cookies"] <= 3, "asked only when something was new"
+
+
+def test_a_crawl_that_is_moved_is_still_logged_in(site: Site, valkey_server: Server, crawl_name: str) -> None:
+    prepared(site)
+    site.hold("/1/0", "/b/0")
+    out = StringIO()
+    with Workers(valkey_server.url, crawl_name) as workers:
+        first = workers.start(Members, site=site.url, settings={"CONCURRENT_REQUESTS": 2})
+        site.wait(lambda paths: {"/1/0", "/b/0"} <= set(paths), "both sessions")
+        with workers.frontier() as frontier:
+            Export(frontier, out).run()
+        site.release("/1/0", "/b/0")
+        assert first.reason() == "finished"
+    before = len(site.visits)
+    given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": f"{crawl_name}-moved"}
+    with Workers(*given.values()) as workers, ValkeyFrontier.open(load(given, {})) as frontier:
+        Restore(frontier, Source("file", BytesIO(out.getvalue().encode()))).run()
+        assert workers.start(Members, site=site.url).reason() == "finished"
+    sent = {visit.path: visit.headers.get("Cookie") for visit in site.visits[before:]}
+    members = {f"/{jar}/{number}": f"session=of-{jar}" for jar in (1, "b") for number in range(PAGES)}
+    assert {path: sent[path] for path in members} == members
+    assert not any(path.startswith("/login") for path in sent)
 
 
 def test_each_worker_may_have_its_own(site: Site, valkey_server: Server, crawl_name: str) -> None:
