@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.ops import watched
+from tests.ops.command import Command
 
 from gossamer.engine.errand import pack
 from gossamer.errors import SnapshotError
@@ -267,7 +268,7 @@ def test_an_import_that_broke_off_goes_on_without_doubles(
         text = file.read_bytes()
         env = environ(valkey_server.url, two_names[1])
         for share in (0.2, 0.6):
-            part.write_bytes(text[: int(len(text) * share)])
+            part.write_bytes(text[: text.index(b"\n", int(len(text) * share)) + 9])  # in the middle of a line
             said = gossamer("import", str(part), env=env, cwd=tmp_path)
             assert "is cut off and was left out" in said.stderr
         broken = text.splitlines(keepends=True)
@@ -463,3 +464,31 @@ def test_items_that_are_left_behind_are_named(valkey_server: Server, crawl_name:
     watched.run("items", "export", "g", "items.jsonl", cwd=tmp_path, **given)
     said = watched.run("export", "read.jsonl", cwd=tmp_path, **given).stderr
     assert "left out: 1 consumer of items (export of g)" in said
+
+
+def test_state_that_is_there_is_not_imported_by_another_export(
+    command: Command, frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    frontier.define("g", {"a": LanePolicy()})
+    frontier.add([Request(1, "h", "g.a", b"x")])
+    token = Token.fresh()
+    [lease] = frontier.exchange(token, want=1).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, items=[b"one"])], counters=[Counter("g", "bytes", 2)])
+    one, two, back = (str(tmp_path / name) for name in ("one.jsonl", "two.jsonl", "back.jsonl"))
+    copy = f"{frontier.crawl}-copy"
+    for file in (one, two):
+        command("export", file, "--items")
+    command("import", one, "--crawl", copy)
+    refused = command("import", two, "--crawl", copy, code=3).err
+    assert "another export of it was imported before" in refused
+    assert "--again" in refused
+    assert "0 restored" not in command("import", one, "--crawl", copy).out, "the same file is no other export"
+    [row] = command("group", "list", "--json", "--crawl", copy).json
+    assert (row["items_waiting"], row["counters"]) == (1, {"bytes": 2})
+    assert "it was exported from this crawl" in command("import", two, code=3).err
+    command("export", back, "--items", "--crawl", copy)
+    assert "another export of it was imported before" not in (said := command("import", back, code=3).err)
+    assert "already" in said, "there and back again"
+    command("import", two, "--crawl", copy, "--again")
+    [row] = command("group", "list", "--json", "--crawl", copy).json
+    assert row["items_waiting"] == 2

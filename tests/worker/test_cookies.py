@@ -76,7 +76,7 @@ def test_a_crawl_that_is_moved_is_still_logged_in(site: Site, valkey_server: Ser
         assert first.reason() == "finished"
     before = len(site.visits)
     given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": f"{crawl_name}-moved"}
-    with Workers(*given.values()) as workers, ValkeyFrontier.open(load(given, {})) as frontier:
+    with Workers(valkey_server.url, f"{crawl_name}-moved") as workers, ValkeyFrontier.open(load(given, {})) as frontier:
         Restore(frontier, Source("file", BytesIO(out.getvalue().encode()))).run()
         assert workers.start(Members, site=site.url).reason() == "finished"
     sent = {visit.path: visit.headers.get("Cookie") for visit in site.visits[before:]}

@@ -49,6 +49,13 @@ def import_(
             help="Restore also what was exported without its secrets: requests then lack headers and cookies.",
         ),
     ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="Import though another export of the same crawl is there: its items, counts and dead letters are doubled.",
+        ),
+    ] = False,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
@@ -56,7 +63,7 @@ def import_(
     """Restore a crawl from a file of JSON lines; the word `file` may be left out.
 
     On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file
-    unless another is given. May be repeated after it broke off: what was restored is not restored again.
+    unless another is given. May be repeated after it broke off: what was restored is not restored again. Another export of a crawl whose state is there is refused, unless --again is given.
     """
     with opened(file) as (stream, size, called):
         source = Source(called, stream)
@@ -70,6 +77,7 @@ def import_(
                 source,
                 forget_bloom=forget_bloom,
                 without_secrets=without_secrets,
+                again=again,
                 heard=lambda x: say(source.size, dict(x.done)),
             )
             restore.run()

@@ -18,7 +18,7 @@ from zlib import compress
 import ormsgpack
 
 from gossamer.errors import SnapshotError, UnknownDocument, UnknownGroup
-from gossamer.frontier import keys, line, schema, stream
+from gossamer.frontier import keys, line, origin, schema, stream
 from gossamer.frontier.reading import Counts
 from gossamer.frontier.redaction import concealed
 from gossamer.frontier.snapshot import Page, Scanned, ScannedDead
@@ -126,6 +126,7 @@ class Export:
                 "gossamer": "snapshot",
                 "format": line.FORMAT,
                 "snapshot": self.name,
+                "holds": origin.named(self.frontier),
                 "crawl": self.frontier.crawl,
                 "partitions": self.frontier.partitions,
                 "schema": schema.SCHEMA,

@@ -72,7 +72,7 @@ SUFFIXES: dict[str, str] = {
     "cookies": ":ck:",  # hash per group: cookie -> its value
     "journal": ":j",  # list: what was queued while a snapshot runs
     "snapshots": ":js",  # sorted set: snapshot by when it is given up
-    "restored": ":jr",  # hash: snapshot -> line up to which it was restored here
+    "restored": ":jr",  # hash: snapshot -> line up to which it was restored here; on partition 0 also whose state came with which one
 }
 
 
@@ -112,6 +112,11 @@ def default_host(crawl: str) -> str:
 def wake(crawl: str, partition: int) -> str:
     """Where hosts wait that may not be asked now, by when to look again."""
     return base(crawl, partition) + SUFFIXES["wake"]
+
+
+def restored(crawl: str) -> str:
+    """What was restored into a crawl, and of which crawls."""
+    return base(crawl, 0) + SUFFIXES["restored"]
 
 
 def seen_base(name: str) -> str:

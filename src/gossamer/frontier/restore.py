@@ -17,7 +17,7 @@ from zlib import decompress
 from zlib import error as ZlibError
 
 from gossamer.errors import DecodingError, EncodingError, InvalidRequest, PolicyError, SnapshotError
-from gossamer.frontier import keys, line, rounds
+from gossamer.frontier import keys, line, origin, rounds
 from gossamer.frontier.batch import RECORD
 from gossamer.frontier.documents import checked_text, digest_of, kind_of, name_of
 from gossamer.frontier.export import GROUP_COUNTS, LANE_COUNTS, Line
@@ -85,10 +85,11 @@ class Restore:
         *,
         forget_bloom: bool = False,
         without_secrets: bool = False,
+        again: bool = False,
         heard: Callable[[Restore], None] | None = None,
     ) -> None:
         self.frontier, self.source, self._forget_bloom = frontier, source, forget_bloom
-        self._without_secrets = without_secrets
+        self._without_secrets, self._again = without_secrets, again
         self.redacted = 0
         """How many requests, dead letters and tasks were restored without their secrets."""
         self.cookies_left_out = 0
@@ -111,6 +112,7 @@ class Restore:
         """Restore every line. A line that cannot be used raises `SnapshotError` with its number; those before it are in."""
         already = self.frontier.run(self.frontier.verbs.snapshot.restored(self.snapshot))
         if already < 1:
+            self._check_origin()
             self._crawl(self.source.header)
         for row in self.source.rows():
             if self.source.number <= already:
@@ -130,6 +132,25 @@ class Restore:
             if self._entries >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES:
                 self._flush(self.source.number)
         self._flush(self.source.number)
+
+    def _check_origin(self) -> None:
+        """Refuse state that is there: only requests that go through a memory would be known as such."""
+        holds = [str(crawl) for crawl in self.source.header.get("holds", ())]
+        there = {
+            crawl: by for crawl, by in origin.held(self.frontier).items() if crawl in holds and by != self.snapshot
+        }
+        if there and not self._again:
+            how = (
+                "it was exported from this crawl"
+                if "" in there.values()
+                else "another export of it was imported before"
+            )
+            raise SnapshotError(
+                f"{self.source.name}: what it holds is in crawl {self.frontier.crawl!r} already, since {how}. Items, dead letters, counts and "
+                "requests that pass by the seen memory would be there twice. Import into another crawl (--crawl NAME), or with "
+                "--again, which doubles them."
+            )
+        origin.note(self.frontier, holds, self.snapshot)
 
     def _clear(self) -> None:
         self._batch = [([], []) for _ in range(self.frontier.partitions)]
