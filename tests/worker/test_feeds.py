@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.worker.harness.site import Site, links
+from tests.worker.harness.site import Reply, Site, links
 from tests.worker.test_rounds import Project
 
 from gossamer.frontier import stream
@@ -134,8 +136,9 @@ def test_a_file_is_of_its_crawl_and_says_if_it_is_not_whole(project: Project) ->
     project.crawl("-O", "out.jl")
     assert in_lines(out) == EVERY
     (project.folder / "out.jl.position").unlink()
-    project.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
+    said = project.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
     assert in_lines(out) == EVERY, "a late worker finds nothing to write, and leaves what is there"
+    assert "out.jl stays as it is: the items of round 0 had been read" in said
     project.run("gossamer", "crawl", "shop", "--fresh", "--yes", "-O", "out.jl")
     project.run("gossamer", "crawl", "shop", "--fresh", "--yes", "-O", "out.jl")
     assert in_lines(out) == EVERY, "round 0 of another crawl"
@@ -280,14 +283,18 @@ def test_two_spiders_may_add_to_one_file_but_not_at_once(project: Project) -> No
     assert in_lines(out) == EVERY + EVERY
 
 
-@pytest.mark.timeout(300)
-def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Project) -> None:
-    """In a project with pipelines, a worker without a feed would not stream its items."""
-    out, site = project.folder / "out.jl", project.site
+def add_pipeline(project: Project) -> None:
     with (project.folder / "shop_spiders.py").open("a") as code:
         code.write("\n\nclass Keeps:\n    def process_item(self, item):\n        return item\n")
     with (project.folder / "shop_settings.py").open("a") as settings:
         settings.write("ITEM_PIPELINES = {'shop_spiders.Keeps': 1}\n")
+
+
+@pytest.mark.timeout(300)
+def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Project) -> None:
+    """In a project with pipelines, a worker without a feed would not stream its items."""
+    out, site = project.folder / "out.jl", project.site
+    add_pipeline(project)
     site.hold("/list")
     with project.start("scrapy", "crawl", "shop", "-O", "out.jl", *SLOW) as with_feed:
         site.reached("/list")
@@ -331,6 +338,55 @@ def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Projec
         waited = frontier.counts("shop").groups[0].items_waiting
         project.crawl("-s", "GOSSAMER_ITEMS=off")
         assert frontier.counts("shop").groups[0].items_waiting == waited, "nobody streams for a file that was given up"
+
+
+@pytest.mark.timeout(300)
+def test_a_file_that_was_cut_short_gets_what_runs_without_it_scrape(project: Project) -> None:
+    """In a project with pipelines, whose workers would not stream their items. And one that has nothing of its round says so."""
+    site, out = project.site, project.folder / "out.json"
+    add_pipeline(project)
+    site.hold("/20")
+    with project.start("gossamer", "crawl", "shop", "-w", "1", "-O", "out.json", *SLOW) as first:
+        site.reached("/20")
+        first.send_signal(signal.SIGINT)
+        site.release("/20")
+        said = first.communicate(timeout=60)[1]
+    assert first.returncode == 130, said
+    assert 0 < in_json(out).total() < 15
+
+    site.hold("/10")
+    with project.start("scrapy", "crawl", "shop", *SLOW) as second:
+        site.reached("/10")
+        second.send_signal(signal.SIGINT)
+        site.release("/10")
+        said = second.communicate(timeout=60)[1]
+    assert "Items go into the stream besides ITEM_PIPELINES: a file that no worker writes now (feed-r0-" in said
+    site.on("/0", Reply(500))
+    said = project.run("gossamer", "crawl", "shop", "--resume", "-w", "2", "-s", "RETRY_TIMES=0")
+    assert "a feed of shop is not complete, and this run has none" in said
+    assert 0 < in_json(out).total() < 15
+    rest = EVERY - Counter("0")
+    with project.frontier() as frontier:
+        assert in_json(out).total() + frontier.counts("shop").groups[0].items_waiting == rest.total()
+    command(project, "items", "export", "shop", "rest.jl")
+    exported = in_lines(project.folder / "rest.jl")
+    assert in_json(out) + Counter(url.rpartition("/")[2] for url in exported.elements()) == rest
+    said = project.run("gossamer", "crawl", "shop", "--resume", "-w", "2", "-O", "out.json")
+    assert "nothing is left of shop but the items of a feed that was cut short" in said
+    assert in_json(out) == rest
+
+    assert command(project, "dead", "replay", "--all", "--group", "shop", "--reason", "http_500")
+    said = project.crawl("-O", "other.jl", "-s", "RETRY_TIMES=0", code=1)
+    assert "Going on with round 0" in said
+    assert "other.jl is not whole: it lacks 30 of the 30 items of round 0" in said
+
+
+def command(project: Project, *words: str) -> str:
+    """What `gossamer` prints."""
+    line = [sys.executable, "-m", "gossamer", *words]
+    return subprocess.run(
+        line, cwd=project.folder, env=project.environ, stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    ).stdout
 
 
 def workers_say(project: Project) -> list[str]:

@@ -132,7 +132,8 @@ def crawl(
 def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], resume: bool) -> Account | None:
     """The account of a group before it is crawled: where its last round is over, after a new one has begun. None if
     there is nothing to do: it is over, and shall only be finished. A worker that is run by hand does the same."""
-    from gossamer.worker import rounds
+    from gossamer.worker import feed_mark, rounds
+    from gossamer.worker.feed_setting import uris
 
     group, choice = found.group, found.ours["GOSSAMER_ROUND"]
     then, mine = look(frontier, group), rounds.noted(arguments)
@@ -143,12 +144,21 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
             )
         return then
     info = next(iter(frontier.rounds(group, 1)), None)
+    left = feed_mark.waiting(frontier, group)
     if not frontier.drained(group).drained:
         started = any(row.group == group and row.start == "done" for row in frontier.counts(group).groups)
         claimed = info is not None and info.began is not None and (started or info.note)
         if info is not None and claimed and found.ours["GOSSAMER_ARGUMENTS"] == "same":
             rounds.compare(group, info, mine)
         output.write_notice(f"going on with round {then.round} of {group}: {output.counted(then.open, 'request')} left")
+        if left and not uris(found.scrapy):
+            output.write_notice(
+                f"a feed of {group} is not complete, and this run has none: its items wait on the server for consumer {', '.join(left)}. "
+                "Give the same -O or -o, now or by --resume when this has ended; `gossamer items forget` lets it go"
+            )
+        return then
+    if resume and left and uris(found.scrapy):
+        output.write_notice(f"nothing is left of {group} but the items of a feed that was cut short")
         return then
     if resume:
         output.write_notice(f"nothing is left of {group}; without --resume a new round begins")

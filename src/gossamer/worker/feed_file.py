@@ -72,6 +72,7 @@ class FeedFile:
         if self._file is not None and not self._is_still_there():
             self._let_go()
         if self._file is None and not self._lock():
+            self.past = False  # whoever has it knows better
             self._check_owner()
             return
         if not self._fits(frontier, info, self._state) or self._tap is None:
@@ -79,6 +80,7 @@ class FeedFile:
                 self.past = True
                 self._let_go()
                 return
+            self.past = False
             self._begin(frontier, info, keep_all)
         elif not self._is_of(info, self._state):
             self._turn(frontier, info, self._state)
@@ -173,6 +175,8 @@ class FeedFile:
     def lacking(self, info: RoundInfo) -> int:
         """How many items of the round were never in the stream for this file: they were trimmed before, or kept elsewhere."""
         state = self._state
+        if self.past:
+            return 0 if self.path.exists() and self.path.stat().st_size else info.items
         if not self._is_of(info, state) or state["rows"] is None:
             return 0
         return max(0, info.items - int(state["rows"]))

@@ -179,6 +179,8 @@ class Feeds(FeedExporter):
             self._step(frontier, info, files, join)
         # Whoever is through leaves its files alone: what comes after an exporter's end would be cut off again.
         for uri, file in files.items():
+            if file.past and self._drained():
+                self._check(frontier, info, file)
             if file.writes:
                 # A crawl that waits for more has no end at which it could be whole.
                 if self._drained():
@@ -196,6 +198,11 @@ class Feeds(FeedExporter):
                 "asked for, or went to ITEM_PIPELINES alone. This worker fails. To have all, crawl again with the feed from the beginning.",
                 file.path, lacking, info.items, info.round,
             )  # fmt: skip
+        elif file.past and info.items:
+            logger.warning(
+                "The feed %s stays as it is: the items of round %d had been read and trimmed before the feed was asked for. If the file is not "
+                "of that round, crawl again with the feed from the beginning.", file.path, info.round,
+            )  # fmt: skip
 
     def _close(self, frontier: ValkeyFrontier, uri: str, file: FeedFile, over: bool) -> None:
         consumer = file.consumer
@@ -204,8 +211,8 @@ class Feeds(FeedExporter):
         logger.info("Stored feed (%d items written by this worker) in: %s", file.count, file.path)
         if not over and consumer:
             logger.info(
-                "The round is not over: its items wait on the server until this file goes on. If it never does, "
-                "`gossamer items forget %s %s` lets them go.", file.group, consumer,
+                "The round is not over: its items wait on the server until this file goes on. Run it again with the same -O, -o or FEEDS. "
+                "If it never goes on, `gossamer items forget %s %s` lets them go.", file.group, consumer,
             )  # fmt: skip
         if file.failed:
             self._incomplete = True
