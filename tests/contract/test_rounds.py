@@ -55,6 +55,16 @@ class TestEnding:
         assert [crawl.frontier.end_round("g", worker.token) for worker in workers] == [(EndState.DONE, 0)] * 4
         assert crawl.frontier.drained("g").drained
 
+    def test_another_ends_it_at_once_if_that_one_is_gone(self, crawl: Crawl) -> None:
+        crawl.define(policy=OWED)
+        run_round(crawl, "one")
+        dead, other = Token.fresh(), Token.fresh()
+        assert crawl.frontier.end_round("g", dead) == (EndState.GRANTED, 0)
+        assert crawl.frontier.end_round("g", other) == (EndState.BUSY, 0)
+        assert [crawl.frontier.gone(dead.incarnation, 8, ["g"]) for _ in range(2)] == [1, 0]
+        assert crawl.frontier.end_round("g", other) == (EndState.GRANTED, 0)
+        assert not crawl.frontier.ended("g", dead)
+
     def test_not_before_the_group_is_drained(self, crawl: Crawl) -> None:
         crawl.define(policy=OWED)
         worker = crawl.worker()

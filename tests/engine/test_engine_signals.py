@@ -1,4 +1,5 @@
-"""Signals to a worker: the first ends it in good order, the second one always, whatever it is doing."""
+"""Signals to a worker: the first ends it in good order, the second one always, whatever it is doing; and what becomes of its round when it
+is killed."""
 
 from __future__ import annotations
 
@@ -61,6 +62,17 @@ class Stuck(scrapy.Spider):
 @pytest.fixture
 def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
     return Place(tmp_path, valkey_server, crawl_name, GOSSAMER_ALLOWED_MODULES="stuckhook")
+
+
+AFTER = """
+import os, time
+
+def wait(site, number):
+    if os.path.exists("reached"):
+        return open("again", "w").close()
+    open("reached", "w").close()
+    time.sleep(600)
+"""
 
 
 @contextmanager
@@ -128,3 +140,20 @@ def test_the_second_ends_a_worker_while_the_frontier_does_not_answer(place: Plac
             server.resume()
             process.kill()
             process.wait()
+
+
+def test_what_comes_after_a_round_is_done_by_another_soon_after_its_worker_was_killed(place: Place, site: Site) -> None:
+    """With leases of a minute, and nothing left to be fetched."""
+    place.environ |= {"GOSSAMER_LEASE_SECONDS": "60", "GOSSAMER_GONE_SECONDS": "1"}
+    place.write(AFTER, "stuckhook.py")
+    place.run("site", "push", place.write(FILE.format(url=site.url).replace("after_download", "after_round")))
+    with stuck(place, "work") as first, place.frontier() as frontier:
+        wait_until(lambda: any("connection" in each.info for each in frontier.workers()), "the first one to be known")
+        second = place.start("work")
+        try:
+            wait_until(lambda: len(frontier.workers()) == 2, "the second one")
+            first.kill()
+            wait_until(lambda: (place.directory / "again").exists(), "the second one to end the round", 40)
+        finally:
+            second.kill()
+            second.wait()

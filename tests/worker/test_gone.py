@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import Counter
 
 import pytest
 from tests.worker.harness.site import Site
 from tests.worker.harness.workers import Workers, left
 from tests.worker.spiders.held_up import PAGES, Blocking
+from tests.worker.spiders.starts import COUNT, Starts
 
 from gossamer.frontier.connection import connect
 from gossamer.frontier.presence import closed, presence
@@ -48,6 +50,27 @@ def test_what_a_killed_worker_held_is_done_at_once_and_what_a_stopped_one_holds_
             found = left(frontier, Blocking.name)
         assert found.ids() == Counter([*EVERY, "/slow"])
         assert Counter(site.paths()) == Counter([*EVERY, "/slow", "/gate", *again])
+
+
+def test_a_start_is_run_by_another_soon_after_its_worker_was_killed(
+    site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    """With leases of a minute, and though that worker held no page. Of a silent one the log says what is waited for."""
+    with Workers(valkey_server.url, crawl_name, GOSSAMER_GONE_SECONDS=1) as workers:
+        first = workers.start(Starts, site=site.url, stop="0")
+        first.until("mark", "waiting")
+        with workers.frontier() as frontier:
+            wait_until(lambda: any("connection" in x.info for x in frontier.workers()), "the first one to be known")
+            second = workers.start(Starts, site=site.url)
+            second.said("Another worker runs start() of starts; waiting for it.")
+            first.signal(signal.SIGSTOP)
+            second.said("This worker waits for start() of starts. Nothing was heard of")
+            first.kill()
+            killed = time.monotonic()
+            assert second.reason() == "finished"
+            assert time.monotonic() - killed < 40
+            second.said("Now others have what it had: start() of starts.")
+            assert left(frontier, Starts.name).ids() == Counter(f"/{number}" for number in range(COUNT))
 
 
 def test_a_connection_that_the_server_may_have_closed_itself_says_nothing() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
 
 import ormsgpack
 import pytest
@@ -12,11 +15,15 @@ from tests.worker.harness.variants import FIRST, LAST, Variant, some
 from tests.worker.harness.workers import Left, Workers, left, of
 from tests.worker.spiders import starts
 from tests.worker.spiders.starts import COUNT, Broken, Closing, Idle, OnlyItems, Other, Refusing, Starts
+from twisted.internet.defer import CancelledError
 
+from gossamer.errors import FrontierUnavailable
 from gossamer.frontier import keys
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import StartState, Token
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
+from gossamer.worker.starting import Start
 
 EVERY = [f"/{number}" for number in range(COUNT)]
 ENDS = some((FIRST, "select"), (LAST, "uvloop"))
@@ -223,3 +230,50 @@ def test_a_worker_without_end_ends_when_nothing_was_done_for_long(
         once(site, EVERY)
         times = {(event.kind, event.what): event.time for event in worker.events}
         assert times["closed", "idle"] - max(times["answered", path] for path in EVERY) >= 1.5
+
+
+class Ending:
+    """What a start asks of a worker that ends while its question is under way: `answered` says what becomes of the answer."""
+
+    group, token = "starts", Token.fresh()
+
+    def __init__(self, answered: str) -> None:
+        self.answered, self.closing = answered, answered == "never asked"
+        self.asked: list[str] = []
+
+    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
+        self.asked.append(verb)
+        if verb == "start":
+            self.closing = True
+            if self.answered == "lost":
+                raise CancelledError
+            if self.answered == "away":
+                raise FrontierUnavailable("away")
+            return StartState.GRANTED, 0
+        return None
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def awaits(self, what: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("answered", "asked"),
+    [
+        ("never asked", []),
+        ("too late", ["start", "release_start"]),
+        ("away", ["start", "release_start"]),
+        ("lost", ["start", "release_start"]),
+    ],
+)
+async def test_a_worker_that_ends_does_not_take_it(answered: str, asked: list[str]) -> None:
+    async def outputs() -> AsyncIterator[Any]:
+        raise AssertionError("start() runs")
+        yield
+
+    ending: Any = Ending(answered)
+    start = Start(ending, ending)
+    with suppress(CancelledError):
+        assert [output async for output in start.run(outputs())] == []
+    await start.give_back()
+    assert ending.asked == asked

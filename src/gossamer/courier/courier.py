@@ -143,6 +143,8 @@ class Courier:
         self._connection = ""
         self.hungry_since: float | None = None
         """Since when it gets nothing though something is open that it does not hold; None: it has something to do."""
+        self.awaits: dict[str, str] = {}
+        """What other workers do, by group, and this one would do if they were gone: the start of a round, or what comes after it."""
         self._call: _Call | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0

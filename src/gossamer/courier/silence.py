@@ -1,5 +1,5 @@
-"""Who has fallen silent with requests in its hands, while this worker has nothing to do: what is waited for is said in the log, and
-what is held by workers that are gone is had at once.
+"""Who has fallen silent with requests in its hands, or may do something for all that this worker waits for (run a start, end a round),
+while this worker has nothing to do: what is waited for is said in the log, and what is held by workers that are gone is had at once.
 
 A worker is gone when nothing was heard of it for GOSSAMER_GONE_SECONDS and the connection is closed that it had named. One whose
 event loop is held up, or whose process is stopped, has its connection open; of one that cannot be reached nobody knows.
@@ -8,7 +8,7 @@ event loop is held up, or whose process is stopped, has its connection open; of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gossamer.courier.courier import Courier
 from gossamer.frontier.presence import closed
@@ -36,46 +36,74 @@ class Silence:
 
     def look(self, frontier: ValkeyFrontier, now: float) -> None:
         """Any thread that may wait."""
-        plan, since = self._courier.plan, self._courier.hungry_since
-        if since is None or now - since < min(HUNGRY, plan.lease_seconds / 8) or now < self._next:
+        plan, since, awaits = self._courier.plan, self._courier.hungry_since, dict(self._courier.awaits)
+        hungry = since is not None and now - since >= min(HUNGRY, plan.lease_seconds / 8)
+        if not (hungry or awaits) or now < self._next:
             return
         least = plan.gone_seconds or SILENT
         self._next = now + least / 2
         moment, silent = frontier.silent_workers(least, plan.lease_seconds + MARGIN)
         mine = self._courier.token.incarnation
-        silent = [worker for worker in silent if worker.held and worker.incarnation != mine]
-        left = [worker for worker in silent if not self._is_gone(frontier, worker, moment)]
+        silent = [
+            worker
+            for worker in silent
+            if worker.incarnation != mine and (worker.held or any(group in awaits for group in worker.groups))
+        ]
+        left = [worker for worker in silent if not self._is_gone(frontier, worker, moment, awaits)]
         names = frozenset(worker.incarnation for worker in left)
         if names - self._said:
-            self._say(lambda: _tell(left, moment, plan.lease_seconds))
+            self._say(lambda: _tell(left, moment, plan.lease_seconds, awaits))
         self._said = names
 
-    def _is_gone(self, frontier: ValkeyFrontier, worker: WorkerInfo, moment: float) -> bool:
+    def _is_gone(self, frontier: ValkeyFrontier, worker: WorkerInfo, moment: float, awaits: Mapping[str, str]) -> bool:
         least, present = self._courier.plan.gone_seconds, worker.info.get(CONNECTION, "")
         seconds = moment - worker.seen
         if not least or not present or not closed(frontier.connection, frontier.crawl, present, seconds):
             return False
         groups = worker.groups
-        count = frontier.gone(worker.incarnation, least, groups[0] if len(groups) == 1 else "")
+        count = frontier.gone(
+            worker.incarnation, least, groups if len(groups) == 1 else [group for group in groups if group in awaits]
+        )
         if count:
+            requests = min(count, worker.held)
+            lost = [f"the {requests} requests that it held"] if requests else []
+            if count > requests:
+                lost.append(_what(awaits, groups) or f"start() of {groups[0]}")
             self._say(
                 lambda: logger.warning(
                     "The worker %s is gone: nothing was heard of it for %.0f s, and its connection is closed. "
-                    "The %d requests that it held go to others now.",
+                    "Now others have what it had: %s.",
                     worker.name,
                     seconds,
-                    count,
+                    " and ".join(lost),
                 )
             )
         return True
 
 
-def _tell(silent: Sequence[WorkerInfo], moment: float, lease: float) -> None:
-    held, last = sum(worker.held for worker in silent), max(worker.seen for worker in silent)
-    logger.warning(
-        "Nothing to do at present: %d requests are held by %s, not heard of for %.0f s; they are back in %.0f s.",
-        held,
-        silent[0].name if len(silent) == 1 else f"{len(silent)} workers",
-        moment - last,
-        max(0.0, last + lease - moment),
-    )
+def _what(awaits: Mapping[str, str], groups: Sequence[str]) -> str:
+    """What is waited for that a worker of these groups may do."""
+    return ", ".join(awaits[group] for group in groups if group in awaits)
+
+
+def _tell(silent: Sequence[WorkerInfo], moment: float, lease: float, awaits: Mapping[str, str]) -> None:
+    holders = [worker for worker in silent if worker.held]
+    if holders:
+        last = max(worker.seen for worker in holders)
+        logger.warning(
+            "Nothing to do at present: %d requests are held by %s, not heard of for %.0f s; they are back in %.0f s.",
+            sum(worker.held for worker in holders),
+            holders[0].name if len(holders) == 1 else f"{len(holders)} workers",
+            moment - last,
+            max(0.0, last + lease - moment),
+        )
+    for worker in silent:
+        if what := _what(awaits, worker.groups):
+            logger.warning(
+                "This worker waits for %s. Nothing was heard of %s for %.0f s, which may be doing that: if so, another worker "
+                "does it in %.0f s at the latest.",
+                what,
+                worker.name,
+                moment - worker.seen,
+                max(0.0, worker.seen + lease - moment),
+            )

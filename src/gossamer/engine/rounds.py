@@ -47,7 +47,8 @@ class Rounds:
     """`adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all. `open_hint` says how much
     the frontier had open of these sites a moment ago, None if that is unknown. While that is nothing, sites need no look
     whose round is over: what happens to them opens something. `current` says whether the sites are those of the crawl's files as
-    they are now: no round begins with an older file than the one that was there when it was asked for."""
+    they are now: no round begins with an older file than the one that was there when it was asked for. `token` is by whose incarnation
+    leases of starts and ends are had; in `awaits` is noted, by site, what another worker does and this one would do otherwise."""
 
     def __init__(
         self,
@@ -61,12 +62,15 @@ class Rounds:
         payload_max: int,
         only: str = "",
         open_hint: Callable[[], int | None] = lambda: None,
+        token: Token | None = None,
+        awaits: dict[str, str] | None = None,
         current: Callable[[], Awaitable[bool]],
     ) -> None:
         self._ask, self._book, self._shelf, self._adder = ask, book, shelf, adder
         self._renewal, self._repeat, self._payload_max, self._only = lease_seconds / 3, repeat, payload_max, only
-        # Leases of starts and ends go by incarnation; one of its own keeps them apart from those of pages.
-        self._token = Token.fresh()
+        # Leases of starts and ends go by incarnation: by that of the worker's pages, for when it is gone.
+        self._token = token or Token.fresh()
+        self._awaits = {} if awaits is None else awaits
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._over: dict[str, int] = {}
         self._resting: set[str] = set()
@@ -164,6 +168,8 @@ class Rounds:
         """At one site, or at all: ""."""
         try:
             rows, lanes = _by_group(await self._ask("counts", name))
+            for other in [other for other in self._awaits if name in ("", other)]:
+                del self._awaits[other]
             for site in list(self._book):
                 if name and site.name != name:
                     continue
@@ -195,12 +201,16 @@ class Rounds:
                     self._begin(site, self._start(site, number))
                 else:
                     await self._ask("release_start", site.name, self._token)
+            elif state is StartState.BUSY:
+                self._awaits[site.name] = f"the seeds of {site.name}"
         elif row.open == 0 and site.name not in self._over:
             state, number = await self._ask("end_round", site.name, self._token)
             if state is EndState.GRANTED:
                 self._begin(site, self._end(site, number))
             elif state is EndState.DONE:
                 self._over[site.name] = number
+            elif state is EndState.BUSY:
+                self._awaits[site.name] = f"the end of round {number} of {site.name}"
         elif site.name in self._over and self._repeat:
             await self._next(site, row.round)
 

@@ -206,7 +206,8 @@ class Worker:
         self._rounds = Rounds(
             self.ask, self._book, self._shelf, partial(Adder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
-            open_hint=self._open_now, current=self._current,
+            open_hint=self._open_now, token=self._engine.courier.token, awaits=self._engine.courier.awaits,
+            current=self._current,
         )  # fmt: skip
         self._engine.went = self._went_back
         try:

@@ -239,9 +239,10 @@ class Frontier(Protocol):
         """The server's time, and who was not heard of for at least and at most so many seconds; of many, those who called
         last."""
 
-    def gone(self, incarnation: str, silent: float, group: str = "") -> int:
-        """A worker is known to be gone: what it holds, and the start of `group` if it runs that, goes to others now instead of at its
-        deadlines. If it has called within the last `silent` seconds, nothing changes. Answers how many leases run out."""
+    def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> int:
+        """A worker is known to be gone: what it holds goes to others now instead of at its deadlines, and so does the right to run the
+        start of one of `groups`, or to do what comes after its round. If it has called within the last `silent` seconds, nothing
+        changes. Answers how many leases run out, those rights among them."""
 
     def leave(self, incarnation: str) -> None:
         """A worker has ended: it is struck from the list, unless it holds something."""

@@ -129,9 +129,9 @@ class ControlVerbs:
         state, number, _ = read(reply)
         return state, number
 
-    def gone(self, incarnation: str, silent: float, group: str) -> Verb[int]:
+    def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:
         """As `Frontier.gone`."""
-        header = {"i": incarnation, "silent": round(silent * 1000), "group": group}
+        header = {"i": incarnation, "silent": round(silent * 1000), "groups": list(groups)}
         cursors, count = dict.fromkeys(range(self.partitions), "0"), 0
         while cursors:
             replies = yield [ask("gone", self.bases[p], {**header, "cursor": cursor}) for p, cursor in cursors.items()]

@@ -303,8 +303,8 @@ class ValkeyFrontier(Asker):
     def silent_workers(self, least: float, most: float) -> tuple[float, list[WorkerInfo]]:
         return self.run(self.verbs.read.silent_workers(least, most))
 
-    def gone(self, incarnation: str, silent: float, group: str = "") -> int:
-        return self.run(self.verbs.gone(incarnation, silent, group))
+    def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> int:
+        return self.run(self.verbs.gone(incarnation, silent, groups))
 
     def workers_count(self) -> int:
         return self.run(self.verbs.read.workers_count())

@@ -258,8 +258,8 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def silent_workers(self, least: float, most: float) -> tuple[float, list[WorkerInfo]]:
         return await self.run(self.verbs.read.silent_workers(least, most))
 
-    async def gone(self, incarnation: str, silent: float, group: str = "") -> int:
-        return await self.run(self.verbs.gone(incarnation, silent, group))
+    async def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> int:
+        return await self.run(self.verbs.gone(incarnation, silent, groups))
 
     async def workers_count(self) -> int:
         return await self.run(self.verbs.read.workers_count())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
 from gossamer.errors import FrontierError, SchemaTooNew, SchemaTooOld
 from gossamer.frontier import keys, schema
@@ -48,12 +49,12 @@ class Verbs:
         self.cookies = CookieVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
 
-    def gone(self, incarnation: str, silent: float, group: str) -> Verb[int]:
+    def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:
         """As `Frontier.gone`. Heard of in one partition, it is not gone in any."""
         now, known = yield from self.read.named_workers([incarnation])
         if any(worker.seen > now - silent for worker in known):
             return 0
-        return (yield from self.control.gone(incarnation, silent, group))
+        return (yield from self.control.gone(incarnation, silent, groups))
 
     def opening(self, host: HostPolicy, salt: str) -> Verb[tuple[int, int]]:
         """Make the crawl where it does not exist; answers the schema and number of partitions that are there."""

@@ -677,6 +677,14 @@ class Scheduler(BaseScheduler):
                 return False
         return True
 
+    def awaits(self, what: str) -> None:
+        self.courier.awaits = {self.group: what} if what else {}
+
+    @property
+    def closing(self) -> bool:
+        slot = self._engine._slot
+        return self._closing or (slot is not None and slot.closing is not None)
+
     def carry(self, item: bytes, key: str) -> Any:
         self._carrying += 1
         return self.carrier.carry(item, key)

@@ -44,6 +44,10 @@ class Asking(Protocol):
     @property
     def token(self) -> Token: ...
 
+    @property
+    def closing(self) -> bool:
+        """Whether this worker is about to end, or has begun to: it takes nothing more."""
+
     async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any: ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -60,6 +64,9 @@ class Asking(Protocol):
     def carry(self, item: bytes, key: str) -> Asked:
         """A request that brings an item into the stream."""
 
+    def awaits(self, what: str) -> None:
+        """What another worker does that this one waits for; "": nothing."""
+
     async def below(self, adder: Adder, count: int) -> None:
         """Wait until no more than `count` requests wait to be added."""
 
@@ -73,6 +80,8 @@ class Start:
         self._items: set[int] = set()
         self._round = 0
         self.granted = False
+        self._taking = False
+        """The start lease was asked for, and may be this worker's, whatever has become of the answer."""
         self.over = False
         """Nothing of it runs here any more."""
         self.through = False
@@ -176,19 +185,40 @@ class Start:
     async def _allowed(self) -> bool:
         """True: run it. False: it has run in this round, or is none of this worker's business."""
         said = False
-        while True:
-            state, self._round = await self._patiently("start", self._asking.group, self._asking.token)
-            if not await self._claims(state):
-                return False
-            if state is StartState.GRANTED:
-                self.granted = True
-                return True
-            if state is StartState.DONE:
-                return False
-            if not said:
-                logger.info("Another worker runs start() of %s; waiting for it.", self._asking.group)
-                said = True
-            await self._asking.sleep(POLL)
+        try:
+            while (state := await self._take()) is not None:
+                if not await self._claims(state):
+                    return False
+                if state is StartState.GRANTED:
+                    self.granted, self._taking = True, False
+                    return True
+                if state is StartState.DONE:
+                    return False
+                if not said:
+                    logger.info("Another worker runs start() of %s; waiting for it.", self._asking.group)
+                    said = True
+                    self._asking.awaits(f"start() of {self._asking.group}")
+                await self._asking.sleep(POLL)
+            return False
+        finally:
+            self._asking.awaits("")
+
+    async def _take(self) -> StartState | None:
+        """What the frontier says to this worker's wish to run it; None: the worker ends, and has not got it."""
+        while not self._asking.closing:
+            self._taking = True
+            try:
+                state, self._round = await self._asking.ask("start", self._asking.group, self._asking.token)
+            except FrontierUnavailable:
+                await self._asking.sleep(POLL)
+                continue
+            if state is StartState.GRANTED and self._asking.closing:
+                await self.give_back()
+                return None
+            self._taking = state is StartState.GRANTED
+            granted: StartState = state
+            return granted
+        return None
 
     async def _claims(self, state: StartState) -> bool:
         while True:
@@ -225,8 +255,8 @@ class Start:
 
     async def give_back(self) -> None:
         """The worker ends before its start did: the next one runs it at once."""
-        if self.granted:
-            self.granted = False
+        if self.granted or self._taking:
+            self.granted = self._taking = False
             try:
                 await self._asking.ask("release_start", self._asking.group, self._asking.token)
             except FrontierUnavailable:

@@ -38,6 +38,8 @@ SETTINGS: dict[str, Any] = {
     "GOSSAMER_ITEMS": "stream",
     # A worker that is started again finishes what is left; tests of rounds say otherwise.
     "GOSSAMER_ROUND": "join",
+    # By arguments, tests let one worker stop where the next one goes on.
+    "GOSSAMER_ARGUMENTS": "any",
 }
 
 

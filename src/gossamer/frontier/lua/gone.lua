@@ -2,11 +2,27 @@
 -- has called lately is not gone, whatever the caller believes: nothing changes.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {incarnation, silent (ms for which it has not called), group (whose start it may run, or ''), cursor ('0' at first)}
--- Returns msgpack {cursor ('0': through, or not gone), leases that run out}
--- Cost    O(200), whatever is leased; harmless when repeated
+-- ARGV    1: msgpack {incarnation, silent (ms for which it has not called), groups[] (whose start it may run, or what comes after a round;
+--            older workers name one, as `group`), cursor ('0' at first)}
+-- Returns msgpack {cursor ('0': through, or not gone), leases that run out, those of starts and of ends of rounds among them}
+-- Cost    O(200 + groups), whatever is leased; harmless when repeated
 
 local GONE_LOOK = 200 -- leases looked at per call
+
+-- The right to run a start, or to do what comes after a round.
+local function free(S, book, groups, incarnation)
+  local freed = 0
+  for _, group in ipairs(groups) do
+    local raw = call('HGET', S.b .. book, group)
+    local v = raw and unpack_msg(raw)
+    if v and v[2] == 'leased' and v[3] == incarnation and v[4] > S.now then
+      v[4] = S.now
+      call('HSET', S.b .. book, group, pack(v))
+      freed = freed + 1
+    end
+  end
+  return freed
+end
 
 local function gone(keys, args)
   local S, problem = begin(keys[1])
@@ -14,13 +30,10 @@ local function gone(keys, args)
   local h = unpack_msg(args[1])
   local seen = tonumber(call('ZSCORE', S.b .. K.worker_seen, h.i) or 0)
   if seen > S.now - h.silent then return pack({'0', 0}) end
-  if h.cursor == '0' and h.group ~= '' then
-    local raw = call('HGET', S.b .. K.starts, h.group)
-    local v = raw and unpack_msg(raw)
-    if v and v[2] == 'leased' and v[3] == h.i then
-      v[4] = min(v[4], S.now)
-      call('HSET', S.b .. K.starts, h.group, pack(v))
-    end
+  local freed = 0
+  if h.cursor == '0' then
+    local groups = h.groups or {h.group}
+    freed = free(S, K.starts, groups, h.i) + free(S, K.ends, groups, h.i)
   end
   local page, ids = call('HSCAN', S.b .. K.leases, h.cursor, 'COUNT', GONE_LOOK), {}
   for i = 1, #page[2], 2 do
@@ -28,7 +41,7 @@ local function gone(keys, args)
   end
   for _, id in ipairs(ids) do call('ZADD', S.b .. K.deadlines, 'XX', 'LT', S.now, id) end
   finish(S)
-  return pack({page[1], #ids})
+  return pack({page[1], #ids + freed})
 end
 
 register('gone', gone, {'allow-oom'})

@@ -82,7 +82,7 @@ class TestNothingLost:
         assert crawl.frontier.silent_workers(30, 100)[1] == crawl.frontier.silent_workers(2, 5)[1] == []
         assert other.lease(4) == []
         assert crawl.frontier.start("g", other.token)[0] is StartState.BUSY
-        assert crawl.frontier.gone(dead.token.incarnation, 8, "g") == 4
+        assert crawl.frontier.gone(dead.token.incarnation, 8, ["other", "g"]) == 4 + 1
         again = other.lease(4)
         assert sorted(names(again)) == ["0", "1", "2", "3"]
         assert {lease.attempt for lease in again} == {2}
