@@ -383,7 +383,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ROUND",
         "auto",
         _one_of("auto", "join", "new"),
-        "What a worker does that finds its group drained: `auto` (begin the next round, as plain Scrapy crawls again; with a spider that waits for tasks, begin none), `new` (begin the next round there too) or `join` (end: for workers that something starts again when they have failed). None begins one if the last one ended while it was starting. The log says which of these was done. `gossamer crawl` does the same.",
+        "What a worker does that finds its group drained: `auto` (begin the next round, as plain Scrapy crawls again; with a spider that waits for tasks, begin none), `new` (begin the next round there too) or `join` (end: for workers that something starts again when they have failed). None begins one if the last one, with the same arguments, ended while it was starting (a command line: since its process began; a script: since it called `crawl()`). The log says which of these was done. `gossamer crawl` does the same.",
     ),
     Setting(
         "GOSSAMER_ARGUMENTS",

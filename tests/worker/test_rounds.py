@@ -114,26 +114,55 @@ def test_a_second_run_crawls_again_and_one_that_was_cut_short_goes_on(project: P
     assert [one.note.split(" (")[0] for one in found] == ["arguments site", "arguments site, tag", "arguments site"]
 
 
+LATE = """
+import os, time
+from pathlib import Path
+from shop_settings import *
+Path("here." + os.environ["GATE"]).touch()
+while not Path(os.environ["GATE"]).exists():
+    time.sleep(0.05)
+"""
+PATIENT = """
+import sys
+from scrapy.crawler import CrawlerProcess
+from scrapy.utils.project import get_project_settings
+
+process = CrawlerProcess(get_project_settings())
+process.crawl("shop", site=sys.argv[-1].removeprefix("site="))
+process.start()
+"""
+
+
 @pytest.mark.timeout(200)
 def test_workers_that_are_started_together_crawl_one_round(project: Project) -> None:
-    """The second one is through with its start when the first has crawled everything."""
+    """The second one is through with its start when the first has crawled everything. One with other arguments was not meant for
+    that round, nor was a script that has waited for its time."""
     project.crawl("-s", "DOWNLOAD_DELAY=0")
-    slow = project.folder / "late_settings.py"
-    slow.write_text(
-        "import shop_settings, time\nfrom shop_settings import *\nfrom pathlib import Path\n"
-        "Path('here').touch()\nwhile not Path('go').exists():\n    time.sleep(0.05)\n"
-    )
+    (project.folder / "late_settings.py").write_text(LATE)
+    (project.folder / "patient.py").write_text(PATIENT)
+    crawl, started = ("scrapy", "crawl", "shop"), {}
     project.environ["SCRAPY_SETTINGS_MODULE"] = "late_settings"
-    with project.start("scrapy", "crawl", "shop") as late:
-        wait_until((project.folder / "here").exists, "the late one to be starting")
+    for name, words in (("late", crawl), ("other", (*crawl, "-a", "tag=other")), ("script", ("patient",))):
+        project.environ["GATE"] = name
+        started[name] = project.start(*words)
+    try:
+        for name in started:
+            wait_until((project.folder / f"here.{name}").exists, f"{name} to be starting")
         del project.environ["SCRAPY_SETTINGS_MODULE"]
-        said = project.crawl()
-        assert "Round 0 of shop is over; round 1 begins." in said
-        (project.folder / "go").touch()
-        said = late.communicate(timeout=60)[1]
-    assert "Round 1 of shop is over: it ended while this worker was starting" in said
-    assert late.returncode == 0
-    assert len(project.site.paths()) == 2 * (1 + len(PAGES))
+        assert "Round 0 of shop is over; round 1 begins." in project.crawl()
+        said = {}
+        for name, process in started.items():
+            (project.folder / name).touch()
+            said[name] = process.communicate(timeout=60)[1]
+    finally:
+        for process in started.values():
+            process.kill()
+            process.communicate()
+    assert [process.returncode for process in started.values()] == [0, 0, 0], said
+    assert "Round 1 of shop is over: it ended while this worker was starting" in said["late"]
+    assert "Round 1 of shop is over; round 2 begins." in said["other"]
+    assert "Round 2 of shop is over; round 3 begins." in said["script"]
+    assert len(project.site.paths()) == 4 * (1 + len(PAGES))
 
 
 def info(**known: Any) -> RoundInfo:
@@ -141,12 +170,17 @@ def info(**known: Any) -> RoundInfo:
 
 
 def test_who_begins_a_round() -> None:
-    assert 0 < rounds.age() < 100_000
-    assert rounds.why_not("auto", info(), 1e9) == rounds.why_not("new", info(), 1e9) == ""
-    assert "set it to new" in rounds.why_not("join", info(), 1e9)
-    assert "waits for tasks" in rounds.why_not("auto", info(), 1e9, waits=True)
-    assert "while this worker was starting" in rounds.why_not("new", info(ended=1e9), 1e9)
-    assert rounds.why_not("new", info(ended=1e9), 1e9, first=False) == "", "a process that crawls again and again"
+    assert 0 < rounds.process_age() < 100_000
+    over, late = [info()], info(ended=200.0)
+    assert rounds.why_not("auto", over, 150.0) == rounds.why_not("new", over, 150.0) == ""
+    assert "set it to new" in rounds.why_not("join", over, 150.0)
+    assert "waits for tasks" in rounds.why_not("auto", over, 150.0, waits=True)
+    assert rounds.why_not("new", [late], 150.0).startswith("it ended while this worker was starting")
+    mine = rounds.noted({"tag": "a"})
+    assert rounds.why_not("new", [late], 150.0, mine=mine) == "", "it was not meant for that one"
+    assert "ended while" in rounds.why_not("new", [late], 150.0, mine=mine, same=False)
+    both = [late._replace(round=4), late._replace(note=mine)]
+    assert "round 3, which has the same arguments, ended while" in rounds.why_not("new", both, 150.0, mine=mine)
 
 
 def test_arguments_are_noted_without_their_values() -> None:
@@ -195,7 +229,9 @@ def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(proje
 
 
 def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(project: Project, site: Site) -> None:
-    process = project.start("scrapy", "crawl", "shop", "-s", "GOSSAMER_MODE=forever", "-s", "LOG_LEVEL=ERROR")
+    """An operator, or another worker that is told to."""
+    words = ("scrapy", "crawl", "shop", "-s", "GOSSAMER_MODE=forever", "-s", "LOG_LEVEL=ERROR")
+    processes = [project.start(*words)]
     try:
         wait_until(lambda: len(site.paths()) == 1 + len(PAGES), "all pages to be asked for", 60)
         with project.frontier() as frontier:
@@ -203,6 +239,12 @@ def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(p
             frontier.new_round("shop", 1)
             wait_until(lambda: len(site.paths()) == 2 * (1 + len(PAGES)), "all pages to be asked for again", 60)
             wait_until(lambda: frontier.drained("shop").drained, "the group to be drained again", 60)
+            processes.append(project.start(*words, "-s", "GOSSAMER_ROUND=new"))
+            wait_until(lambda: len(site.paths()) == 3 * (1 + len(PAGES)), "all pages to be asked for once more", 60)
+            found = frontier.rounds("shop", 3)
+        assert [one.note.split(" (")[0] for one in found] == ["arguments site"] * 3
+        assert found[1].state == "ended", "who begins a round notes the end of the last one"
     finally:
-        process.terminate()
-        process.communicate(timeout=60)
+        for process in processes:
+            process.terminate()
+            process.communicate(timeout=60)

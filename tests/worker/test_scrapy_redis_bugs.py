@@ -204,6 +204,15 @@ def test_a_page_that_outlasts_the_idle_time_does_not_end_the_worker(project: Pro
     assert closed - through >= 2, "it waited for more, counted from the page and not from the seed"
 
 
+def test_a_worker_that_waits_for_seeds_ends_by_the_settings_of_the_fleet(
+    project: Project, site: Site, there: Any
+) -> None:
+    for name, value in (("GOSSAMER_IDLE_SECONDS", "1"), ("GOSSAMER_MODE", "drained")):
+        there.rpush("catalog:start_urls", f"{site.url}/{name}")
+        assert "Closing spider (finished)" in project.start("catalog", **{name: value}).ended()
+        assert site.paths().count(f"/{name}") == 1
+
+
 def _second(log: str, text: str) -> float:
     [line] = [line for line in log.splitlines() if text in line]
     return datetime.fromisoformat(line[:19]).timestamp()

@@ -54,7 +54,7 @@ def test_it_runs_once_with_two_workers_and_a_restart(
 def test_who_takes_it_over_from_a_dead_worker_doubles_nothing(
     site: Site, valkey_server: Server, crawl_name: str
 ) -> None:
-    with Workers(valkey_server.url, crawl_name, GOSSAMER_LEASE_SECONDS=2.0) as workers:
+    with Workers(valkey_server.url, crawl_name, GOSSAMER_LEASE_SECONDS=2.0, GOSSAMER_ARGUMENTS="any") as workers:
         first = workers.start(Starts, site=site.url, stop="5", items="yes")
         first.until("mark", "waiting")
         for path in EVERY[:5]:
@@ -127,7 +127,9 @@ def test_one_that_the_server_forgot_after_its_end_is_run_again(
 def test_a_worker_that_ends_in_the_middle_gives_it_to_the_next(
     variant: Variant, site: Site, valkey_server: Server, crawl_name: str
 ) -> None:
-    with Workers(valkey_server.url, crawl_name, variant, GOSSAMER_LEASE_SECONDS=3600.0) as workers:
+    with Workers(
+        valkey_server.url, crawl_name, variant, GOSSAMER_LEASE_SECONDS=3600.0, GOSSAMER_ARGUMENTS="any"
+    ) as workers:
         first = workers.start(Starts, site=site.url, stop="5")
         first.until("mark", "waiting")
         for path in EVERY[:5]:
@@ -144,7 +146,7 @@ def test_a_worker_that_ends_in_the_middle_gives_it_to_the_next(
 def test_one_that_closes_its_spider_is_run_again_by_the_next(
     variant: Variant, site: Site, valkey_server: Server, crawl_name: str
 ) -> None:
-    with Workers(valkey_server.url, crawl_name, variant) as workers:
+    with Workers(valkey_server.url, crawl_name, variant, GOSSAMER_ARGUMENTS="any") as workers:
         assert workers.start(Closing, site=site.url).reason() == "enough"
         assert workers.start(Closing, site=site.url, ends="no").reason() == "finished"
         once(site, ["/before", "/after"])

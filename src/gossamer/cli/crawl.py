@@ -143,12 +143,13 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
                 f"there is nothing of {group} to resume in crawl {frontier.crawl!r}; leave --resume out."
             )
         return then
-    info = next(iter(frontier.rounds(group, 1)), None)
+    recent = frontier.rounds(group, rounds.RECENT)
+    info, same = next(iter(recent), None), found.ours["GOSSAMER_ARGUMENTS"] == "same"
     left = feed_mark.waiting(frontier, group)
     if not frontier.drained(group).drained:
         started = any(row.group == group and row.start == "done" for row in frontier.counts(group).groups)
         claimed = info is not None and info.began is not None and (started or info.note)
-        if info is not None and claimed and found.ours["GOSSAMER_ARGUMENTS"] == "same":
+        if info is not None and claimed and same:
             rounds.compare(group, info, mine)
         output.write_notice(f"going on with round {then.round} of {group}: {output.counted(then.open, 'request')} left")
         if left and not uris(found.scrapy):
@@ -163,7 +164,8 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
     if resume:
         output.write_notice(f"nothing is left of {group}; without --resume a new round begins")
         return None
-    if info is not None and (refused := rounds.why_not(choice, info, frontier.counts(group).now)):
+    since = frontier.counts(group).now - rounds.process_age()
+    if recent and (refused := rounds.why_not(choice, recent, since, mine=mine, same=same)):
         output.write_notice(f"round {then.round} of {group} is over: {refused}")
         return None
     token = Token.fresh()

@@ -41,6 +41,8 @@ def joined(crawler: Crawler) -> Join:
         lanes=lanes,
         forever=settings["GOSSAMER_MODE"] == "forever",
         number=_number(crawler, spider) or join.number,
+        # Theirs come and go, and forget nothing of what the others have seen.
+        follows=loaded(crawler.settings).source("GOSSAMER_ROUND") == DEFAULT,
     )
 
 

@@ -134,11 +134,16 @@ class RedisMixin:
         return any(getattr(type(self), name) is not getattr(RedisMixin, name) for name in names)
 
     @property
-    def _leases(self) -> bool:
-        """Whether the scheduler takes the seeds."""
+    def _frontier(self) -> FrontierScheduler | None:
+        """The scheduler, if it is on the frontier."""
         scheduler: Any = getattr(getattr(self.crawler.engine, "_slot", None), "scheduler", None)
         # By the class's ancestors: to Scrapy's schedulers everything that has their methods is an instance of them.
-        return FrontierScheduler in type(scheduler).__mro__ and bool(scheduler.join.tasks)
+        return scheduler if FrontierScheduler in type(scheduler).__mro__ else None
+
+    @property
+    def _leases(self) -> bool:
+        """Whether the scheduler takes the seeds."""
+        return self._frontier is not None and bool(self._frontier.join.tasks)
 
     @property
     def decides_when_to_close(self) -> bool:
@@ -201,10 +206,13 @@ class RedisMixin:
             self.crawler.engine.crawl(request)
 
     def spider_idle(self) -> None:
-        """Take more seeds, and let the spider be closed once it had nothing to do for `max_idle_time` seconds."""
+        """Take more seeds, and let the spider be closed once it had nothing to do for `max_idle_time` seconds, or on the frontier
+        when GOSSAMER_MODE or GOSSAMER_IDLE_SECONDS says so."""
         assert self._feed is not None
         if not self._leases:
             self.schedule_next_requests()
+        if self._frontier is not None and self._frontier.ends():
+            return
         if self.max_idle_time and self._feed.idle_seconds() >= self.max_idle_time:
             return
         raise DontCloseSpider

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from gossamer.errors import GroupOwned
+from gossamer.errors import GroupOwned, OtherArguments
 from gossamer.model import WorkerInfo
 from gossamer.worker import rounds
 from gossamer.worker.join import Join
@@ -16,29 +17,43 @@ LEAVING = 5.0
 """Seconds for which a worker that has ended in good order may still note the end of its round."""
 CLOSED = "closed"
 """What a worker's description says when it has ended in good order."""
+MODE, FOREVER = "mode", "forever"
+"""What it says of when the worker ends."""
+PATIENCE = 20.0
+"""Seconds for which the workers of a round with other arguments are given time to end."""
+AGAIN = 0.2
 
 Ask = Callable[..., Awaitable[Any]]
+Sleep = Callable[[float], Awaitable[None]]
 
 
-async def enter(ask: Ask, join: Join) -> bool:
-    """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier. Returns whether nobody
-    has claimed the round yet (see `rounds`)."""
+async def enter(ask: Ask, sleep: Sleep, join: Join) -> int:
+    """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier. Returns the round whose
+    arguments are settled (see `rounds.take_part`)."""
     join.check_lanes()
     await _define(ask, join)
-    workers, now = await ask("workers"), (await ask("counts", join.group)).now
-    there = others(join, workers, now)
-    _check_owner(join, there)
-    settings = join.settings
-    return await rounds.take_part(
-        ask,
-        join.group,
-        settings["GOSSAMER_ROUND"],
-        settings["GOSSAMER_CRAWL"],
-        mine=join.arguments,
-        same=join.same_arguments,
-        waits=join.waits,
-        alone=not there and not _leaving(join, workers, now),
-    )
+    began = rounds.started(join.settings["GOSSAMER_CRAWL"], join.group, join.made)
+    until = time.monotonic() + PATIENCE
+    while True:
+        workers, now = await ask("workers"), (await ask("counts", join.group)).now
+        there = others(join, workers, now)
+        _check_owner(join, there)
+        try:
+            return await rounds.take_part(
+                ask,
+                join.group,
+                join.settings["GOSSAMER_ROUND"],
+                mine=join.arguments,
+                same=join.same_arguments,
+                waits=join.waits,
+                company=_company(there, _leaving(join, workers, now)),
+                follows=join.follows,
+                began=began,
+            )
+        except rounds.StillEnding as error:
+            if time.monotonic() > until:
+                raise OtherArguments(str(error)) from None
+        await sleep(AGAIN)
 
 
 async def _define(ask: Ask, join: Join) -> None:
@@ -68,6 +83,12 @@ def others(join: Join, workers: Sequence[WorkerInfo], now: float) -> list[Worker
         for worker in workers
         if worker.info.get("group") == join.group and CLOSED not in worker.info and now - worker.seen < recent
     ]
+
+
+def _company(there: Sequence[WorkerInfo], leaving: bool) -> rounds.Company:
+    if there and all(worker.info.get(MODE) == FOREVER for worker in there):
+        return rounds.Company.WAITING
+    return rounds.Company.ENDING if there or leaving else rounds.Company.NOBODY
 
 
 def _leaving(join: Join, workers: Sequence[WorkerInfo], now: float) -> bool:

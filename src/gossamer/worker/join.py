@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -63,6 +64,10 @@ class Join:
     requests_of: Callable[[Spider, bytes], Iterable[Request]] = field(default=requests_of)
     feeds: bool = False
     arguments: str = ""
+    made: float = field(default_factory=time.monotonic)
+    """When Scrapy was told to crawl, by the monotonic clock."""
+    follows: bool = False
+    """Whether it begins no round beside workers that wait for more."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum, auto
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,10 @@ AGAIN = 0.5
 """Seconds from one question to the next."""
 LOADED = time.monotonic()
 NOTE = "arguments "
+RECENT = 10
+"""So many rounds are looked at for one that this worker was meant for."""
+PROGRAMS = frozenset({"scrapy", "gossamer", "scrapyd"})
+"""Their command lines crawl as soon as they are loaded."""
 _known: set[tuple[str, str]] = set()
 """Groups, by crawl, that this process has worked for."""
 
@@ -57,9 +63,14 @@ def _text(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
+def fits(info: RoundInfo, mine: str) -> bool:
+    """Whether a round was begun with these arguments, as far as its note says."""
+    return info.note == mine or bool(info.note and not info.note.startswith(NOTE))
+
+
 def compare(group: str, info: RoundInfo, mine: str) -> None:
     """OtherArguments where a round that is not over was begun with others than these."""
-    if info.note != mine and (not info.note or info.note.startswith(NOTE)):
+    if not fits(info, mine):
         theirs = info.note or "no arguments"
         raise OtherArguments(
             f"Round {info.round} of {group} is not over and was begun with {theirs}; this worker has {mine or 'no arguments'}. "
@@ -68,7 +79,7 @@ def compare(group: str, info: RoundInfo, mine: str) -> None:
         )
 
 
-def age() -> float:
+def process_age() -> float:
     """For how many seconds this process runs; where the system does not say, since it loaded this."""
     try:
         began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
@@ -78,15 +89,36 @@ def age() -> float:
         return time.monotonic() - LOADED
 
 
-def why_not(choice: str, info: RoundInfo, now: float, *, first: bool = True, waits: bool = False) -> str:
-    """Why a worker begins no new round after one that is over; "" if it does. `choice` is GOSSAMER_ROUND, `now` the server's
-    time, `first` whether the process works for this group for the first time, `waits` whether its spider waits for tasks."""
+def started(crawl: str, group: str, made: float) -> float:
+    """When a worker was started, by the monotonic clock. On a command line that is when its process began, which may take seconds
+    to load; but only for its first crawl of the group. A script may wait for its time: there it is `made`, when Scrapy was told to
+    crawl."""
+    first = (crawl, group) not in _known
+    _known.add((crawl, group))
+    return time.monotonic() - process_age() if first and _on_command_line() else made
+
+
+def _on_command_line() -> bool:
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    name = spec.name if spec is not None else Path(getattr(main, "__file__", None) or "").stem
+    return name.partition(".")[0] in PROGRAMS
+
+
+def why_not(
+    choice: str, recent: Sequence[RoundInfo], since: float, *, mine: str = "", same: bool = True, waits: bool = False
+) -> str:
+    """Why a worker begins no new round after one that is over; "" if it does. `choice` is GOSSAMER_ROUND, `recent` are the last
+    rounds, the newest first, `since` the server's time when the worker was started, `waits` whether its spider waits for tasks.
+    One with other arguments than `mine` is no round that the worker was meant for, unless they need not be the `same`."""
     if choice == "join":
         return "GOSSAMER_ROUND is join; to crawl again, set it to new"
     if choice == "auto" and waits:
         return "its spider waits for tasks; to run start() again, set GOSSAMER_ROUND to new"
-    if first and info.ended is not None and info.ended > now - age():
-        return "it ended while this worker was starting; run it again to crawl again"
+    for info in recent:
+        if info.ended is not None and info.ended > since and (not same or fits(info, mine)):
+            which = "it" if info is recent[0] else f"round {info.round}, which has the same arguments,"
+            return f"{which} ended while this worker was starting; run it again to crawl again"
     return ""
 
 
@@ -102,18 +134,41 @@ def say_limits(settings: Any) -> None:
             )
 
 
+class Company(Enum):
+    """Who else is in a group that is drained."""
+
+    NOBODY = auto()
+    ENDING = auto()
+    """Workers that end now."""
+    WAITING = auto()
+    """Workers that wait for more; they run the start of a round that somebody begins."""
+
+
+class StillEnding(OtherArguments):
+    """The last round was begun with other arguments, and its workers are about to end."""
+
+
 async def take_part(
-    ask: Ask, group: str, choice: str, crawl: str, *, mine: str, same: bool, waits: bool, alone: bool
-) -> bool:
+    ask: Ask,
+    group: str,
+    choice: str,
+    *,
+    mine: str,
+    same: bool,
+    waits: bool,
+    company: Company,
+    follows: bool,
+    began: float,
+) -> int:
     """Go on with the present round, or begin the next one. OtherArguments where the present one was begun with other arguments
-    than `mine`, unless they need not be the `same`. `alone`: no other worker is there. Returns whether nobody has claimed the
-    round for arguments yet: it is for those of the worker that runs its start (see `claim`)."""
-    first = (crawl, group) not in _known
-    _known.add((crawl, group))
+    than `mine`, unless they need not be the `same`. `follows`: begin none beside workers that wait for more. `began`: see `started`.
+    Returns the number of the round whose arguments are settled so far; -1 where nobody has claimed it yet: it is for those of the
+    worker that runs its start (see `claim`)."""
     counts = await ask("counts", group)
     row = next(row for row in counts.groups if row.group == group)
     drained = await ask("drained", group)
-    info = await _info(ask, group, row.round)
+    recent = await _recent(ask, group, row.round)
+    info = recent[0]
     if not drained.drained:
         unclaimed = row.start != "done" and not info.note
         if same and info.began is not None and not unclaimed:
@@ -126,16 +181,29 @@ async def take_part(
         else:
             left = f"{drained.open:,} left" + (f", {drained.tasks:,} tasks wait" if drained.tasks else "")
             logger.info("Going on with round %d of %s: %s.", row.round, group, left)
-        return unclaimed
-    if info.ended is None and alone:
+        return -1 if unclaimed else int(row.round)
+    if info.ended is None and company is Company.NOBODY:
         # Nobody was there to see it: what it was is noted before anything else.
         await end(ask, group, Token.fresh())
-    refused = why_not(choice, info, counts.now, first=first, waits=waits)
-    if not refused and info.ended is None and not alone:
+    since = counts.now - (time.monotonic() - began)
+    refused = why_not(choice, recent, since, mine=mine, same=same, waits=waits)
+    if not refused and info.ended is None and company is Company.ENDING:
+        if same and not fits(info, mine):
+            raise StillEnding(
+                f"Round {row.round} of {group} was begun with {info.note or 'no arguments'}, and its workers have not ended yet; this "
+                f"worker has {mine or 'no arguments'}. Run it again."
+            )
         refused = "other workers are about to end; run it again to crawl again"
+    if not refused and info.ended is None and company is Company.WAITING:
+        if follows:
+            refused = (
+                "other workers wait for more, and this one joins them; to run start() again, set GOSSAMER_ROUND to new"
+            )
+        else:
+            await end(ask, group, Token.fresh())
     if refused:
         logger.warning("Round %d of %s is over: %s.", row.round, group, refused)
-        return False
+        return int(row.round)
     # Of several workers that find it drained, all ask for the same next one.
     number = await ask("new_round", group, row.round + 1, trigger="run again")
     logger.info(
@@ -144,15 +212,15 @@ async def take_part(
         group,
         number,
     )
-    return True
+    return -1
 
 
 async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool) -> None:
     """Note what a round's start runs with, or OtherArguments where it is another worker's: of several that came at once, only the
     one that runs the start knows that it is its own."""
-    info = await _info(ask, group, number)
+    info = (await _recent(ask, group, number))[0]
     if state is StartState.GRANTED:
-        if mine and mine != info.note:
+        if mine != info.note and (mine or info.note.startswith(NOTE)):
             await ask("round_note", group, number, {"note": mine})
     elif same and (info.note or state is StartState.DONE):
         compare(group, info, mine)
@@ -171,12 +239,12 @@ async def say_dead(ask: Ask, group: str) -> None:
         )  # fmt: skip
 
 
-async def _info(ask: Ask, group: str, number: int) -> RoundInfo:
-    for info in await ask("rounds", group, 1):
-        if info.round == number:
-            found: RoundInfo = info
-            return found
-    return RoundInfo(group, number, "running", None, None, None, "", "", 0, 0, 0, 0, False, "")
+async def _recent(ask: Ask, group: str, number: int) -> list[RoundInfo]:
+    """The round of that number and what is known of those before it, the newest first."""
+    found = [info for info in await ask("rounds", group, RECENT) if info.round <= number]
+    if not found or found[0].round != number:
+        found.insert(0, RoundInfo(group, number, "running", None, None, None, "", "", 0, 0, 0, 0, False, ""))
+    return found
 
 
 async def end(ask: Ask, group: str, token: Token) -> bool:

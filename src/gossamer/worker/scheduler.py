@@ -40,7 +40,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, Token
 from gossamer.model.counters import ITEMS, SECONDS
 from gossamer.worker import aside, cookies, early, feed_setting, hooks, robots, rounds, tuning
-from gossamer.worker.entry import CLOSED, enter, mend
+from gossamer.worker.entry import CLOSED, MODE, enter, mend
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_mark import waiting
 from gossamer.worker.idle import Idle
@@ -83,8 +83,9 @@ class Scheduler(BaseScheduler):
         self._intakes: list[Intake] = []
         self._logged_duplicates = False
         self._paused = ""
-        self._closing = self._opened = self._restarting = self._drained = self._unclaimed = self._denied = False
+        self._closing = self._opened = self._restarting = self._drained = self._denied = False
         self._carrying = self._burying = 0
+        self._settled = -1
         self._config = ""
         self._called: Token | None = None
         self.idled = False
@@ -182,7 +183,7 @@ class Scheduler(BaseScheduler):
         """FrontierUnavailable where it is known already that the server cannot be reached."""
 
     async def _join(self) -> None:
-        self._unclaimed = await enter(self.ask, self.join)
+        self._settled = await enter(self.ask, self.sleep, self.join)
         self.join, self._called = await agree(self.ask, self.sleep, self.join, self._info(), self._waiting_files)
 
     async def _waiting_files(self) -> list[str]:
@@ -219,6 +220,7 @@ class Scheduler(BaseScheduler):
             "host": socket.gethostname(),
             "pid": str(os.getpid()),
             "version": __version__,
+            MODE: "forever" if self.join.forever else "drained",
             ITEMS_GO: meant(self.join),
             "stats": json.dumps(numbers(self.stats)) if self.stats is not None else "{}",
         }
@@ -586,17 +588,12 @@ class Scheduler(BaseScheduler):
 
     def _on_idle(self, spider: Spider) -> None:
         """The group is drained, as far as this worker knows; other handlers may have found more for it."""
-        self.idle.hold()
-        if self.join.forever:
-            limit = self.join.settings["GOSSAMER_IDLE_SECONDS"]
-            if limit > 0 and self.idle_seconds() >= limit:
-                self.idled = True
-                raise CloseSpider("idle")
-            if limit > 0:
-                self.idle.look_in(limit - self.idle_seconds())
-        elif not self.has_pending_requests():
-            self._drained = True
-            raise CloseSpider("finished")
+        reason = self.ends()
+        if reason:
+            self.idled, self._drained = self.join.forever, not self.join.forever
+            raise CloseSpider(reason)
+        if self.join.forever and (limit := self.join.settings["GOSSAMER_IDLE_SECONDS"]) > 0:
+            self.idle.look_in(limit - self.idle_seconds())
         raise DontCloseSpider
 
     def _goes_on(self) -> None:
@@ -604,6 +601,13 @@ class Scheduler(BaseScheduler):
         slot = self._engine._slot
         if slot is not None and not slot.closing:
             self._drained = self.idled = False
+
+    def ends(self) -> str:
+        """While `spider_idle` is sent: why this worker ends now, by GOSSAMER_MODE and GOSSAMER_IDLE_SECONDS; "" if it waits."""
+        self.idle.hold()
+        if not self.join.forever:
+            return "" if self.has_pending_requests() else "finished"
+        return "idle" if 0 < self.join.settings["GOSSAMER_IDLE_SECONDS"] <= self.idle_seconds() else ""
 
     def idle_seconds(self) -> float:
         """For how long the whole group has had nothing to do."""
@@ -665,11 +669,13 @@ class Scheduler(BaseScheduler):
 
     async def claims(self, number: int, state: StartState) -> bool:
         """Whether this worker may take part in a round whose start is in that state; if not, it says why and ends."""
-        if self._unclaimed:
+        # Whoever runs a start says for which arguments, whatever has become of the note.
+        if number != self._settled or state is StartState.GRANTED:
             try:
                 join = self.join
                 await rounds.claim(self.ask, self.group, number, state, join.arguments, same=join.same_arguments)
-                self._unclaimed = state is StartState.BUSY
+                if state is not StartState.BUSY:
+                    self._settled = number
             except OtherArguments as error:
                 logger.error("%s", error)
                 fail(self.crawler, self._engine, error)
