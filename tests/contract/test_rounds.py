@@ -212,14 +212,21 @@ class TestLog:
         worker = crawl.worker()
         crawl.frontier.end_round("g", worker.token)
         crawl.frontier.ended("g", worker.token, {"items": 77})
-        # What comes in later belongs to nobody's round any more.
+        # What comes in later belongs to it too, until the next one begins.
         crawl.add("late")
         crawl.finish()
         present, first = crawl.frontier.rounds("g")
         assert (present.trigger, present.who, present.state) == ("schedule", "planner", "ended")
-        assert (present.pages, present.items, present.failed, present.dead) == (5, 77, 2, 2)
+        assert (present.pages, present.items, present.failed, present.dead) == (6, 77, 2, 2)
         assert (first.state, first.ended, first.closed) == ("cut short", None, None)
         assert (first.pages, first.items, first.failed, first.dead) == (3, 4, 1, 1)
+        letter = crawl.frontier.dead_letters("g")[-1]
+        assert crawl.frontier.replay(letter.partition, [letter.id]) == 1
+        crawl.finish()
+        replayed = newest(crawl)
+        assert (replayed.pages, replayed.items, replayed.failed, replayed.dead) == (7, 77, 2, 2), "it did die"
+        crawl.frontier.new_round("g", 2)
+        assert crawl.frontier.rounds("g")[1:] == [replayed, first]
 
     def test_what_is_noted_first_stays(self, crawl: Crawl) -> None:
         crawl.define(policy=OWED)

@@ -36,7 +36,8 @@ def list_(
 
     When they ran, what they brought and whether they were late is told. The present round is told with what it has
     brought so far; it is `drained` where nothing is left but its spider waits for more, and has something `open again`
-    where dead letters were replayed after its end. 1,000 rounds of each spider or site are kept.
+    where dead letters were replayed after its end. What comes of them counts with it until the next round begins;
+    `failed` and `dead` say what happened in it and do not go down. 1,000 rounds of each spider or site are kept.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         try:

@@ -105,8 +105,12 @@ class RoundVerbs:
 def _info(group: str, row: Mapping[str, Any], present: int, live: Counted | None) -> RoundInfo:
     number = row["round"]
     counts = {name: row.get(name, 0) for name in COUNTS}
-    if number == present and live is not None and "closed" not in row:
-        counts = dict(zip(COUNTS, live, strict=True))
+    if number == present and live is not None:
+        told = dict(zip(COUNTS, live, strict=True))
+        if "closed" in row:
+            # What comes after its end (replayed dead letters) counts too, and so does what somebody has noted.
+            told |= {name: max(told[name], counts[name]) for name in COUNTS}
+        counts = told
     if "closed" in row or ("ended" in row and number < present):
         state = "ended"
     elif number < present:

@@ -7,12 +7,17 @@
 -- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}
 -- Cost    O(memories of the group); emptied memories are unlinked by `purge`
 
--- A round that nobody has ended is cut short: what it brought is noted all the same.
+-- What the round before brought is noted: also of one that nobody has ended, and what came after its end.
 local function log_turn(S, h, round, counts)
   local row = Round.row(S, h.group, round)
-  if row and not row.closed then
+  if row then
     for i = 1, 4 do counts[i] = counts[i] + h.others[i] end
-    Round.note(S, h.group, round, Round.counted(counts))
+    local noted = Round.counted(counts)
+    if row.closed then
+      -- Somebody may have noted more than is counted here.
+      for name, n in pairs(noted) do noted[name] = max(n, row[name] or 0) end
+    end
+    Round.note(S, h.group, round, noted)
   end
   Round.note(S, h.group, h.round, {began = S.now, trigger = h.trigger, who = h.who})
 end
