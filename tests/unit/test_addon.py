@@ -62,7 +62,35 @@ def test_the_fleets_scheduler_under_another_name_takes_part(caplog: pytest.LogCa
     assert settings.getdict("EXTENSIONS")[THROTTLE] is None
 
 
-def test_a_dupefilter_that_is_not_used_is_said(caplog: pytest.LogCaptureFixture) -> None:
+OWN = "tests.unit.test_addon.Own"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}, ["BaseDupeFilter is not used"]),
+        ({"JOBDIR": "job"}, ["JOBDIR job keeps no requests", "GOSSAMER_SEEN_SCOPE=forever"]),
+        ({"SCHEDULER_PRIORITY_QUEUE": OWN}, [f"SCHEDULER_PRIORITY_QUEUE {OWN} is not used"]),
+        ({"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}, []),
+        ({"SCHEDULER_MEMORY_QUEUE": OWN}, [f"SCHEDULER_MEMORY_QUEUE {OWN} is not used", "last in, first out"]),
+        (
+            {"SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue"},
+            ["PickleFifoDiskQueue is not used", "(last in, first out now)"],
+        ),
+        (
+            {
+                "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+                "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+            },
+            [],
+        ),
+    ],
+    ids=str,
+)
+def test_a_setting_that_is_not_used_is_said(
+    given: dict[str, str], said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
-        updated(DUPEFILTER_CLASS="scrapy.dupefilters.BaseDupeFilter")
-    assert "is not used" in caplog.text
+        updated(**given)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * bool(said)
+    assert all(part in caplog.text for part in said)

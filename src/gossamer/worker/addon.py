@@ -9,7 +9,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from gossamer.model import Order
 from gossamer.worker import aside, feed_setting, tuning
+from gossamer.worker.join import main_order
 from gossamer.worker.reach import PLACES
 from gossamer.worker.settings import loaded
 from gossamer.worker.stats import fleet_collector
@@ -24,6 +26,7 @@ DEFAULT_SCHEDULER = "scrapy.core.scheduler.Scheduler"
 DEFAULT_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 THROTTLE = "scrapy.extensions.throttle.AutoThrottle"
 ADDON = SETTINGS_PRIORITIES["addon"]
+_ORDERS = {Order.FIFO: "first in, first out", Order.LIFO: "last in, first out"}
 
 
 class Addon:
@@ -59,7 +62,7 @@ class Addon:
             )
             return
         settings.set("SCHEDULER", SCHEDULER, "addon")
-        self._warn_of_dupefilter(settings)
+        _warn_of_unused(settings)
         stats = load_object(settings["STATS_CLASS"])
         _set(settings, "STATS_CLASS", fleet_collector(stats))
         _set(settings, "REMOTE_CONTROL_ENABLED", False, unless_project=True)
@@ -69,14 +72,53 @@ class Addon:
         _serve_feeds(settings)
         tuning.apply(settings, ours["GOSSAMER_TUNING"])
 
-    @staticmethod
-    def _warn_of_dupefilter(settings: BaseSettings) -> None:
-        kind = settings["DUPEFILTER_CLASS"]
-        if kind != DEFAULT_DUPEFILTER and (settings.getpriority("DUPEFILTER_CLASS") or 0) > ADDON:
-            logger.warning(
-                "DUPEFILTER_CLASS %s is not used: the frontier remembers what was seen (GOSSAMER_SEEN_KIND and the like).",
-                kind,
-            )
+
+def _warn_of_unused(settings: BaseSettings) -> None:
+    """Settings of the project for what the frontier does in the place of Scrapy's scheduler."""
+    dupefilter, queue, disk = (
+        settings[name] for name in ("DUPEFILTER_CLASS", "SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE")
+    )
+    if dupefilter != DEFAULT_DUPEFILTER and _is_projects(settings, "DUPEFILTER_CLASS"):
+        logger.warning(
+            "DUPEFILTER_CLASS %s is not used: the frontier remembers what was seen (GOSSAMER_SEEN_KIND and the like).",
+            dupefilter,
+        )
+    if settings["JOBDIR"]:
+        logger.warning(
+            "JOBDIR %s keeps no requests: the frontier has the queue and what was seen, and a crawl that was stopped goes on "
+            "without it. For a memory that outlasts a finished crawl set GOSSAMER_SEEN_SCOPE=forever.",
+            settings["JOBDIR"],
+        )
+    kind = settings["SCHEDULER_PRIORITY_QUEUE"]
+    if _is_projects(settings, "SCHEDULER_PRIORITY_QUEUE") and not _is_of(kind, "scrapy.pqueues"):
+        logger.warning(
+            "SCHEDULER_PRIORITY_QUEUE %s is not used: the frontier has the queue. Order requests by their priority, and by lanes.",
+            kind,
+        )
+    order = main_order(settings)
+    if _is_projects(settings, "SCHEDULER_MEMORY_QUEUE") and not _is_of(queue, "scrapy.squeues"):
+        logger.warning(
+            "SCHEDULER_MEMORY_QUEUE %s is not used: the frontier has the queue; by the name, requests of equal priority are %s. "
+            "One of Scrapy's own queues says which order you want.",
+            queue,
+            _ORDERS[order],
+        )
+    same = main_order({"SCHEDULER_MEMORY_QUEUE": disk}) is order and _is_of(disk, "scrapy.squeues")
+    if _is_projects(settings, "SCHEDULER_DISK_QUEUE") and not same:
+        logger.warning(
+            "SCHEDULER_DISK_QUEUE %s is not used: the frontier has the queue, and SCHEDULER_MEMORY_QUEUE says its order "
+            "(%s now).",
+            disk,
+            _ORDERS[order],
+        )
+
+
+def _is_projects(settings: BaseSettings, name: str) -> bool:
+    return (settings.getpriority(name) or 0) > ADDON
+
+
+def _is_of(kind: Any, module: str) -> bool:
+    return (kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}").startswith(f"{module}.")
 
 
 def _serve_feeds(settings: BaseSettings) -> None:

@@ -244,7 +244,7 @@ def seen_policy(settings: Settings) -> SeenPolicy:
     )
 
 
-def main_order(settings: BaseSettings) -> Order:
+def main_order(settings: BaseSettings | Mapping[str, Any]) -> Order:
     """Scrapy crawls depth first by default: the last request found of equal priority is the first one sent. With queues
     that are first in, first out (SCHEDULER_MEMORY_QUEUE), so is the lane."""
     queue = settings["SCHEDULER_MEMORY_QUEUE"]
