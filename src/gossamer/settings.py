@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
@@ -600,8 +600,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SettingError(f"{path}: gossamer must be a table. Write [gossamer] and the settings below it.")
     for key in table:
         if PREFIX + key.upper() not in BY_NAME or key != key.lower():
-            close = difflib.get_close_matches(key.lower().removeprefix(PREFIX.lower()), _KEYS, n=1)
-            hint = f"Did you mean {close[0]}?" if close else "`gossamer settings` lists them, without the prefix here."
+            close = _meant(key.lower().removeprefix(PREFIX.lower()), _KEYS)
+            hint = f"Did you mean {close}?" if close else "`gossamer settings` lists them, without the prefix here."
             raise SettingError(f"{key} from {path} is not a setting. {hint}")
     return {PREFIX + key.upper(): value for key, value in table.items()}
 
@@ -609,6 +609,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
 _KEYS = tuple(setting.key for setting in SETTINGS)
 
 
+def _meant(typed: str, names: Iterable[str]) -> str:
+    """The names that begin with the words that were typed, if there are any; else the one that looks most like them."""
+    begun = [name for name in names if name.startswith(f"{typed}_") and typed != PREFIX.strip("_")]
+    return " or ".join(begun[:3] or difflib.get_close_matches(typed, names, n=1))
+
+
 def _nearest(name: str) -> str:
-    close = difflib.get_close_matches(name, BY_NAME, n=1)
-    return f" Did you mean {close[0]}?" if close else " Remove it; `gossamer settings` lists those that exist."
+    close = _meant(name, BY_NAME)
+    return f" Did you mean {close}?" if close else " Remove it; `gossamer settings` lists those that exist."

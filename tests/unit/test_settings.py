@@ -146,6 +146,8 @@ def test_a_bad_value_is_refused_even_where_a_better_source_overrides_it() -> Non
 def test_a_misspelt_name_in_the_environment_is_refused_with_the_nearest() -> None:
     said = refusal(environ={"GOSSAMER_LEASE_SECOND": "3"})
     assert said == "GOSSAMER_LEASE_SECOND from environment is not a setting. Did you mean GOSSAMER_LEASE_SECONDS?"
+    said = refusal(environ={"GOSSAMER_LEASE": "3"})
+    assert said.endswith("Did you mean GOSSAMER_LEASE_SECONDS?"), "what begins as it does, not what is as short"
 
 
 def test_a_name_like_no_other_is_refused_with_the_list() -> None:

@@ -158,6 +158,17 @@ def test_commands_that_do_not_crawl_are_as_without_gossamer(tmp_path: Path, site
     assert project.files() == before
 
 
+@pytest.mark.parametrize("version", [FIRST, LAST])
+def test_a_setting_that_is_none_is_one_line(tmp_path: Path, site: Site, version: str) -> None:
+    project = Project(tmp_path, site, version)
+    crawling = project.begin(["crawl", "one", "-s", "GOSSAMER_LEASE=5"], addon=True)
+    _, said = crawling.communicate(timeout=60)
+    assert crawling.returncode == 1
+    assert [line for line in said.splitlines() if "] INFO:" not in line and line] == [
+        "error: GOSSAMER_LEASE from Scrapy settings is not a setting. Did you mean GOSSAMER_LEASE_SECONDS?"
+    ]
+
+
 def test_commands_that_make_no_crawler_leave_nothing_either(tmp_path: Path, site: Site) -> None:
     project = Project(tmp_path, site)
     before = project.files()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from gossamer.errors import SettingError
 from gossamer.model import Order
 from gossamer.worker import aside, feed_setting, tuning
 from gossamer.worker.join import main_order
@@ -33,6 +35,17 @@ class Addon:
     """Puts the fleet's scheduler and stats in place, hands Scrapy's politeness over to the frontier, turns remote control
     off, and makes Scrapy's own work cheaper where that changes nothing (GOSSAMER_TUNING). Does nothing for commands of Scrapy
     that do not crawl (see `aside`)."""
+
+    @classmethod
+    def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
+        """Settings that are none end a command of Scrapy with one line, before anything is made; `update_settings`, for scripts, raises."""
+        found = aside.command()
+        if found is None or aside.looks_only(found):
+            return
+        try:
+            loaded(settings)
+        except SettingError as error:
+            sys.exit(f"error: {error}")
 
     def update_settings(self, settings: BaseSettings) -> None:
         found = aside.command()
