@@ -146,7 +146,7 @@ def test_a_line_without_end_is_refused(command: Command, key: str, monkeypatch: 
     monkeypatch.setenv("GOSSAMER_PAYLOAD_MAX_BYTES", "5000")
     for data in ("http://h/" + "x" * 3_000_000, "http://h/" + "x" * 5000 + "\n"):
         said = command("task", "push", key, "--file", "-", "--raw", given=f"http://h/1\n{data}", code=1)
-        assert "line 2: it is longer than GOSSAMER_PAYLOAD_MAX_BYTES allows (5,000 bytes). 1 tasks before" in said.err
+        assert "line 2: it is longer than GOSSAMER_PAYLOAD_MAX_BYTES allows (5,000 bytes). 1 task before" in said.err
 
 
 @pytest.mark.parametrize(

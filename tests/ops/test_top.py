@@ -130,7 +130,7 @@ def test_off_a_terminal_it_is_a_line_at_each_look(valkey_server: Server, busy: B
     for line in said:
         assert re.fullmatch(
             rf"\d\d:\d\d:\d\d {busy.frontier.crawl}: 0 pages/s, 0 items/s, 0 B/s received, 45 queued, 1 delayed, 3 leased, "
-            r"3 tasks, 1 workers, 1 dead, 2 blocked",
+            r"3 tasks, 1 worker, 1 dead, 2 blocked",
             line,
         )
 

@@ -52,7 +52,7 @@ def test_workers_that_ended_are_not_counted(command: Command, frontier: ValkeyFr
     frontier.define("g", {"a": LanePolicy()})
     frontier.exchange(Token("e" * 16, 1), info={"name": "here", "group": "g"})
     frontier.exchange(Token("f" * 16, 1), info={"name": "ended", "group": "g", "closed": "1"})
-    assert ", 1 workers," in command("top", "--count", "1").out
+    assert ", 1 worker," in command("top", "--count", "1").out
     shown = command("status").out
     assert "here\t" in shown
     assert "ended" not in shown

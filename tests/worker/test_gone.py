@@ -44,7 +44,7 @@ def test_what_a_killed_worker_held_is_done_at_once_and_what_a_stopped_one_holds_
             site.release(*EVERY)
             third.said("is gone: nothing was heard of it for")
             site.wait(lambda paths: all(paths.count(path) == 2 for path in again), "what the first one had")
-            third.said("requests are held by")
+            third.said(" held by ")
             stopped.signal(signal.SIGCONT)
             assert [third.reason(), stopped.reason()] == ["finished", "finished"]
             found = left(frontier, Blocking.name)

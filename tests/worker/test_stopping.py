@@ -174,7 +174,7 @@ def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
         # Without the limit it would wait for 600 seconds.
         process.wait(90)
     text = project.log.read_text()
-    assert "1 pages were not through in time (GOSSAMER_STOP_SECONDS)" in text
+    assert "1 page was not through in time (GOSSAMER_STOP_SECONDS)" in text
     assert "Spider closed (shutdown)" in text
     assert "Traceback" not in text, text
     assert (tmp_path / "items.json").read_text().rstrip().endswith("]"), "feeds were closed in good order"

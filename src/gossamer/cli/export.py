@@ -50,7 +50,12 @@ def export(
                 heard=lambda x: say(x.records, {"requests": x.requests}),
             )
             snapshot.run()
-    output.write_notice(f"{snapshot.requests:,} requests, {snapshot.records:,} records, {snapshot.lines:,} lines")
+    output.write_notice(
+        ", ".join(
+            output.counted(number, what)
+            for number, what in ((snapshot.requests, "request"), (snapshot.records, "record"), (snapshot.lines, "line"))
+        )
+    )
     waiting = sum(group.items_waiting for group in counts.groups)
     if waiting and not items:
         output.write_notice(

@@ -105,5 +105,5 @@ def import_(
         said = ("restored", "known already", "restored before", "without a lane that takes them")
         parts = [f"{n:,} {what}" for n, what in zip(report.values(), said, strict=True) if n]
         output.write_line(
-            f"crawl {settings['GOSSAMER_CRAWL']}: {source.number:,} lines, {', '.join(parts) or 'nothing'}"
+            f"crawl {settings['GOSSAMER_CRAWL']}: {output.counted(source.number, 'line')}, {', '.join(parts) or 'nothing'}"
         )

@@ -20,13 +20,13 @@ SEEDS = "%(name)s:start_urls"
 LIFO = "scrapy.squeues.LifoMemoryQueue"
 SHOWN = 10
 _SAID = {
-    "requests": "requests",
-    "seen": "fingerprints",
-    "seeds": "seeds",
-    "unreadable": "requests that cannot be read",
-    "refused": "requests that the frontier refuses",
-    "foreign": "entries of the dupefilter that are no digests",
-    "unmade": "requests that workers would refuse",
+    "requests": ("request", "requests"),
+    "seen": ("fingerprint", "fingerprints"),
+    "seeds": ("seed", "seeds"),
+    "unreadable": ("request that cannot be read", "requests that cannot be read"),
+    "refused": ("request that the frontier refuses", "requests that the frontier refuses"),
+    "foreign": ("entry of the dupefilter that is no digest", "entries of the dupefilter that are no digests"),
+    "unmade": ("request that workers would refuse", "requests that workers would refuse"),
 }
 
 _MOVED = ("requests", "seen", "seeds")
@@ -187,7 +187,7 @@ def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None
         output.write_line(f"{key}: {size:,} found{left}")
     verb = "could be moved" if dry_run else "moved"
     for said, names in ((verb, _MOVED), (f"{'could ' if dry_run else ''}not {'be ' if dry_run else ''}moved", _LEFT)):
-        parts = [f"{done[name]:,} {_SAID[name]}" for name in names if done[name]]
+        parts = [f"{done[name]:,} {_SAID[name][done[name] != 1]}" for name in names if done[name]]
         if parts or names is _MOVED:
             output.write_line(f"{said}: {', '.join(parts) or 'nothing'}")
     if done["unmade"]:

@@ -132,7 +132,7 @@ def drop(
         counts = frontier.counts(lane.rpartition(".")[0])
         _policy(counts, lane)
         row = next(each for each in counts.lanes if each.lane == lane)
-        options.confirm(f"Drop lane {lane} with {row.queued + row.delayed:,} requests?", yes)
+        options.confirm(f"Drop lane {lane} with {output.counted(row.queued + row.delayed, 'request')}?", yes)
         dropped = 0
         with progress.live("dropping", row.queued + row.delayed + row.leased, sys.stderr, "requests") as show:
             say = progress.throttled(show)

@@ -13,6 +13,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gossamer.model.counting import counted as counted
+from gossamer.model.counting import counted_are as counted_are
+from gossamer.model.counting import counted_were as counted_were
+
 _NUMBER = re.compile(r"([≤≥] )?-?[\d,]+(\.\d+)?|")
 _BACKSLASH = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -51,16 +55,6 @@ def write_error(text: str) -> None:
 def write_notice(text: str) -> None:
     """Write one line to standard error that is no error: progress, what was skipped, what to do next."""
     _write(sys.stderr, visible(text))
-
-
-def counted(number: int, what: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def counted_are(number: int, what: str) -> str:
-    """`1 file is`, `2 files are`."""
-    return f"{counted(number, what)} {'is' if number == 1 else 'are'}"
 
 
 def mark(ok: bool | None, doubtful: str = "") -> str:

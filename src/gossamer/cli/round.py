@@ -93,7 +93,7 @@ def new(
         [row] = status.counted(frontier, group).groups
         unfinished = f" {row.open:,} of round {row.round} are still open and stay so." if row.open else ""
         known = seen_known(frontier, group) if forget else 0
-        lost = f" {known:,} pages that were seen are forgotten." if forget else ""
+        lost = f" {output.counted(known, 'page')} that the group has seen will be new again." if forget else ""
         if unfinished or lost:
             options.confirm(f"Begin round {row.round + 1} of {group}?{unfinished}{lost}", yes)
         if forget:
@@ -102,7 +102,9 @@ def new(
     if json:
         output.write_json({"group": group, "round": number, "forgotten": known})
     else:
-        output.write_line(f"round {number} of {group} begins" + (f"; {known:,} pages are new again" if forget else ""))
+        output.write_line(
+            f"round {number} of {group} begins" + (f"; {output.counted_are(known, 'page')} new again" if forget else "")
+        )
 
 
 def _state(info: RoundInfo, drained: Drained) -> str:

@@ -68,7 +68,9 @@ def forget(
     with ValkeyFrontier.find(settings) as frontier:
         known = frontier.seen(lane, numbers)
         if any(known):
-            options.confirm(f"Make {sum(known):,} of {len(known):,} pages of lane {lane} new again?", yes)
+            options.confirm(
+                f"Make {sum(known):,} of {output.counted(len(known), 'page')} of lane {lane} new again?", yes
+            )
             known = frontier.forget(lane, numbers)
     if json:
         rows = zip(pages, numbers, known, strict=True)
@@ -97,7 +99,7 @@ def clear(
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         status.counted(frontier, group)
         known = seen_known(frontier, group)
-        options.confirm(f"Forget {known:,} pages that group {group} has seen?", yes)
+        options.confirm(f"Forget {output.counted(known, 'page')} that group {group} has seen?", yes)
         clear_seen(frontier, group)
     if json:
         output.write_json({"group": group, "forgotten": known})

@@ -261,7 +261,7 @@ def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> s
     rows = {row.group: row for row in frontier.counts().groups}
     held = [rows[site] for site in registry.last_sites(info) if site in rows]
     open_, dead = sum(row.open for row in held), sum(row.dead for row in held)
-    return f" and drop {open_:,} open requests and {dead:,} dead letters"
+    return f" and drop {output.counted(open_, 'open request')} and {output.counted(dead, 'dead letter')}"
 
 
 def _tell(pushed: list[Pushed], json: bool) -> None:

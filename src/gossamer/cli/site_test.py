@@ -77,7 +77,7 @@ def replay(
             for state in ("same", "updated", "different", "failed")
             if (number := sum(one.state == state for one in outcomes))
         )
-        output.write_line(f"{len(outcomes):,} case{'' if len(outcomes) == 1 else 's'}: {said}")
+        output.write_line(f"{output.counted(len(outcomes), 'case')}: {said}")
     if bad:
         raise typer.Exit(exits.FAILED)
 

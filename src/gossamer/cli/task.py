@@ -85,7 +85,9 @@ def push(
             try:
                 new += producer.push(tasks)
             except FrontierUnavailable:
-                output.write_notice(f"{source.pushed:,} tasks were pushed; the last batch may have been, too")
+                output.write_notice(
+                    f"{output.counted_were(source.pushed, 'task')} pushed; the last batch may have been, too"
+                )
                 raise
             source.pushed += len(tasks)
             say(source.size, {"tasks": source.pushed})
@@ -142,7 +144,11 @@ class _Input:
         return good, None
 
     def _stopped(self, problem: ValueError) -> PushStopped:
-        done = f"{self.pushed:,} tasks before it were pushed" if self.pushed else "Nothing was pushed"
+        done = (
+            f"{output.counted(self.pushed, 'task')} before it {'was' if self.pushed == 1 else 'were'} pushed"
+            if self.pushed
+            else "Nothing was pushed"
+        )
         return PushStopped(f"{self._unit} {self.lines + 1:,}: {problem}. {done}; with --raw it is not looked at.")
 
 

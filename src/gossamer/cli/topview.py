@@ -45,6 +45,7 @@ def line(view: Overview, rates: Rates) -> str:
 def totals(view: Overview, rates: Rates) -> list[tuple[str, str]]:
     """Name and value of what the whole crawl is about."""
     lanes, groups = [x.lane for x in view.lanes], [x.group for x in view.groups]
+    tasks, alive = sum(x.waiting + x.leased for x in view.tasks), sum(map(view.alive, view.workers))
     return [
         ("pages/s", _rate(rates.of("pages", lanes))),
         ("items/s", _rate(rates.of("items", groups))),
@@ -52,8 +53,8 @@ def totals(view: Overview, rates: Rates) -> list[tuple[str, str]]:
         ("queued", _n(sum(x.queued for x in view.lanes))),
         ("delayed", _n(sum(x.delayed for x in view.lanes))),
         ("leased", _n(sum(x.leased for x in view.lanes))),
-        ("tasks", _n(sum(x.waiting + x.leased for x in view.tasks))),
-        ("workers", _n(sum(map(view.alive, view.workers)))),
+        ("task" if tasks == 1 else "tasks", _n(tasks)),
+        ("worker" if alive == 1 else "workers", _n(alive)),
         ("dead", _n(sum(x.dead for x in view.groups))),
         ("blocked", _n(view.blocked_count)),
     ]

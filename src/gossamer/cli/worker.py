@@ -96,7 +96,7 @@ def forget(
         now, known = frontier.counts().now, frontier.workers()
         gone = [worker for worker in known if worker.held == 0 and now - worker.seen >= silent]
         if gone:
-            options.confirm(f"Forget {len(gone):,} of {len(known):,} workers?", yes)
+            options.confirm(f"Forget {len(gone):,} of {output.counted(len(known), 'worker')}?", yes)
         # A call strikes a bounded number.
         while gone and frontier.forget_workers(silent):
             pass

@@ -38,6 +38,7 @@ from gossamer.model import (
     Token,
 )
 from gossamer.model.counters import EXCHANGE_SECONDS, EXCHANGES, OUTAGES
+from gossamer.model.counting import counted
 
 logger = logging.getLogger(__name__)
 
@@ -609,8 +610,8 @@ class Courier:
         if done is not None:
             if self.waiting:
                 logger.warning(
-                    "%d pages could not be told to the frontier; their leases run out and others do them again.",
-                    self.waiting,
+                    "%s could not be told to the frontier: when the leases run out, others do them again.",
+                    counted(self.waiting, "page"),
                 )
             done()
 

@@ -20,6 +20,7 @@ from gossamer.errors import GossamerError
 from gossamer.frontier.presence import presence
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Lease, Token
+from gossamer.model.counting import counted_were
 
 logger = logging.getLogger(__name__)
 
@@ -133,9 +134,9 @@ class Keeper:
         kept, self._kept = self._kept, 0
         if kept:
             logger.warning(
-                "The event loop was held up for %.0f s, by code that computes or waits without `await`. %d leases were kept "
+                "The event loop was held up for %.0f s, by code that computes or waits without `await`. %s kept "
                 "meanwhile.",
                 self._link.now() - self._asked_at,
-                kept,
+                counted_were(kept, "lease"),
             )
         self._turns = True

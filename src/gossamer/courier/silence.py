@@ -14,6 +14,7 @@ from gossamer.courier.courier import Courier
 from gossamer.frontier.presence import closed
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
+from gossamer.model.counting import counted, counted_are
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Silence:
         )
         if count:
             requests = min(count, worker.held)
-            lost = [f"the {requests} requests that it held"] if requests else []
+            lost = [f"the {counted(requests, 'request')} that it held"] if requests else []
             if count > requests:
                 lost.append(_what(awaits, groups) or f"start() of {groups[0]}")
             self._say(
@@ -91,8 +92,8 @@ def _tell(silent: Sequence[WorkerInfo], moment: float, lease: float, awaits: Map
     if holders:
         last = max(worker.seen for worker in holders)
         logger.warning(
-            "Nothing to do at present: %d requests are held by %s, not heard of for %.0f s; they are back in %.0f s.",
-            sum(worker.held for worker in holders),
+            "Nothing to do at present: %s held by %s, not heard of for %.0f s; back in %.0f s.",
+            counted_are(sum(worker.held for worker in holders), "request"),
             holders[0].name if len(holders) == 1 else f"{len(holders)} workers",
             moment - last,
             max(0.0, last + lease - moment),

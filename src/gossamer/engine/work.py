@@ -35,6 +35,7 @@ from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, M
 from gossamer.frontier.address import server_of
 from gossamer.model import Selection
 from gossamer.model.answer import groups_text
+from gossamer.model.counting import counted_were
 from gossamer.settings import Settings
 from gossamer.sites.compiled import CompiledSite
 from gossamer.sites.download import Downloader
@@ -508,8 +509,8 @@ class Worker:
     def _give_back(self) -> None:
         if count := self._engine.give_back():
             logger.warning(
-                "%d pages were not through in time (GOSSAMER_STOP_SECONDS); they are given back, and others do them.",
-                count,
+                "%s not through in time (GOSSAMER_STOP_SECONDS): given back, and done by others.",
+                counted_were(count, "page"),
             )
 
     def _info(self) -> dict[str, str]:

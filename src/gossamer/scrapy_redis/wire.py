@@ -19,6 +19,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from gossamer.model.counting import counted_are
 from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.connection import Client, RedisError
 from gossamer.scrapy_redis.dupefilter import RFPDupeFilter
@@ -160,8 +161,8 @@ class WireScheduler(BaseScheduler):
             left = len(self) if taker is not None and taker.left else 0
             if left:
                 logger.warning(
-                    "%d requests are left in %s, which this worker cannot read; nothing was cleared. Workers of scrapy-redis can read them.",
-                    left, self.queue.key,
+                    "%s left in %s, which this worker cannot read; nothing was cleared. Workers of scrapy-redis may.",
+                    counted_are(left, "request"), self.queue.key,
                 )  # fmt: skip
             else:
                 self.flush()

@@ -27,6 +27,7 @@ from gossamer.frontier import codec
 from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
+from gossamer.model.counting import counted
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
 from gossamer.worker.feed_mark import starts
@@ -208,7 +209,7 @@ class Feeds(FeedExporter):
         consumer = file.consumer
         file.close(frontier, over)
         self._stored.append((uri, file))
-        logger.info("Stored feed (%d items written by this worker) in: %s", file.count, file.path)
+        logger.info("Stored feed (%s written by this worker) in: %s", counted(file.count, "item"), file.path)
         if not over and consumer:
             logger.info(
                 "The round is not over: its items wait on the server until this file goes on. Run it again with the same -O, -o or FEEDS. "

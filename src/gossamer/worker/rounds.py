@@ -20,6 +20,7 @@ from typing import Any
 from gossamer.courier import Courier
 from gossamer.errors import FrontierUnavailable, GossamerError, OtherArguments
 from gossamer.model import EndState, RoundInfo, StartState, Token
+from gossamer.model.counting import counted, counted_are
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +180,7 @@ async def take_part(
             more = f" {waits:,} {'request is' if waits == 1 else 'requests are'} there already." if waits > 0 else ""
             logger.info("Round %d of %s begins.%s", row.round, group, more)
         else:
-            left = f"{drained.open:,} left" + (f", {drained.tasks:,} tasks wait" if drained.tasks else "")
+            left = f"{drained.open:,} left" + (f", {counted(drained.tasks, 'task')} waiting" if drained.tasks else "")
             logger.info("Going on with round %d of %s: %s.", row.round, group, left)
         return -1 if unclaimed else int(row.round)
     if info.ended is None and company is Company.NOBODY:
@@ -272,7 +273,7 @@ async def left(ask: Ask, sleep: Sleep, courier: Courier, seconds: float) -> str:
             answer = await ask("exchange", courier.token.next().next())
             if courier.follows(answer.states):
                 return ""  # there is something new
-            return f"its server was replaced or lost its last writes since it said drained, and {drained.open:,} requests are left."
+            return f"its server was replaced or lost its last writes since it said drained, and {counted_are(drained.open, 'request')} left."
         except FrontierUnavailable as error:
             if courier.link.now() >= until:
                 return f"whether its round is over was not confirmed: {error}"

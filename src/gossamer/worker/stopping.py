@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from gossamer.model.counting import counted_were
 from gossamer.settings import Settings
 from gossamer.worker import hooks
 from gossamer.worker.pages import Pages
@@ -38,7 +39,8 @@ class Stopping:
             return
         count = self._pages.give_back()
         logger.warning(
-            "%d pages were not through in time (GOSSAMER_STOP_SECONDS); they are given back, and others do them.", count
+            "%s not through in time (GOSSAMER_STOP_SECONDS): given back, and done by others.",
+            counted_were(count, "page"),
         )
         hooks.abandon(self._engine)
 
