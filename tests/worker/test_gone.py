@@ -11,6 +11,7 @@ from tests.worker.harness.site import Site
 from tests.worker.harness.workers import Workers, left
 from tests.worker.spiders.held_up import PAGES, Blocking
 from tests.worker.spiders.starts import COUNT, Starts
+from tests.worker.spiders.troubled import Other, Same
 
 from gossamer.frontier.connection import connect
 from gossamer.frontier.presence import closed, presence
@@ -71,6 +72,20 @@ def test_a_start_is_run_by_another_soon_after_its_worker_was_killed(
             assert time.monotonic() - killed < 40
             second.said("Now others have what it had: start() of starts.")
             assert left(frontier, Starts.name).ids() == Counter(f"/{number}" for number in range(COUNT))
+
+
+def test_a_killed_worker_owns_its_group_no_more(site: Site, valkey_server: Server, crawl_name: str) -> None:
+    """Long before its leases run out, another spider may have the group."""
+    site.hold("/start")
+    with Workers(valkey_server.url, crawl_name, GOSSAMER_GONE_SECONDS=1) as workers:
+        killed = workers.start(Other, site=site.url)
+        site.reached("/start")
+        with workers.frontier() as frontier:
+            wait_until(lambda: any("connection" in worker.info for worker in frontier.workers()), "it to be known")
+            killed.kill()
+            site.release("/start")
+            wait_until(lambda: frontier.silent_workers(1.0, 60.0)[1], "it to be silent")
+        assert workers.start(Same, site=site.url).reason() == "finished"
 
 
 def test_a_connection_that_the_server_may_have_closed_itself_says_nothing() -> None:

@@ -6,6 +6,7 @@ from gossamer.courier.intake import Intake
 from gossamer.courier.keeper import Keeper
 from gossamer.courier.known import Known, Withheld
 from gossamer.courier.link import AsyncLink, Link, SharedLink, ThreadLink, Timer
+from gossamer.courier.silence import gone
 from gossamer.courier.tally import Tally
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "ThreadLink",
     "Timer",
     "Withheld",
+    "gone",
 ]

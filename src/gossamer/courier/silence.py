@@ -27,6 +27,17 @@ SILENT = 10.0
 MARGIN = 15.0
 
 
+def gone(frontier: ValkeyFrontier, least: float, most: float) -> frozenset[str]:
+    """Who is gone of those that were not heard of for at least and at most so many seconds; nobody where `least` is 0."""
+    moment, silent = frontier.silent_workers(least, most) if least else (0.0, [])
+    return frozenset(worker.incarnation for worker in silent if _closed(frontier, worker, moment - worker.seen))
+
+
+def _closed(frontier: ValkeyFrontier, worker: WorkerInfo, seconds: float) -> bool:
+    present = worker.info.get(CONNECTION, "")
+    return bool(present) and closed(frontier.connection, frontier.crawl, present, seconds)
+
+
 class Silence:
     """`say` hands a line of the log to the engine's thread."""
 
@@ -57,9 +68,8 @@ class Silence:
         self._said = names
 
     def _is_gone(self, frontier: ValkeyFrontier, worker: WorkerInfo, moment: float, awaits: Mapping[str, str]) -> bool:
-        least, present = self._courier.plan.gone_seconds, worker.info.get(CONNECTION, "")
-        seconds = moment - worker.seen
-        if not least or not present or not closed(frontier.connection, frontier.crawl, present, seconds):
+        least, seconds = self._courier.plan.gone_seconds, moment - worker.seen
+        if not least or not _closed(frontier, worker, seconds):
             return False
         groups = worker.groups
         count = frontier.gone(

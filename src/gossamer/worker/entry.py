@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from gossamer.courier import gone
 from gossamer.errors import GroupOwned, OtherArguments
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
 from gossamer.worker import rounds
 from gossamer.worker.join import Join
+from gossamer.worker.reactor import in_thread
 
 SILENT = 15.0
 """Seconds after which a worker that says nothing is no more, if its leases have run out too."""
@@ -75,13 +79,33 @@ async def mend(ask: Ask, join: Join) -> None:
         await ask("new_round", join.group, row.round)
 
 
+async def without_gone(ask: Ask, join: Join, beside: Callable[[], ValkeyFrontier]) -> Join:
+    """The same, knowing which workers of its group are gone though they are listed; `beside` opens a connection."""
+    settings = join.settings
+    if not any(worker.info.get("group") == join.group for worker in await ask("workers")):
+        return join
+
+    def look() -> frozenset[str]:
+        with beside() as frontier:
+            return gone(frontier, settings["GOSSAMER_GONE_SECONDS"], recent(join))
+
+    return replace(join, gone=await in_thread(look))
+
+
+def recent(join: Join) -> float:
+    """For how many seconds one that says nothing may still live."""
+    return max(SILENT, float(join.settings["GOSSAMER_LEASE_SECONDS"]))
+
+
 def others(join: Join, workers: Sequence[WorkerInfo], now: float) -> list[WorkerInfo]:
     """Who works in the group: who lives is heard of now and then; what a dead one holds runs out."""
-    recent = max(SILENT, join.settings["GOSSAMER_LEASE_SECONDS"])
     return [
         worker
         for worker in workers
-        if worker.info.get("group") == join.group and CLOSED not in worker.info and now - worker.seen < recent
+        if worker.info.get("group") == join.group
+        and CLOSED not in worker.info
+        and now - worker.seen < recent(join)
+        and worker.incarnation not in join.gone
     ]
 
 

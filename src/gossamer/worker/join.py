@@ -68,6 +68,8 @@ class Join:
     """When Scrapy was told to crawl, by the monotonic clock."""
     follows: bool = False
     """Whether it begins no round beside workers that wait for more."""
+    gone: frozenset[str] = frozenset()
+    """Workers that are listed and known to be no more."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -40,7 +40,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, Token
 from gossamer.model.counters import ITEMS, SECONDS
 from gossamer.worker import aside, cookies, early, feed_setting, hooks, robots, rounds, tuning
-from gossamer.worker.entry import CLOSED, MODE, enter, mend
+from gossamer.worker.entry import CLOSED, MODE, enter, mend, without_gone
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_mark import waiting
 from gossamer.worker.idle import Idle
@@ -183,6 +183,7 @@ class Scheduler(BaseScheduler):
         """FrontierUnavailable where it is known already that the server cannot be reached."""
 
     async def _join(self) -> None:
+        self.join = await without_gone(self.ask, self.join, self.link.beside)
         self._settled = await enter(self.ask, self.sleep, self.join)
         self.join, self._called = await agree(self.ask, self.sleep, self.join, self._info(), self._waiting_files)
 
