@@ -85,7 +85,14 @@ def test_a_round_that_has_its_pages_is_over(site: Site, valkey_server: Server, c
     assert crawled("limits: {pages: 5}\n") == [(0, 5, 8)]
     assert place.run("crawl", "site.yaml", "--resume") == ""
     assert crawled("limits: {pages: 8}\n") == [(0, 3, 5)]
+    with place.frontier() as frontier:
+        frontier.bury("forum", b"x", reason="by hand", key="of round 0")
     # The list again, which is a seed, and four of the posts that waited.
     assert crawled("limits: {pages: 5}\n") == [(1, 5, 1)]
-    assert crawled("") == [(1, 1, 0)]
+    with place.frontier() as frontier:
+        for key in ("one", "two"):
+            frontier.bury("forum", b"x", reason="by hand", key=key)
+    [told] = place.crawl(place.write(whole))["sites"]
+    assert [told[name] for name in ("round", "pages", "left")] == [1, 1, 0]
+    assert (told["dead"], told["dead_before"]) == (2, 1), "of this round, and of those before it"
     assert sorted(site.paths()) == sorted(["/list", "/list", *POSTS])

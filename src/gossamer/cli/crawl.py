@@ -18,7 +18,7 @@ from gossamer.cli.fleetlog import logs as log_files
 from gossamer.cli.fresh import begin_anew
 from gossamer.cli.watch import Watched, watch
 from gossamer.errors import UnknownGroup
-from gossamer.fleet import Account, Fleet, look
+from gossamer.fleet import Account, Fleet, look, with_earlier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import EndState, Token
 
@@ -114,7 +114,8 @@ def crawl(
             seconds = watch(fleet, Watched(frontier, found.group, then), draw=log != ONE_FILE)
         drained = look(frontier, found.group).exists and frontier.drained(found.group).drained
         # Afterwards: only the present primary says drained, while one that was replaced still tells its numbers.
-        report = _Report(fleet, found.group, look(frontier, found.group), then, seconds)
+        now = with_earlier(frontier, found.group, look(frontier, found.group))
+        report = _Report(fleet, found.group, now, then, seconds)
         report.drained = drained
     report.write(json)
     again = shlex.join(
@@ -258,7 +259,8 @@ class _Report:
                     "replaced": did.replaced,
                     "expired": did.expired,
                     "items": did.items,
-                    "dead": did.dead,
+                    "dead": did.dead_now,
+                    "dead_before": did.dead_before,
                     "left": did.open,
                     "workers": [
                         {"worker": w.number, "code": w.code, "restarts": w.restarts, "log": w.log and str(w.log)}
@@ -272,7 +274,8 @@ class _Report:
             "of them failed": did.failed,
             "redirects and retries": did.replaced,
             "items": did.items,
-            "dead letters": did.dead,
+            "dead letters": did.dead_now,
+            **({"dead letters of earlier rounds": did.dead_before} if did.dead_before else {}),
             "left": did.open,
         }
         output.write_table(("figure", "number"), [(name, f"{number:,}") for name, number in rows.items()])
@@ -292,8 +295,8 @@ class _Report:
             output.write_notice(failed + (f"; see {where}" if where else ""))
         elif not self.drained:
             output.write_notice("the workers have ended, but their group is not drained")
-        if self.now.dead:
-            dead = output.counted(self.now.dead, "dead letter")
+        if self.now.dead_now:
+            dead = output.counted(self.now.dead_now, "dead letter")
             output.write_notice(f"{dead}; see why: gossamer dead list --group {self.group}")
         if not self.drained:
             output.write_notice(f"go on with: {again}")

@@ -17,7 +17,7 @@ from gossamer.cli.fresh import begin_anew
 from gossamer.cli.site import user as user
 from gossamer.cli.watch import Watched, watch
 from gossamer.engine.source import digest
-from gossamer.fleet import Account, Fleet, account, look_at
+from gossamer.fleet import Account, Fleet, account, look_at, with_earlier
 from gossamer.frontier.reading import PAGES_FULL, Counts
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.registry import Registry
@@ -161,7 +161,7 @@ class _Report:
         self, fleet: Fleet, frontier: ValkeyFrontier, names: list[str], then: dict[str, Account], seconds: float
     ) -> None:
         self.fleet, self.names, self.seconds = fleet, names, seconds
-        self.now = {name: look_at(frontier, [name]) for name in names}
+        self.now = {name: with_earlier(frontier, name, look_at(frontier, [name])) for name in names}
         self.did = {name: self.now[name].since(then[name]) for name in names}
         self.drained = {name: self.now[name].exists and frontier.drained(name).drained for name in names}
 
@@ -183,7 +183,8 @@ class _Report:
                             "failed": did.failed,
                             "replaced": did.replaced,
                             "items": did.items,
-                            "dead": did.dead,
+                            "dead": did.dead_now,
+                            "dead_before": did.dead_before,
                             "left": did.open,
                         }
                         for name, did in self.did.items()
@@ -191,7 +192,9 @@ class _Report:
                 }
             )
             return
-        shown = [name for name in self.names if len(self.names) <= SHOWN or self.did[name].dead or self.did[name].open]
+        shown = [
+            name for name in self.names if len(self.names) <= SHOWN or self.did[name].dead_now or self.did[name].open
+        ]
         if shown:
             output.write_table(
                 ("site", "round", "pages", "failed", "redirects", "items", "dead letters", "left"),
@@ -199,7 +202,7 @@ class _Report:
                     (
                         name,
                         f"{did.round}",
-                        *(f"{n:,}" for n in (did.pages, did.failed, did.replaced, did.items, did.dead, did.open)),
+                        *(f"{n:,}" for n in (did.pages, did.failed, did.replaced, did.items, did.dead_now, did.open)),
                     )
                     for name in shown[:SHOWN]
                     for did in [self.did[name]]
@@ -227,9 +230,13 @@ class _Report:
                 f"{len(self.fleet.failed)} of {len(self.fleet.workers)} workers failed"
                 + (f"; see {where}" if where else "")
             )
-        failed = [name for name, did in self.did.items() if did.dead]
+        failed = [name for name, did in self.did.items() if did.dead_now]
         if failed:
             output.write_notice(f"there are dead letters; see why: gossamer dead list --group {failed[0]}")
+        before = [name for name, did in self.did.items() if did.dead_before]
+        if before:
+            dead = output.counted(sum(self.did[name].dead_before for name in before), "dead letter")
+            output.write_notice(f"of earlier rounds: {dead}; see them: gossamer dead list --group {before[0]}")
         left = [name for name, drained in self.drained.items() if not drained]
         full = [name for name in left if self.now[name].paused == PAGES_FULL and not self.now[name].leased]
         if full:

@@ -12,7 +12,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 
 class Account(NamedTuple):
     """A group now: `queued`, `waiting` (until a time) and `leased` requests, `dead` letters, `hosts` of the crawl that are asked
-    or made to wait; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a
+    or made to wait, `dead_before` those of the dead letters that are of earlier rounds, where they were asked for; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a
     redirect, another try), leases that ran out (`expired`) and `items`."""
 
     round: int = 0
@@ -28,6 +28,12 @@ class Account(NamedTuple):
     items: int = 0
     paused: str = ""
     exists: bool = False
+    dead_before: int = 0
+
+    @property
+    def dead_now(self) -> int:
+        """The dead letters of the present round."""
+        return self.dead - self.dead_before
 
     @property
     def open(self) -> int:
@@ -48,6 +54,18 @@ def look(frontier: ValkeyFrontier, group: str) -> Account:
 def look_at(frontier: ValkeyFrontier, groups: Sequence[str]) -> Account:
     """The account of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
     return account(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, _hosts(frontier))
+
+
+def with_earlier(frontier: ValkeyFrontier, group: str, now: Account) -> Account:
+    """The account with `dead_before`: by when they died."""
+    rounds = frontier.rounds(group, 1) if now.dead else []
+    if not rounds or rounds[0].began is None:
+        return now
+    began, before = f"({rounds[0].began * 1000:.0f}", 0
+    for partition in range(frontier.partitions):
+        key = keys.base(frontier.crawl, partition) + keys.SUFFIXES["dead_order"] + group
+        before += len(frontier.connection.execute("ZRANGEBYSCORE", key, "-inf", began, key=key))
+    return now._replace(dead_before=min(before, now.dead))
 
 
 def _hosts(frontier: ValkeyFrontier) -> int:
