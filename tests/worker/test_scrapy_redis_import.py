@@ -498,6 +498,9 @@ def test_the_command_says_what_it_did_not_find_or_move(
     assert wrong.returncode == 2
     assert f"{crawl_name[:-1]}_:requests" in wrong.stderr
     assert f"Did you mean {crawl_name}" in wrong.stderr
+    nobody = command(url, crawl_name, crawl_name, "--from", "redis://127.0.0.1:1", "--dry-run")
+    assert nobody.stderr.startswith("error: Error ")
+    assert "connecting to 127.0.0.1:1. Connection refused; check that the server runs" in nobody.stderr
     bad = pickle.dumps({"url": "http://user:secret@site/bad", "meta": {"x": Path()}})
     server.zadd(keys.queue, {bad: 0})
     assert command(url, crawl_name, crawl_name, "--allow-pickle", "--dry-run").returncode == 1

@@ -11,7 +11,7 @@ import typer
 
 from gossamer.cli import exits, options, output, progress
 from gossamer.cli.progress import throttled
-from gossamer.errors import InvalidRequest, UnknownCrawl
+from gossamer.errors import FrontierUnavailable, InvalidRequest, UnknownCrawl
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Order, SeenScope
 from gossamer.settings import Settings
@@ -166,7 +166,15 @@ def _confirm(sizes: Mapping[str, int], target: str, yes: bool) -> None:
 
 
 def _client(connection: Any, settings: Settings, source: str | None) -> Any:
-    return connection.client_of(settings) if source is None else connection.get_redis(url=source)
+    client = connection.client_of(settings) if source is None else connection.get_redis(url=source)
+    try:
+        client.ping()
+    except connection.RedisError as error:
+        client.close()
+        raise FrontierUnavailable(
+            f"{str(error).rstrip('.')}; check that the server runs, and that {'--url' if source is None else '--from'} names it."
+        ) from error
+    return client
 
 
 def _same(server: Any, frontier: ValkeyFrontier) -> bool:
