@@ -92,7 +92,7 @@ def test_cookies_that_workers_share_go_along_or_are_said_to_be_left_out(
     given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": f"{frontier.crawl}-copy"}
     with ValkeyFrontier.open(load({**given, "GOSSAMER_PARTITIONS": 3}, {})) as copy:
         assert "cookie" not in command("import", with_them, "--crawl", copy.crawl).err
-        version, found = copy.cookies("news")
+        version, found, _ = copy.cookies("news")
         assert found == mine
         hints = copy.exchange(Token.fresh(), session="news").hints
         assert hints.session == version, "workers hear that there are some"

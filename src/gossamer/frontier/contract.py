@@ -257,8 +257,9 @@ class Frontier(Protocol):
         """Share cookies with the other workers of a group, by names; b"": it is gone. Beyond `most` those that changed longest ago are
         forgotten. A new round begins without any. Answers the versions before and after: who knew the one before knows all."""
 
-    def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes]]:
-        """The present version, and what has changed since another."""
+    def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes], int]:
+        """The present version, what has changed since another, and the version with which the present round began without any: what
+        was known before that counts no more. 0: none had been shared before."""
 
     def seen_counts(self) -> list[SeenInfo]:
         """The memories of the crawl."""

@@ -33,12 +33,12 @@ class CookieVerbs:
             yield [ask("put_cookies", base, header) for base in others]
         return first, last
 
-    def since(self, group: str, version: int) -> Verb[tuple[int, dict[str, bytes]]]:
+    def since(self, group: str, version: int) -> Verb[tuple[int, dict[str, bytes], int]]:
         found: dict[str, bytes] = {}
-        more = 1
+        more, began = 1, 0
         while more:
-            header = {"group": group, "after": version}
+            header = {"group": group, "after": version, "began": True}
             [reply] = yield [ask("cookies", self.bases[keys.home_of(group, self.partitions)], header)]
-            version, more, names = read(reply[0])
+            version, more, names, began = read(reply[0])
             found.update(zip(names, reply[1:], strict=True))
-        return version, found
+        return version, found, began

@@ -382,7 +382,7 @@ class Export:
         """What workers and readers of a group have together."""
         for group in self._groups():
             self.consumers += [f"{name} of {group}" for name in stream.consumers(self.frontier, group)]
-            _, found = self.frontier.cookies(group)
+            _, found, _ = self.frontier.cookies(group)
             cookies = {name: data for name, data in found.items() if data}  # The others are gone.
             if self._secrets:
                 for name, data in cookies.items():

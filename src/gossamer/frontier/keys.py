@@ -68,6 +68,7 @@ SUFFIXES: dict[str, str] = {
     "documents": ":dc",  # hash: kind|name -> newest version of a document, without its text
     "document": ":dv:",  # hash per document: version -> text, h and version -> what is known of it
     "sessions": ":cv",  # hash: group -> version of the cookies that its workers share
+    "jars_began": ":cb",  # hash: group -> version with which the cookies of its round began
     "jar": ":cj:",  # sorted set per group: cookie by the version that it changed with
     "cookies": ":ck:",  # hash per group: cookie -> its value
     "journal": ":j",  # list: what was queued while a snapshot runs

@@ -41,9 +41,12 @@ class RoundVerbs:
         home, others, present = self.home(group), NONE, 0
         header = {"salt": secrets.token_hex(8), "group": group, "round": number}
         told = {"trigger": _words("trigger", trigger), "who": _words("who", who)}
+        # Cookies first: whoever gets a page of the new round hears that those of the last one are no more.
+        [reply] = yield [ask("new_round", self.bases[home], {**header, "jar": True})]
+        [session] = read(reply)
         # The home partition last: only when every memory has turned may the start run again.
         for p in [*(p for p in range(self.partitions) if p != home), home]:
-            more = {"home": True, "others": others, **told} if p == home else {"home": False}
+            more = {"home": True, "others": others, **told} if p == home else {"home": False, "session": session}
             [reply] = yield [ask("new_round", self.bases[p], {**header, **more})]
             present, counts = read(reply)
             others = _sum(others, counts)

@@ -321,7 +321,7 @@ class ValkeyFrontier(Asker):
     def put_cookies(self, group: str, cookies: Mapping[str, bytes], *, most: int) -> tuple[int, int]:
         return self.run(self.verbs.cookies.put(group, cookies, most))
 
-    def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes]]:
+    def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes], int]:
         return self.run(self.verbs.cookies.since(group, after))
 
     def seen_counts(self) -> list[SeenInfo]:

@@ -276,7 +276,7 @@ class AsyncValkeyFrontier(AsyncAsker):
     async def put_cookies(self, group: str, cookies: Mapping[str, bytes], *, most: int) -> tuple[int, int]:
         return await self.run(self.verbs.cookies.put(group, cookies, most))
 
-    async def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes]]:
+    async def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes], int]:
         return await self.run(self.verbs.cookies.since(group, after))
 
     async def seen_counts(self) -> list[SeenInfo]:

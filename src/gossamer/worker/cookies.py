@@ -3,6 +3,8 @@
 What a jar of this process gets or loses is noted and soon told to the frontier; pages that are through wait for that, so that
 whoever gets their links finds the cookies there. Every exchange tells the version of what is shared. Before a worker sends
 anything that came with a newer one than it knows, it asks for what has changed. So pages that change no cookie cost no call.
+
+A new round begins without cookies, here too. When the server has an older state than before, what it lacks is told again.
 """
 
 from __future__ import annotations
@@ -49,7 +51,19 @@ class Cookies:
         self._jars: defaultdict[Any, CookieJar] = _Jars(self)
         self._values: dict[str, dict[str, Any]] = {}
         self._pending: dict[str, bytes] = {}
+        self._flying: dict[str, bytes] = {}
+        """What is being told."""
+        self._passed: dict[str, bytes] = {}
+        """What others have told of that; which of the two is newer, the answer says."""
+        self._mine: dict[str, None] = {}
+        """What this worker was the last to change, as far as it knows."""
         self._version = self._asked = 0
+        self._began = 0
+        """The version with which the shared jars of this round began."""
+        self._questions = 0
+        self._lost = False
+        """The server may know less than it did: nothing is told before it has said what it knows."""
+        self._learning: list[Callable[[], None]] = []
         self._telling = self._asking = self._planned = self._applying = False
         self._told_at = float("-inf")
         self._waiting: list[Callable[[], None]] = []
@@ -84,7 +98,7 @@ class Cookies:
             del self._values[name]
             self._pending[name] = b""
         elif not _same(old, fields):
-            data = json.dumps(fields).encode()
+            data = _data(fields)
             if len(data) > LONGEST:
                 self._refuse(name, f"it has more than {LONGEST:,} bytes")
                 return
@@ -92,7 +106,14 @@ class Cookies:
             self._pending[name] = data
         else:
             return
+        self._claim(name)
         self._plan()
+
+    def _claim(self, name: str) -> None:
+        self._mine.pop(name, None)
+        self._mine[name] = None
+        if len(self._mine) > self._most:
+            del self._mine[next(iter(self._mine))]
 
     def _refuse(self, name: str, why: str) -> None:
         if name not in self._refused:
@@ -106,9 +127,10 @@ class Cookies:
 
     def _tell(self) -> None:
         self._planned = False
-        if self._telling or not self._pending:
+        if self._telling or self._lost or not self._pending:
             return
         told, self._pending = self._pending, {}
+        self._flying = told
         waiting, self._waiting = self._waiting, []
         self._telling, self._told_at = True, self._link.now()
         self._link.call(
@@ -122,26 +144,36 @@ class Cookies:
     def _told(
         self, told: dict[str, bytes], waiting: list[Callable[[], None]], answer: Any, error: BaseException | None
     ) -> None:
-        self._telling = False
+        self._telling, self._flying = False, {}
+        passed, self._passed = self._passed, {}
         if error is None:
             before, version = answer
-            if before <= self._version:
+            if version <= self._began:
+                # It went into the jars of the round before.
+                self._pending = {**told, **self._pending}
+            elif version <= self._version:
+                self._take_over({name: data for name, data in passed.items() if name not in self._pending})
+            elif before <= self._version:
                 self._version = version
         elif isinstance(error, FrontierUnavailable):
             self._pending = {**told, **self._pending}
             self._told_at = self._link.now() + AGAIN
         else:
             logger.warning("Cookies could not be shared with other workers: %s", error)
-        if not self._pending:
-            waiting += self._waiting
-            self._waiting = []
         for do in waiting:
             do()
+        self._go_on()
         self._plan()
+
+    def _go_on(self) -> None:
+        if not (self._pending or self._telling or self._lost):
+            waiting, self._waiting = self._waiting, []
+            for do in waiting:
+                do()
 
     def after(self, do: Callable[[], None]) -> None:
         """Do this when all that was noted until now is told; mostly at once."""
-        if self._pending or self._telling:
+        if self._pending or self._telling or self._lost:
             self._waiting.append(do)
         else:
             do()
@@ -149,7 +181,7 @@ class Cookies:
     def hurry(self) -> None:
         """The worker ends: wait for nothing more."""
         waiting, self._waiting = self._waiting, []
-        self._told_at = float("-inf")
+        self._told_at, self._lost = float("-inf"), False
         self._tell()
         for do in waiting:
             do()
@@ -158,31 +190,91 @@ class Cookies:
 
     def behind(self, version: int) -> bool:
         """Whether something is shared that this worker does not know yet. Then it is asked for, and `wake` called."""
-        if version <= max(self._version, self._asked):
+        if self._asking or version <= max(self._version, self._asked):
             return self._asking
-        self._asking, self._asked = True, version
-        self._link.call("cookies", self._learned, self._group, self._version)
+        self._asked = version
+        self._ask()
         return True
 
-    def _learned(self, answer: tuple[int, Mapping[str, bytes]] | None, error: BaseException | None) -> None:
+    def learn(self, do: Callable[[], None]) -> None:
+        """Ask for what is shared now, and then do this; whether it could be had or not."""
+        self._learning.append(do)
+        self._ask()
+
+    def went_back(self) -> None:
+        """The server may have an older state. Until `recover` nothing is told, and nothing sent."""
+        self._lost = self._asking = True
+        self._questions += 1
+
+    def recover(self) -> None:
+        """The group is there again: tell what the server lacks of what was told, and have what it knows."""
+        self._version = self._asked = 0
+        self._ask()
+
+    def _ask(self) -> None:
+        """What an earlier question brings counts no more: it may be older than the reason for this one."""
+        self._asking = True
+        self._questions += 1
+        number = self._questions
+        self._link.call(
+            "cookies",
+            lambda answer, error: self._learned(answer, error) if number == self._questions else None,
+            self._group,
+            0 if self._lost else self._version,
+        )
+
+    def _learned(self, answer: tuple[int, Mapping[str, bytes], int] | None, error: BaseException | None) -> None:
         self._asking = False
         if answer is None:
             # Sent without them, rather than not at all; they are asked for again soon, and the next version brings them too.
             logger.warning("The cookies of other workers could not be had: %s", error)
+            self._lost = self._lost and isinstance(error, FrontierUnavailable)
             self._link.later(AGAIN, self._ask_again)
         else:
-            self._version, found = answer
-            self._applying = True
-            try:
-                for name, data in found.items():
-                    if name not in self._pending:
-                        self._apply(name, data)
-            finally:
-                self._applying = False
+            self._version, found, began = answer
+            if began > self._began:
+                self._forget()
+            self._began = began
+            if self._lost:
+                self._lost = False
+                self._miss(found)
+            self._passed |= {name: data for name, data in found.items() if name in self._flying}
+            self._take_over(
+                {name: data for name, data in found.items() if name not in self._pending and name not in self._flying}
+            )
+        learning, self._learning = self._learning, []
+        for do in learning:
+            do()
+        self._go_on()
+        self._plan()
         self._wake()
 
     def _ask_again(self) -> None:
         self._asked = self._version
+        if self._lost and not self._asking:
+            self._ask()
+
+    def _forget(self) -> None:
+        """Another round has begun: what was shared before is of no jar any more, but for what is still to be told."""
+        self._take_over({name: b"" for name in self._values if name not in self._pending and name not in self._flying})
+
+    def _miss(self, found: Mapping[str, bytes]) -> None:
+        """Tell again what the server lacks: what this worker has changed last, and what it knows of others that may have ended."""
+        lacking = {name: _data(self._values.get(name)) for name in self._mine}
+        if len(found) < self._most:
+            lacking |= {name: _data(fields) for name, fields in self._values.items() if name not in found}
+        for name, data in lacking.items():
+            if found.get(name, b"") != data:
+                self._pending.setdefault(name, data)
+
+    def _take_over(self, found: Mapping[str, bytes]) -> None:
+        self._applying = True
+        try:
+            for name, data in found.items():
+                self._mine.pop(name, None)
+                self._apply(name, data)
+        finally:
+            self._applying = False
 
     def _apply(self, name: str, data: bytes) -> None:
         key, domain, path, what = json.loads(name)
@@ -237,6 +329,10 @@ def of(crawler: Any) -> CookiesMiddleware | None:
 def _fields(cookie: Cookie) -> dict[str, Any]:
     rest: Any = getattr(cookie, "_rest", {})
     return {name: getattr(cookie, name) for name in _FIELDS} | {"rest": dict(rest)}
+
+
+def _data(fields: Mapping[str, Any] | None) -> bytes:
+    return b"" if fields is None else json.dumps(fields).encode()
 
 
 def _cookie(domain: str, path: str, name: str, fields: Mapping[str, Any]) -> Cookie:

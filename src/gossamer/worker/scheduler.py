@@ -555,6 +555,8 @@ class Scheduler(BaseScheduler):
 
     def went_back(self) -> None:
         self.idle.forget()
+        if self.cookies is not None:
+            self.cookies.went_back()
         deferred_from_coro(self._rejoin())
 
     async def _rejoin(self) -> None:
@@ -568,6 +570,8 @@ class Scheduler(BaseScheduler):
             except GossamerError as error:
                 self.failed(error)
                 return
+        if self.cookies is not None:
+            self.cookies.recover()
         if self.start.over:
             self.start_again()
 
@@ -682,6 +686,11 @@ class Scheduler(BaseScheduler):
                 fail(self.crawler, self._engine, error)
                 self.end(type(error).__name__)
                 return False
+        if state is StartState.GRANTED and self.cookies is not None:
+            # A start that logs in by itself begins with the cookies of its round, not with those of the last one.
+            learned = Promise()
+            self.cookies.learn(learned.keep)
+            await learned
         return True
 
     def awaits(self, what: str) -> None:

@@ -1,8 +1,8 @@
 -- cookies: what workers of a group have shared since a version of its cookies; read only.
 --
 -- KEYS    1: the base key of the group's home partition
--- ARGV    1: msgpack {group, after (version)}
--- Returns {msgpack {version up to which these are, more (1|0), names[]}, the cookies, by name ('': it is gone)...}
+-- ARGV    1: msgpack {group, after (version), began (whether that is asked for) or nil}
+-- Returns {msgpack {version up to which these are, more (1|0), names[], version with which those of this round began, if asked for}, the cookies, by name ('': it is gone)...}
 -- Cost    O(1000)
 
 local COOKIES_LOOK = 1000 -- twice what one call puts: a version is never cut
@@ -22,7 +22,8 @@ local function cookies(keys, args)
   for i = 1, n, 2 do names[#names + 1] = found[i] end
   local values = #names > 0 and read_many(S.b .. K.cookies .. h.group, names) or {}
   for i = 1, #names do values[i] = values[i] or '' end
-  table.insert(values, 1, pack({version, more, names}))
+  local began = h.began and (tonumber(call('HGET', S.b .. K.jars_began, h.group)) or 0) or nil
+  table.insert(values, 1, pack({version, more, names, began}))
   return values
 end
 

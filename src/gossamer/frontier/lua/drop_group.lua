@@ -40,7 +40,7 @@ end
 local function clear_rest(S, group, salt)
   for _, book in ipairs({K.items, K.consumers, K.counters, K.group_lanes, K.round_log, K.keyed, K.shares, K.jar, K.cookies}) do call('UNLINK', S.b .. book .. group) end
   call('UNLINK', S.b .. K.hungry .. 'g|' .. group)
-  for _, book in ipairs({K.starts, K.ends, K.rounds, K.round_base, K.group_held, K.group_policy, K.sessions}) do
+  for _, book in ipairs({K.starts, K.ends, K.rounds, K.round_base, K.group_held, K.group_policy, K.sessions, K.jars_began}) do
     call('HDEL', S.b .. book, group)
   end
   open_change(S, group, -count_now(S, 'g|' .. group .. '|open'))

@@ -3,8 +3,10 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, round (the number to begin), home, and for the home partition: trigger, who, others (counts of
---            the round before on the other partitions)}
--- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}
+--            the round before on the other partitions); before all that, on the home partition, `jar`: the cookies that workers share
+--            are forgotten, and nothing else happens; on the others, `session`: the version that this has given them}
+-- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}; with `jar`
+--            {version of the cookies, which workers hear of, or 0: there are none}
 -- Cost    O(memories of the group); emptied memories are unlinked by `purge`
 
 -- What the round before brought is noted: also of one that nobody has ended, and what came after its end.
@@ -22,6 +24,18 @@ local function log_turn(S, h, round, counts)
   Round.note(S, h.group, h.round, {began = S.now, trigger = h.trigger, who = h.who})
 end
 
+-- As a new run of a spider has none. Workers that had some hear of a version before which there is nothing.
+local function empty_jar(S, group)
+  local before = tonumber(call('HGET', S.b .. K.sessions, group))
+  if not before then return 0 end
+  local version = max(S.now, before + 1)
+  call('UNLINK', S.b .. K.jar .. group, S.b .. K.cookies .. group)
+  call('HSET', S.b .. K.sessions, group, format('%d', version))
+  call('HSET', S.b .. K.jars_began, group, format('%d', version))
+  finish(S)
+  return version
+end
+
 local function new_round(keys, args)
   local S, problem = begin(keys[1])
   if not S then return problem end
@@ -29,6 +43,7 @@ local function new_round(keys, args)
   local group = Lane.group(S, h.group)
   if not group then return fail('NOGROUP', h.group) end
   local round = Round.present(S, h.group)
+  if h.jar then return pack({h.round > round and empty_jar(S, h.group) or 0}) end
   local counts = h.round > round and Round.turn(S, h.group, h.round) or Round.before(S, h.group)
   if h.round > round then
     call('HSET', S.b .. K.rounds, h.group, h.round)
@@ -48,8 +63,10 @@ local function new_round(keys, args)
     end
     if h.home then log_turn(S, h, round, counts) end
     Lane.unhold(S, h.group, 'pages_full')
-    -- As a new run of a spider has none.
-    call('UNLINK', S.b .. K.jar .. h.group, S.b .. K.cookies .. h.group)
+    if (h.session or 0) > 0 then
+      local before = tonumber(call('HGET', S.b .. K.sessions, h.group)) or 0
+      call('HSET', S.b .. K.sessions, h.group, format('%d', max(before, h.session)))
+    end
     round = h.round
     S.changed = true
     -- Workers hear of it: what they know to be known may be wanted again.

@@ -14,14 +14,14 @@ class TestCookies:
     def test_what_changed_since_a_version_is_told(self, crawl: Crawl) -> None:
         crawl.define()
         put, get = crawl.frontier.put_cookies, crawl.frontier.cookies
-        assert get("g") == (0, {})
+        assert get("g") == (0, {}, 0)
         before, first = put("g", {"a": b"1", "b": b"1"}, most=MOST)
         again, second = put("g", {"b": b"2", "c": b""}, most=MOST)
         assert (before, again) == (0, first)
         assert second > first > 0
-        assert get("g") == (second, {"a": b"1", "b": b"2", "c": b""})
-        assert get("g", first) == (second, {"b": b"2", "c": b""})
-        assert get("g", second) == (second, {})
+        assert get("g") == (second, {"a": b"1", "b": b"2", "c": b""}, 0)
+        assert get("g", first) == (second, {"b": b"2", "c": b""}, 0)
+        assert get("g", second) == (second, {}, 0)
 
     def test_every_exchange_tells_the_version(self, crawl: Crawl) -> None:
         crawl.define()
@@ -41,14 +41,27 @@ class TestCookies:
         crawl.define()
         many = {f"{number}": b"x" for number in range(1300)}
         before, version = crawl.frontier.put_cookies("g", many, most=5000)
-        assert (before, crawl.frontier.cookies("g")) == (0, (version, many))
+        assert (before, crawl.frontier.cookies("g")) == (0, (version, many, 0))
         crawl.frontier.put_cookies("g", {"new": b"y"}, most=3)
-        _, left = crawl.frontier.cookies("g")
+        _, left, _ = crawl.frontier.cookies("g")
         assert len(left) == 3
         assert left["new"] == b"y"
 
     def test_a_new_round_begins_without_them(self, crawl: Crawl) -> None:
         crawl.define()
-        crawl.frontier.put_cookies("g", {"a": b"1"}, most=MOST)
+        for host in crawl.spread(4):
+            crawl.add(host, host=host)
+        worker, put, get = crawl.worker(), crawl.frontier.put_cookies, crawl.frontier.cookies
         crawl.frontier.new_round("g", 1)
-        assert crawl.frontier.cookies("g")[1] == {}
+        assert get("g") == (0, {}, 0), "there was none to be forgotten"
+        _, last = put("g", {"a": b"1"}, most=MOST)
+        for _ in range(2):
+            crawl.frontier.new_round("g", 2)
+            version, found, began = get("g", last)
+            assert (found, began > last) == ({}, True)
+            for want in (0, 1, 4):
+                assert worker.exchange(want=want, session="g").hints.session == version == began, "workers hear of it"
+        before, after = put("g", {"a": b"2"}, most=MOST)
+        assert before == began < after
+        crawl.frontier.new_round("g", 2)
+        assert get("g") == (after, {"a": b"2"}, began), "the round had begun"
