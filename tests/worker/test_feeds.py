@@ -259,11 +259,47 @@ def test_a_feed_that_comes_too_late_says_what_it_lacks(project: Project) -> None
     assert "late.jl begins in the middle of round 0: 30 items" in said
     assert "late.jl is not whole: it lacks 30 of the 31 items of round 0" in said
     assert in_lines(late) == Counter(["0"])
+    said = project.crawl("-O", "late.jl", "-s", "GOSSAMER_ROUND=join")
+    assert "lacks 30 of the 31 items of round 0" in said, (
+        "a worker that is started again for its failure does not fail again"
+    )
     said = project.run(*crawl)
     assert in_lines(late) == EVERY
     assert "'feedexport/success_count/FileFeedStorage': 1" in said
     with project.frontier() as frontier:
         assert stream.consumers(frontier, "shop") == {}
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_that_comes_late_to_a_feed_of_all_machines_does_not_fail(
+    project: Project, valkey_server: Server, crawl_name: str
+) -> None:
+    """As with FEEDS in the settings of a project that runs in containers."""
+    site, here = project.site, project.folder / "out.jl"
+    there = project.folder / "there"
+    there.mkdir()
+    other = Project(there, site, valkey_server, crawl_name)
+    (there / "shop_spiders.py").write_text(SPIDER)
+    crawl = ("scrapy", "crawl", "shop", "-O", "out.jl", *SLOW)
+    site.hold("/1")
+    with project.start(*crawl) as first:
+        site.reached("/1")
+        with project.frontier() as frontier:
+            wait_until(
+                lambda: frontier.counts("shop").groups[0].items_waiting < 20, "most items to be in the file alone"
+            )
+            with other.start(*crawl) as late:
+                wait_until(lambda: len(stream.consumers(frontier, "shop")) == 2, "both files to wait for items")
+                site.release("/1")
+                said = late.communicate(timeout=60)[1]
+        assert late.returncode == 0, said
+        assert first.wait(60) == 0
+    assert in_lines(here) == EVERY
+    assert in_lines(there / "out.jl").total() < EVERY.total()
+    assert "Another machine has had the feed before (consumer feed-r0-" in said
+    said = other.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
+    assert "WARNING: The feed" in said
+    assert "is not whole: it lacks" in said
 
 
 @pytest.mark.timeout(300)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from tests.worker.harness.variants import FIRST, LAST, Variant, some
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Token
 from gossamer.settings import load
-from gossamer.testing.process import free_port, hold_port
+from gossamer.testing.process import free_port, hold_port, wait_until
 from gossamer.testing.servers import SentinelPair, Server
 
 pytestmark = pytest.mark.timeout(300)
@@ -142,6 +143,31 @@ def test_a_worker_whose_server_is_replaced_after_it_said_drained_exits_with_an_e
         with ValkeyFrontier.open(load(given)) as frontier:
             assert frontier.drained("slow").drained
     assert site.paths().count("/a") == 2
+
+
+def test_a_worker_with_a_feed_ends_in_time_when_the_server_does_not_answer(
+    site: Site, crawl_name: str, tmp_path: Path
+) -> None:
+    site.on("/list", links("/waits", "/a"))
+    with Server() as server:
+        given: dict[str, Any] = {"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_STOP_SECONDS": 4}
+        project = Project(tmp_path, site, Variant(LAST, "uvloop"), **given)
+        site.hold("/waits")
+        with project.start() as process:
+            site.reached("/waits")
+            wait_until((tmp_path / "items.json.position").exists, "the feed to begin")
+            os.kill(server.pid, signal.SIGSTOP)
+            process.send_signal(signal.SIGTERM)
+            try:
+                # Without the limit it would wait for about a minute.
+                process.wait(40)
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+                process.kill()
+        assert "The feeds are not written to their end: the server did not answer" in project.log.read_text()
+        site.release("/waits")
+        assert project.run() == 0, project.log.read_text()
+    assert {Path(item["url"]).name for item in json.loads((tmp_path / "items.json").read_text())} == {"a", "waits"}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from gossamer.errors import SettingError
 from gossamer.frontier import stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
-from gossamer.worker.feed_mark import Mark, State, consumer_of, forget_past, owner_of, starts
+from gossamer.worker.feed_mark import Mark, State, consumer_of, elsewhere, forget_past, owner_of, starts
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class FeedFile:
     def __init__(
         self,
         path: Path,
+        uri: str,
         crawl: str,
         group: str,
         overwrite: bool,
@@ -44,7 +45,7 @@ class FeedFile:
         exporter: Callable[[IO[bytes]], Any],
         read: Callable[[bytes], Any],
     ) -> None:
-        self.path, self._overwrite, self._make, self._read = path, overwrite, exporter, read
+        self.path, self._uri, self._overwrite, self._make, self._read = path, uri, overwrite, exporter, read
         self._owner, self.group, self._store_empty = (crawl, group), group, store_empty
         self._mark = Mark(path, self._owner)
         self._file: IO[bytes] | None = None
@@ -161,15 +162,17 @@ class FeedFile:
         # A group that was dropped begins at round 0 again.
         return not self._overwrite or self._is_of(info, state)
 
-    def complete(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
-        """Whether all that is in the stream is in the file, whoever wrote it."""
+    def complete(self, frontier: ValkeyFrontier, info: RoundInfo, until: Mapping[int, str]) -> bool:
+        """Whether all that is in the stream up to these positions is in the file, whoever wrote it."""
         state = self._mark.mine()
         if self.past:
             return True
         if not self._fits(frontier, info, state):
             return False
         return not any(
-            frontier.read_items(self.group, partition, at, 1) for partition, at in state["positions"].items()
+            stream.place(position) <= stream.place(until[partition])
+            for partition, at in state["positions"].items()
+            for position, _ in frontier.read_items(self.group, partition, at, 1)
         )
 
     def lacking(self, info: RoundInfo) -> int:
@@ -180,6 +183,15 @@ class FeedFile:
         if not self._is_of(info, state) or state["rows"] is None:
             return 0
         return max(0, info.items - int(state["rows"]))
+
+    def forgiven(self) -> str:
+        """Why nobody has to fail since this file lacks items; "" if this worker has to, which is noted: the next one has not."""
+        if found := self._state.get("elsewhere"):
+            return f"The feed was asked for on another machine before, whose file has what came until then (consumer {found})."
+        if self._state.get("told"):
+            return "A worker has failed for it already."
+        self._state["told"] = True
+        return ""
 
     def _is_past(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
         if not self._overwrite or info.ended is None or self._fits(frontier, info, self._mark.mine()):
@@ -240,8 +252,8 @@ class FeedFile:
         begin = starts(frontier, info)
         return {
             "crawl": frontier.crawl, "group": self.group, "round": info.round, "began": info.began,
-            "consumer": consumer_of(self.path, info.round if self._overwrite else None),
-            "size": 0 if self._overwrite else size, "first": None, "rows": 0,
+            "consumer": consumer_of(self.path, self._uri, info.round if self._overwrite else None),
+            "size": 0 if self._overwrite else size, "first": None, "rows": 0, "elsewhere": elsewhere(frontier, self.group, self.path, self._uri),
             "starts": {str(p): at for p, at in begin.items()}, "positions": begin,
             "others": {} if self._overwrite else others,
         }  # fmt: skip
@@ -252,14 +264,17 @@ class FeedFile:
         begin = starts(frontier, info)
         early = all(stream.place(state["positions"][p]) <= stream.place(at) for p, at in begin.items())
         state["round"], state["began"], state["rows"] = info.round, info.began, 0 if early else None
+        state["elsewhere"], state["told"] = "", False
         state["starts"] = {str(p): at for p, at in begin.items()}
 
     def _say_late(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
         [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
         if info.items > row.items_waiting:
+            found = self._state["elsewhere"]
             logger.warning(
-                "The feed %s begins in the middle of round %d: %d items of the round are not in the stream any more, or never were.",
+                "The feed %s begins in the middle of round %d: %d items of the round are not in the stream any more, or never were.%s",
                 self.path, info.round, info.items - row.items_waiting,
+                f" Another machine has had the feed before (consumer {found})." if found else "",
             )  # fmt: skip
 
     def _save_unread(self, frontier: ValkeyFrontier, keep_all: bool) -> None:

@@ -2,7 +2,8 @@
 
 `FILE.position` is one JSON object. It says of whom the file is (crawl, group, round), how large it was and up to which `positions`
 of the stream its items reach when both had come to disk, how many items of the round were read for it (`rows`; None: nobody knows),
-and the `first` item in it, of which an exporter learns what it was like. A file that is added to may be of several groups, one
+and the `first` item in it, of which an exporter learns what it was like. `elsewhere` is the consumer of another machine that had the
+same feed before, `told` whether somebody has failed since the file lacks items. A file that is added to may be of several groups, one
 after another: what was noted for the `others` is in there too.
 """
 
@@ -14,6 +15,7 @@ import re
 import secrets
 import socket
 import time
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +33,26 @@ Owner = tuple[str, str]
 """Crawl and group."""
 
 
-def consumer_of(path: Path, overwritten_in: int | None) -> str:
-    """A name for who keeps the items of this file, which tells people where it is. `overwritten_in`: the round that it is of, if it
-    begins anew with each."""
+def consumer_of(path: Path, uri: str, overwritten_in: int | None) -> str:
+    """A name for who keeps the items of this file, which tells people where it is. `uri` is the feed as it was asked for: all machines
+    that have it know by its digest that they mean the same. `overwritten_in`: the round that it is of, if it begins anew with each."""
     of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
     where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
-    return f"{FEED}{of_round}{where}-{secrets.token_hex(4)}"
+    return f"{FEED}{of_round}{where}-{_digest(uri)}{_place(path)}{secrets.token_hex(2)}"
+
+
+def elsewhere(frontier: ValkeyFrontier, group: str, path: Path, uri: str) -> str:
+    """Who keeps the items of the same feed in the present round already, for another file; "" if nobody does."""
+    same = re.compile(rf"-{_digest(uri)}(?!{_place(path)})[0-9a-f]{{8}}$")
+    return next((name for name in waiting(frontier, group) if same.search(name)), "")
+
+
+def _digest(uri: str, size: int = 4) -> str:
+    return blake2b(uri.encode(), digest_size=size).hexdigest()
+
+
+def _place(path: Path) -> str:
+    return _digest(f"{socket.gethostname()} {path}", 2)
 
 
 def forget_past(frontier: ValkeyFrontier, group: str, before: int) -> None:

@@ -23,7 +23,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from gossamer.errors import FeedIncomplete, FrontierError, SettingError
-from gossamer.frontier import codec
+from gossamer.frontier import codec, stream
 from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
@@ -43,6 +43,8 @@ STDOUT = "stdout"
 LOOK = 1.0
 """Seconds between two looks at the stream."""
 AGAIN = 0.1
+LAST = 5.0
+"""So many seconds a worker's feeds have at its end, however long the rest of it took, if its server answers."""
 
 
 class Feeds(FeedExporter):
@@ -52,6 +54,8 @@ class Feeds(FeedExporter):
         scheduler: Any = getattr(self.crawler.engine, "_slot", None)
         scheduler = getattr(scheduler, "scheduler", None)
         self._thread: threading.Thread | None = None
+        self._passed = 0
+        """Grows as long as the server answers and the files are written."""
         self._incomplete = False
         self._stored: list[tuple[str, FeedFile]] = []
         join = getattr(scheduler, "join", None)
@@ -61,6 +65,7 @@ class Feeds(FeedExporter):
             self._drained: Callable[[], bool] = lambda: bool(scheduler._drained)
             self._over: Callable[[], bool] = lambda: bool(scheduler._drained or scheduler.idled)
             self._closing: Callable[[], bool] = lambda: bool(scheduler._closing)
+            self._patience = partial(self._seconds, scheduler)
             # One that may not join leaves the files as they are.
             if scheduler._opened:
                 self._thread = threading.Thread(target=self._serve, args=(spider, scheduler), name="feeds", daemon=True)
@@ -70,7 +75,12 @@ class Feeds(FeedExporter):
     async def close_spider(self, spider: Spider) -> None:
         if self._thread is not None:
             self._ended.set()
-            await in_thread(self._thread.join)
+            if not await self._through(self._thread):
+                self._incomplete = True
+                logger.error(
+                    "The feeds are not written to their end: the server did not answer, or GOSSAMER_STOP_SECONDS were over. The next run "
+                    "with the same feeds goes on with them; their items wait on the server."
+                )
             for uri, file in self._stored:
                 self._tell(spider, uri, file)
             if self._incomplete:
@@ -82,6 +92,24 @@ class Feeds(FeedExporter):
         closed: Any = super().close_spider(spider)
         if closed is not None:
             await closed
+
+    def _seconds(self, scheduler: Any) -> float:
+        """For how long the end waits for the feeds to come on."""
+        if self._over():
+            return float(scheduler.join.settings["GOSSAMER_CLOSE_SECONDS"])
+        left: float = scheduler.stopping.patience()
+        return left if scheduler.courier.away else max(LAST, left)
+
+    async def _through(self, thread: threading.Thread) -> bool:
+        """Wait until the feeds are written: with a server that answers for as long as it takes if the round is over, else for as long
+        as the worker has to end."""
+        while True:
+            before, left = self._passed, self._patience()
+            await in_thread(partial(thread.join, left))
+            if not thread.is_alive():
+                return True
+            if before == self._passed or (left <= LAST and not self._over()):
+                return False
 
     def _tell(self, spider: Spider, uri: str, file: FeedFile) -> None:
         """What Scrapy's exporter counts and signals of a feed that it has stored."""
@@ -119,6 +147,7 @@ class Feeds(FeedExporter):
         while True:
             # The order counts: a worker that closes may begin the next round, of which this file knows nothing yet.
             last, closing = self._ended.is_set(), self._closing()
+            self._passed += 1
             try:
                 info = next(iter(frontier.rounds(join.group, 1)), None)
                 closing = closing or self._closing()
@@ -127,7 +156,7 @@ class Feeds(FeedExporter):
                 if info is not None and info.began is not None:
                     if served is None or (info.round, info.began) != (served.round, served.began):
                         files = self._turned(frontier, spider, files, info)
-                    self._step(frontier, info, files, join)
+                    self._step(frontier, info, files, join, self._end(frontier, info) if closing else None)
                     if last:
                         self._finish(frontier, info, files, join)
                 served = info
@@ -155,19 +184,38 @@ class Feeds(FeedExporter):
         return found
 
     @staticmethod
-    def _step(frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], join: Any) -> None:
+    def _end(frontier: ValkeyFrontier, info: RoundInfo) -> dict[int, str]:
+        """Up to where the items of a round reach now. The order counts: what is there before the next round has begun is not of it."""
+        ends = {}
+        for partition in range(frontier.partitions):
+            last = stream.last_items(frontier, info.group, partition, 1)
+            ends[partition] = last[0][0] if last else stream.START
+        now = next(iter(frontier.rounds(info.group, 1)), info)
+        if now.round <= info.round or now.began is None:
+            return ends
+        return {p: min(ends[p], at, key=stream.place) for p, at in starts(frontier, now).items()}
+
+    @staticmethod
+    def _step(
+        frontier: ValkeyFrontier,
+        info: RoundInfo,
+        files: Mapping[str, FeedFile],
+        join: Any,
+        until: Mapping[int, str] | None,
+    ) -> None:
         """What one file has need not be kept for the others any more, so each waits in the stream before the first is written."""
         for file in files.values():
             file.prepare(frontier, info, join.settings["GOSSAMER_ITEMS"] == "stream")
         if all(file.ready(frontier, info) for file in files.values()):
             for file in files.values():
-                file.write(frontier)
+                file.write(frontier, until)
 
     def _finish(self, frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], join: Any) -> None:
         until = time.monotonic() + join.settings["GOSSAMER_CLOSE_SECONDS"]
         # As long as the crawl goes on, what others write is theirs.
         mine = {uri: file for uri, file in files.items() if self._over() or file.writes}
-        while lacking := [uri for uri, file in mine.items() if not file.complete(frontier, info)]:
+        end = self._end(frontier, info)
+        while lacking := [uri for uri, file in mine.items() if not file.complete(frontier, info, end)]:
             if time.monotonic() > until:
                 self._incomplete = True
                 logger.error(
@@ -177,7 +225,8 @@ class Feeds(FeedExporter):
                 )
                 break
             time.sleep(AGAIN)
-            self._step(frontier, info, files, join)
+            self._passed += 1
+            self._step(frontier, info, files, join, end)
         # Whoever is through leaves its files alone: what comes after an exporter's end would be cut off again.
         for uri, file in files.items():
             if file.past and self._drained():
@@ -193,11 +242,13 @@ class Feeds(FeedExporter):
         rounds = frontier.rounds(info.group, 2)
         info = next((row for row in rounds if (row.round, row.began) == (info.round, info.began)), info)
         if lacking := file.lacking(info):
-            self._incomplete = True
-            logger.error(
+            forgiven = file.forgiven()
+            self._incomplete = self._incomplete or not forgiven
+            logger.log(
+                logging.WARNING if forgiven else logging.ERROR,
                 "The feed %s is not whole: it lacks %d of the %d items of round %d, which had been read and trimmed before the feed was "
-                "asked for, or went to ITEM_PIPELINES alone. This worker fails. To have all, crawl again with the feed from the beginning.",
-                file.path, lacking, info.items, info.round,
+                "asked for, or went to ITEM_PIPELINES alone. %s To have all, crawl again with the feed from the beginning.",
+                file.path, lacking, info.items, info.round, forgiven or "This worker fails.",
             )  # fmt: skip
         elif file.past and info.items:
             logger.warning(
@@ -236,7 +287,7 @@ class Feeds(FeedExporter):
             name = uri % params
             local: Any = file_uri_to_path(name) if name.startswith("file:") else name
             found[uri] = FeedFile(
-                Path(local).absolute(), crawl, info.group, bool(options.get("overwrite")), bool(options["store_empty"]),
+                Path(local).absolute(), uri, crawl, info.group, bool(options.get("overwrite")), bool(options["store_empty"]),
                 partial(self._exporter, options=options), partial(self._item, spider, uri),
             )  # fmt: skip
         return found
@@ -254,6 +305,7 @@ class Feeds(FeedExporter):
 
     def _item(self, spider: Spider, uri: str, data: bytes) -> Any:
         """The item as the spider made it, None if the feed does not want it."""
+        self._passed += 1
         value = codec.decode(data)
         kind = _kind(value.pop(CLASS), type(spider).__module__) if isinstance(value, dict) and CLASS in value else None
         wanted = self.filters[uri]

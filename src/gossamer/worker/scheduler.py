@@ -712,7 +712,15 @@ class Scheduler(BaseScheduler):
     async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
         promise = Promise()
         self.link.call(verb, promise.keep, *args, **kwargs)
-        return await promise
+        if not (self._closing and self._opened):
+            return await promise
+        # One that ends waits only so long, also where it is not known yet that nobody answers.
+        late = FrontierUnavailable(f"The frontier did not answer {verb} in the time that is left for the worker's end.")
+        timer = self.link.later(self.stopping.patience(), lambda: promise.keep(None, late))
+        try:
+            return await promise
+        finally:
+            timer.cancel()
 
     async def sleep(self, seconds: float) -> None:
         promise = Promise()
