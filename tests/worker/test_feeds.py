@@ -300,6 +300,12 @@ def test_a_machine_that_comes_late_to_a_feed_of_all_machines_does_not_fail(
     said = other.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
     assert "WARNING: The feed" in said
     assert "is not whole: it lacks" in said
+    (there / "out.jl").unlink()
+    (there / "out.jl.position").unlink(missing_ok=True)
+    other.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join", code=1)
+    other.environ["GOSSAMER_ROUND"] = "join"
+    said = other.crawl("-O", "out.jl")
+    assert "lacks 31 of the 31 items of round 0" in said, "who would only be started again for a failure does not fail"
 
 
 @pytest.mark.timeout(300)

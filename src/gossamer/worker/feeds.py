@@ -32,6 +32,7 @@ from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
 from gossamer.worker.feed_mark import starts
 from gossamer.worker.reactor import in_thread
+from gossamer.worker.settings import PROJECT
 from gossamer.worker.shapes import FIELDS, ITEM, MODEL, form_of, together
 
 if TYPE_CHECKING:
@@ -230,19 +231,28 @@ class Feeds(FeedExporter):
         # Whoever is through leaves its files alone: what comes after an exporter's end would be cut off again.
         for uri, file in files.items():
             if file.past and self._drained():
-                self._check(frontier, info, file)
+                self._check(frontier, info, file, self._came_for_nothing(join))
             if file.writes:
                 # A crawl that waits for more has no end at which it could be whole.
                 if self._drained():
                     self._check(frontier, info, file)
                 self._close(frontier, uri, file, self._over())
 
-    def _check(self, frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile) -> None:
-        """Say what a file lacks of a round that is over."""
+    def _came_for_nothing(self, join: Any) -> bool:
+        """Whether this worker is one of those that something starts again and again (see GOSSAMER_ROUND), and had nothing to do: should it
+        fail, it would only be started once more."""
+        assert self.crawler.stats is not None
+        # Not by -s, as `gossamer crawl` says it to its workers.
+        usual = (self.crawler.settings.getpriority("GOSSAMER_ROUND") or 0) <= PROJECT
+        restarted = usual and join.settings["GOSSAMER_ROUND"] == "join"
+        return restarted and not self.crawler.stats.get_value("downloader/request_count")
+
+    def _check(self, frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile, idle: bool = False) -> None:
+        """Say what a file lacks of a round that is over; the worker fails for it unless it was `idle`."""
         rounds = frontier.rounds(info.group, 2)
         info = next((row for row in rounds if (row.round, row.began) == (info.round, info.began)), info)
         if lacking := file.lacking(info):
-            forgiven = file.forgiven()
+            forgiven = "The round was over before this worker came." if idle else file.forgiven()
             self._incomplete = self._incomplete or not forgiven
             logger.log(
                 logging.WARNING if forgiven else logging.ERROR,
