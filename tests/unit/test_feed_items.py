@@ -31,6 +31,7 @@ class Page(scrapy.Item):
 def test_an_item_is_what_the_spider_made(item: Any) -> None:
     join, feeds = Join.__new__(Join), Feeds.__new__(Feeds)
     object.__setattr__(join, "item_limit", 1000)
+    feeds._passed = 0
     feeds.filters = {"all": ItemFilter({}), "Offer": ItemFilter({"item_classes": [Offer]})}
     data = join.encode_item(item)
     assert feeds._item(Spider("s"), "all", data) == item
