@@ -17,6 +17,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,7 @@ from gossamer.testing import manyaudit
 from gossamer.testing.audit import audit
 from gossamer.testing.databases import PostgreSQL
 from gossamer.testing.manyaudit import Story
-from gossamer.testing.manysites import ManySites
+from gossamer.testing.manysites import Access, ManySites
 from gossamer.testing.process import end, free_port, hold_port, spawn, wait_until
 from gossamer.testing.servers import Server
 from gossamer.testing.webproxy import WebProxy
@@ -251,7 +252,7 @@ def run(scenario: Scenario, server: Server, choice: random.Random) -> Told:
     goal = choice.randint(60, 160)
     s.until(lambda: s.asked() >= goal, f"{goal} pages are asked for")
     name = choice.choice(["one", "two"])
-    s.until(lambda: any(one.who == name and not one.until for one in s.sites.log()), "it has a page under way")
+    s.until(lambda: _stopped(s, name), "it has a page under way")
     victim = s.workers.pop(name)
     victim.kill()
     victim.wait()
@@ -282,6 +283,17 @@ def run(scenario: Scenario, server: Server, choice: random.Random) -> Told:
         assert child.wait(PATIENCE) == 0, f"{name}: {s.log_of(name)}"
     again = check(s, paused_at, resumed_at)
     return Told(s.asked(), killed_at, again, time.monotonic() - begin)
+
+
+def _stopped(s: Scenario, name: str) -> bool:
+    """Stop the worker. If a host still owes it a page then, it stays stopped: it can settle that page no more. If not, it goes on."""
+    victim = s.workers[name]
+    victim.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, victim.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    if any(one.who == name and not one.until and _is_counted(one) for one in s.sites.log()):
+        return True
+    victim.send_signal(signal.SIGCONT)
+    return False
 
 
 def _change(s: Scenario) -> None:
@@ -340,10 +352,13 @@ def check(s: Scenario, paused_at: float, resumed_at: float) -> int:
         wrong.append("nothing was crawled while one site was paused")
     wrong += _told(s, log, scheduled) + _saved(s)
     assert not wrong, "\n".join(wrong)
-    found = Counter(
-        manyaudit.key_of(one) for one in log if one.path != "/robots.txt" and not one.path.startswith("/c/")
-    )
+    found = Counter(manyaudit.key_of(one) for one in log if _is_counted(one))
     return (found - manyaudit.expected(story)).total()
+
+
+def _is_counted(one: Access) -> bool:
+    """Whether it is known how often this page is to be asked for."""
+    return one.path != "/robots.txt" and not one.path.startswith("/c/")
 
 
 def _letter(frontier: ValkeyFrontier, letter: Any) -> tuple[str, str]:
