@@ -141,7 +141,9 @@ def redirects(site: Site, other: Site) -> None:
     site.on("/loop", to("/loop2")).on("/loop2", to("/loop"))
     site.on("/across", to(f"{other.url}/there")).on("/nowhere", to("mailto:nobody"))
     site.on("/form", to("/got", 302)).on("/keep", to("/kept", 307))
-    site.on("/cookie", Reply(302, "", {"Location": "/cookie", "Set-Cookie": "id=7; Path=/cookie"}, times=1), page("let in"))
+    site.on(
+        "/cookie", Reply(302, "", {"Location": "/cookie", "Set-Cookie": "id=7; Path=/cookie"}, times=1), page("let in")
+    )
     other.on("/there", page("elsewhere"))
 
 
