@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import scrapy
 from scrapy import Spider
 from scrapy.extensions.feedexport import ItemFilter
 
+from gossamer.worker import kinds
 from gossamer.worker.feeds import Feeds
 from gossamer.worker.join import Join
 
@@ -27,12 +29,55 @@ class Page(scrapy.Item):
     url = scrapy.Field()
 
 
-@pytest.mark.parametrize("item", [Offer(3), Page(url="a"), {"url": "a"}], ids=lambda item: type(item).__name__)
-def test_an_item_is_what_the_spider_made(item: Any) -> None:
+def made_by_a_function(price: int) -> Offer:
+    @dataclass
+    class Reduced(Offer):
+        percent: int = price
+
+    return Reduced(price)
+
+
+def of_stream() -> tuple[Join, Feeds]:
     join, feeds = Join.__new__(Join), Feeds.__new__(Feeds)
     object.__setattr__(join, "item_limit", 1000)
-    feeds._passed = 0
+    feeds._passed, feeds._as_mappings = 0, set()
     feeds.filters = {"all": ItemFilter({}), "Offer": ItemFilter({"item_classes": [Offer]})}
+    return join, feeds
+
+
+@pytest.mark.parametrize(
+    "item",
+    [Offer(3), Page(url="a"), {"url": "a"}, made_by_a_function(1), made_by_a_function(2)],
+    ids=lambda item: type(item).__name__,
+)
+def test_an_item_is_what_the_spider_made(item: Any) -> None:
+    join, feeds = of_stream()
     data = join.encode_item(item)
     assert feeds._item(Spider("s"), "all", data) == item
     assert (feeds._item(Spider("s"), "Offer", data) is not None) is isinstance(item, Offer)
+
+
+class Size(StrEnum):
+    LARGE = "large"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+def test_members_of_enums_that_are_texts_or_numbers_are_exported_as_these() -> None:
+    join, feeds = of_stream()
+    item = Page(url=[Size.LARGE, {"level": Level.LOW}])
+    assert feeds._item(Spider("s"), "all", join.encode_item(item)) == Page(url=["large", {"level": 1}])
+
+
+def test_an_item_of_a_class_that_only_another_process_has_is_not_left_out_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    join, feeds = of_stream()
+    data = join.encode_item(made_by_a_function(1)).replace(kinds._HERE.encode(), b"anothers")
+    with pytest.raises(LookupError, match=r"made_by_a_function.*; define it at the top of a module"):
+        feeds._item(Spider("s"), "Offer", data)
+    for _ in range(2):
+        assert feeds._item(Spider("s"), "all", data) == {"price": 100, "made": "here", "percent": 1}
+    assert caplog.text.count("exported as plain mappings") == 1

@@ -5,18 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-from itemadapter import ItemAdapter
 from scrapy import Spider, signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -31,6 +28,7 @@ from gossamer.model.counting import counted
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_file import FeedFile
 from gossamer.worker.feed_mark import starts
+from gossamer.worker.kinds import kind_of
 from gossamer.worker.reactor import in_thread
 from gossamer.worker.settings import PROJECT
 from gossamer.worker.shapes import FIELDS, ITEM, MODEL, form_of, together
@@ -59,6 +57,7 @@ class Feeds(FeedExporter):
         """Grows as long as the server answers and the files are written."""
         self._incomplete = False
         self._stored: list[tuple[str, FeedFile]] = []
+        self._as_mappings: set[str] = set()
         join = getattr(scheduler, "join", None)
         if join is not None and join.feeds:
             self._shared = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
@@ -317,15 +316,19 @@ class Feeds(FeedExporter):
         """The item as the spider made it, None if the feed does not want it."""
         self._passed += 1
         value = codec.decode(data)
-        kind = _kind(value.pop(CLASS), type(spider).__module__) if isinstance(value, dict) and CLASS in value else None
+        name = value.pop(CLASS, "") if isinstance(value, dict) else ""
         wanted = self.filters[uri]
-        if kind is not None:
+        if name:
             try:
+                if (kind := kind_of(name, type(spider).__module__)) is None:
+                    raise LookupError(f"this process does not find its class {name}; define it at the top of a module")
                 value = _made(kind, value)
             except Exception as error:
                 if getattr(wanted, "item_classes", True):
                     raise  # as a mapping it would be left out
-                logger.warning("An item of %s is exported as a plain mapping: %s", kind.__name__, error)
+                if name not in self._as_mappings:
+                    self._as_mappings.add(name)
+                    logger.warning("Items of %s are exported as plain mappings: %s", name, error)
         return value if wanted.accepts(value) else None
 
 
@@ -337,17 +340,3 @@ def _made(kind: type, fields: dict[str, Any]) -> Any:
     if form == MODEL:
         return together(kind, form, (fields, {"__pydantic_fields_set__": set(fields)}))
     return kind(**fields)
-
-
-def _kind(name: str, module: str) -> type | None:
-    """The class of an item, if it is one of the project's own or one that is loaded already."""
-    package, _, rest = name.partition(":")
-    if package not in sys.modules and package.partition(".")[0] != module.partition(".")[0]:
-        return None
-    try:
-        found: Any = import_module(package)
-        for part in rest.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        return None
-    return found if isinstance(found, type) and ItemAdapter.is_item_class(found) else None

@@ -307,24 +307,30 @@ class Output:
 
 
 class _Tasks:
-    """Items of one page in the pipelines, at most `most` at a time. The last one is held back: if it stays alone, it is
-    awaited without a task."""
+    """Items of one page in the pipelines, at most `most` at a time, begun in the order they were yielded. The last one is held
+    back: if it stays alone, it is awaited without a task."""
 
     def __init__(self, process: Callable[[Any, Any], Awaitable[None]], response: Any, most: int) -> None:
-        self._process, self._response, self._most = process, response, most
+        self._process, self._response, self._most = process, response, max(1, most)
         self._running: set[asyncio.Future[None]] = set()
         self._last: Any = None
 
     async def put(self, item: Any) -> None:
         if self._last is not None:
-            if len(self._running) >= max(1, self._most - 1):
-                await self._some(asyncio.FIRST_COMPLETED)
-            self._running.add(asyncio.ensure_future(self._process(self._last, self._response)))
+            await self._begin()
         self._last = item
+
+    async def _begin(self) -> None:
+        if len(self._running) >= self._most:
+            await self._some(asyncio.FIRST_COMPLETED)
+        self._running.add(asyncio.ensure_future(self._process(self._last, self._response)))
 
     async def finish(self) -> None:
         try:
-            if self._last is not None:
+            if self._running:
+                # Awaited here, it would go before those whose tasks have not had a turn yet.
+                await self._begin()
+            elif self._last is not None:
                 await self._process(self._last, self._response)
         except asyncio.CancelledError:
             raise

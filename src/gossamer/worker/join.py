@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,6 +32,7 @@ from gossamer.worker import passed, rounds
 from gossamer.worker.feed_setting import shared, uris
 from gossamer.worker.fingerprint import number_by
 from gossamer.worker.hooks import APART
+from gossamer.worker.kinds import name_of
 from gossamer.worker.lanes import declared
 from gossamer.worker.page import Page
 from gossamer.worker.settings import loaded
@@ -154,7 +156,7 @@ class Join:
         ask for."""
         fields = plain(item)
         if isinstance(fields, dict) and not isinstance(item, dict):
-            fields[codec.CLASS] = f"{type(item).__module__}:{type(item).__qualname__}"
+            fields[codec.CLASS] = name_of(type(item))
         data = codec.encode(fields)
         if len(data) > self.item_limit:
             raise PayloadTooLarge(_too_large(item, fields, len(data), self.item_limit))
@@ -215,11 +217,13 @@ class GiveUp:
 
 
 def plain(value: Any) -> Any:
-    """Items inside lists and mappings as plain mappings too."""
+    """Items inside lists and mappings as plain mappings too, and members of an enum that are texts or numbers as these."""
     if ItemAdapter.is_item(value):
         return {str(name): plain(part) for name, part in ItemAdapter(value).items()}
     if isinstance(value, list | tuple):
         return type(value)(plain(part) for part in value) if type(value) in (list, tuple) else list(map(plain, value))
+    if isinstance(value, Enum) and isinstance(value, str | int):
+        return value.value
     return value
 
 
