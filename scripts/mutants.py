@@ -36,6 +36,8 @@ LIST = Path(__file__).with_name("mutations.toml")
 PAGE = ROOT / "docs" / "explanation" / "mutations.md"
 SUITE = "tests/contract/test_contract.py"
 PLACE = "valkey"
+PLACES = (PLACE, "cluster")
+"""Where tests of the suite can be asked for; without a word they run on the first."""
 AT_ONCE = 2
 TEST_SECONDS = 40
 RUN_SECONDS = 180
@@ -100,7 +102,8 @@ class Mutation:
 
 
 class Test(NamedTuple):
-    """A test by its node id without parameters; of its variants those on a single Valkey server that hold `part`."""
+    """A test by its node id without parameters; of its variants those that hold `part`, on a single Valkey server or on the place
+    that `part` names."""
 
     node: str
     part: str
@@ -162,8 +165,11 @@ class Recorder:
         items[:] = [
             item
             for item in items
-            if any(test.is_it(item.nodeid) for test in self.tests)
-            and (not isinstance(item, pytest.Function) or _place(item) == PLACE)
+            if any(
+                test.is_it(item.nodeid)
+                and (not isinstance(item, pytest.Function) or _place(item) in (test.part or PLACE, PLACE))
+                for test in self.tests
+            )
         ]
 
     @pytest.hookimpl(wrapper=True)

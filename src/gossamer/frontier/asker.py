@@ -47,11 +47,16 @@ class Asker:
         self.connection.function_install(self._library)
 
     def run(self, verb: Verb[T]) -> T:
-        """Carry a conversation to its end."""
+        """Carry a conversation to its end. It is told of refusals where it asked, and may deal with them."""
         try:
             asks = next(verb)
             while True:
-                asks = verb.send(self.ask(asks))
+                try:
+                    answers = self.ask(asks)
+                except FrontierError as error:
+                    asks = verb.throw(error)
+                else:
+                    asks = verb.send(answers)
         except StopIteration as stop:
             result: T = stop.value
             return result
@@ -107,7 +112,12 @@ class AsyncAsker:
         try:
             asks = next(verb)
             while True:
-                asks = verb.send(await self.ask(asks))
+                try:
+                    answers = await self.ask(asks)
+                except FrontierError as error:
+                    asks = verb.throw(error)
+                else:
+                    asks = verb.send(answers)
         except StopIteration as stop:
             result: T = stop.value
             return result

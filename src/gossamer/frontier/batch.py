@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -145,16 +145,25 @@ class Batch:
             for target, index in slots:
                 target[index] = AddOutcome.LOST
 
-    def accepted(self, outcomes: Sequence[bytes | str]) -> tuple[list[list[Any]], bytes]:
-        """Header and records of what was added, or known before; without what nothing would know again."""
-        header, kept = [], []
-        for (place, (entries, records, _, _)), letters in zip(self._groups.items(), outcomes, strict=True):
+    @property
+    def lanes(self) -> set[str]:
+        return {place[0] for place in self._groups}
+
+    def accepted(
+        self, outcomes: Sequence[bytes | str], lanes: Collection[str] = ()
+    ) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
+        """Header and records of what was added, or known before; without what nothing would know again. Of `lanes` also what was
+        refused because the lane was not there. The last are, by the groups of the header, the slots of what was refused."""
+        header, kept, refused = [], [], []
+        for (place, (entries, records, slots, _)), letters in zip(self._groups.items(), outcomes, strict=True):
             text = letters if isinstance(letters, str) else letters.decode()
-            some = [n for n, letter in enumerate(text) if letter in "ad" and entries[n]]
+            taken = "adu" if place[0] in lanes else "ad"
+            some = [n for n, letter in enumerate(text) if letter in taken and entries[n]]
             if some:
                 header.append([*place, [entries[n] for n in some], [len(records[n]) for n in some]])
                 kept += [records[n] for n in some]
-        return header, b"".join(kept)
+                refused.append(tuple(slots[n] for n in some if text[n] == "u"))
+        return header, b"".join(kept), refused
 
     def settle(self, outcomes: Sequence[bytes | str]) -> None:
         """Write each outcome to the slot its request came from."""

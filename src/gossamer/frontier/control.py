@@ -125,8 +125,14 @@ class ControlVerbs:
 
     def start(self, group: str, incarnation: str, action: str) -> Verb[tuple[str, int]]:
         header = {"i": own(incarnation), "lease": self.lease_ms, "group": group, "action": action}
-        [reply] = yield [ask("start", self.bases[keys.home_of(group, self.partitions)], header)]
+        home = keys.home_of(group, self.partitions)
+        [reply] = yield [ask("start", self.bases[home], header)]
         state, number, _ = read(reply)
+        if state == "granted" and action == "take" and number:
+            # A partition that lost its last moments may not know of the round: it would take all of it for known.
+            turn = {"salt": secrets.token_hex(8), "group": group, "round": number, "home": False, "session": 0}
+            if others := [ask("new_round", base, turn) for p, base in enumerate(self.bases) if p != home]:
+                yield others
         return state, number
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import ormsgpack
@@ -77,6 +77,8 @@ class WorkVerbs:
         self.hands = Hands()
         self.recent = Recent()
         self.outbox = Outbox(self.bases, self.lease_ms, self.recent)
+        self.bring: Callable[[int, Collection[str]], Verb[frozenset[str]]] = _nothing_to_bring
+        """Brings a partition into step with the others, see `Step`."""
 
     def exchange(
         self,
@@ -173,13 +175,15 @@ class WorkVerbs:
         for (partition, part, _), reply in zip(asked, replies, strict=True):
             hints = self._read(token, partition, part, reply, leases, settled, states, hints, boxes, left)
         assert hints is not None
-        if owing and (yield from self.outbox.deliver(owing)):
+        epochs = {partition: state.epoch for partition, state in states.items()}
+        if owing and (yield from self.outbox.deliver(owing, epochs)):
             hints = hints._replace(ready_in=0.0)
         for owed_at, name in left:
             yield from self.outbox.complete(owed_at, name)
         if self.partitions > 1:
-            for partition, state in states.items():
-                yield from self._again(partition, state.epoch)
+            served = {*choice.groups, *(lane.rpartition(".")[0] for lane in choice.lanes)}
+            for partition, epoch in epochs.items():
+                yield from self._again(partition, epoch, served)
             leases = yield from self._alone(token, leases)
         if leases:
             hints = hints._replace(paused="")
@@ -422,11 +426,21 @@ class WorkVerbs:
                 room = left if room is None else min(room, left)
         return room
 
-    def _again(self, partition: int, epoch: str) -> Verb[None]:
-        """Add once more what a partition may have forgotten."""
-        for header, records, group in self.recent.heard(partition, epoch, time.monotonic()):
-            told = {"i": secrets.token_hex(8), "s": 1, "add": header, "bound": False, "group": group}
-            yield [ask("add", self.bases[partition], told, records)]
+    def _again(self, partition: int, epoch: str, groups: Collection[str] = ()) -> Verb[None]:
+        """Tell a partition of another epoch once more what it may have forgotten: `groups`, rounds, and what was added lately."""
+        said = self.recent.heard(partition, epoch, time.monotonic())
+        if said is None:
+            return
+        named = {lane.rpartition(".")[0] for one in said for lane in one.batch.lanes}
+        lanes = yield from self.bring(partition, named.union(groups))
+        for one in said:
+            header, records, refused = one.again(lanes)
+            if header:
+                told = {"i": secrets.token_hex(8), "s": 1, "add": header, "bound": False, "group": one.group}
+                [reply] = yield [ask("add", self.bases[partition], told, records)]
+                for slots, letters in zip(refused, read(reply)[0], strict=True):
+                    for target, index in slots if "u" not in text(letters) else ():
+                        target[index] = ADDED
         self.recent.caught_up(partition, epoch)
 
     def add(
@@ -520,6 +534,11 @@ class WorkVerbs:
 
 Added = tuple[list[AddOutcome], Invalid, int | None]
 """Outcome per request, why the invalid ones are, and the room left (None: no limit)."""
+
+
+def _nothing_to_bring(partition: int, groups: Collection[str]) -> Verb[frozenset[str]]:
+    yield from ()
+    return frozenset()
 
 
 def _merge(a: Hints, b: Hints) -> Hints:

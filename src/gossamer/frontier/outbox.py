@@ -134,8 +134,9 @@ class Outbox:
             went[box.home] = len(parcels)
         return went
 
-    def deliver(self, boxes: Sequence[tuple[Box, list[Parcel]]]) -> Verb[bool]:
-        """Deliver what is owed now, side by side where it goes to different places. Answers whether children were added."""
+    def deliver(self, boxes: Sequence[tuple[Box, list[Parcel]]], epochs: dict[int, str]) -> Verb[bool]:
+        """Deliver what is owed now, side by side where it goes to different places. Answers whether children were added; `epochs` gets
+        those of the partitions where children went."""
         waiting: dict[int | str, list[tuple[Ask, Parcel]]] = {}
         for box, parcels in boxes:
             if len(box.lost) == len(box.pages):
@@ -152,7 +153,7 @@ class Outbox:
             now = [calls[0] for calls in waiting.values()]
             replies = yield [said for said, _ in now]
             for (_, parcel), reply in zip(now, replies, strict=True):
-                added = self._answered(parcel, reply) or added
+                added = self._answered(parcel, reply, epochs) or added
             waiting = {target: calls[1:] for target, calls in waiting.items() if len(calls) > 1}
         owed = [(box, parcels) for box, parcels in boxes if box.owed]
         if owed:
@@ -165,12 +166,12 @@ class Outbox:
                         self._delivered.setdefault(parcel.target, []).append(f"{box.entry}:{number}")
         return added
 
-    def _answered(self, parcel: Parcel, reply: Any) -> bool:
+    def _answered(self, parcel: Parcel, reply: Any, epochs: dict[int, str]) -> bool:
         if parcel.verb == "push" and not isinstance(reply, int):
             raise translate(FrontierError(text(reply)))
         if parcel.batch is None:
             return False
-        outcomes = read(reply)[0]
+        outcomes, _, _, epochs[int(parcel.target)] = read(reply)
         if outcomes:
             parcel.batch.settle(outcomes)
             if len(self.bases) > 1:

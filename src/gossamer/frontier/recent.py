@@ -3,17 +3,17 @@
 A child of another partition is added there once its page is settled in the page's own; the requests of a start or a task are added before
 that is settled. Should the server of the one partition lose its last moments, the other does not know it. So whoever has added something keeps
 it for a while, and adds it again to a partition whose state is not the one that it was added to: what is there is known there, by its
-fingerprint or its key.
+fingerprint or its key. Before that the partition is brought into step with the others (step.py).
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from gossamer.frontier.batch import Batch
+from gossamer.frontier.batch import Batch, Slot
 
 SECONDS = 30.0
 """How long it is kept after it was added, as far as the partition has answered since."""
@@ -26,6 +26,10 @@ class Said(NamedTuple):
     batch: Batch
     outcomes: Sequence[str | bytes]
     group: str
+
+    def again(self, lanes: Collection[str]) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
+        """What of it is to be said again to a partition that has these lanes now; see `Batch.accepted`."""
+        return self.batch.accepted(self.outcomes, lanes)
 
 
 class Recent:
@@ -47,20 +51,19 @@ class Recent:
             while self._sizes[partition] > BYTES and len(said) > 1:
                 self._let_go(partition, said)
 
-    def heard(self, partition: int, epoch: str, now: float) -> list[tuple[list[list[Any]], bytes, str]]:
-        """A partition has answered in this epoch. Answers what is to be added to it again: groups, records and the group of the pages.
+    def heard(self, partition: int, epoch: str, now: float) -> list[Said] | None:
+        """A partition has answered in this epoch. If it is another one than before, answers what was said lately and is to be said again.
         It answers the same until `caught_up`: what could not be added now is added with the next call."""
         with self._lock:
             said = self._said.get(partition, deque())
             if self._epochs.setdefault(partition, epoch) == epoch:
                 while said and said[0].at < now - SECONDS:
                     self._let_go(partition, said)
-                return []
+                return None
             kept = [one._replace(at=now) for one in said]
             said.clear()
             said.extend(kept)
-        told = [(*one.batch.accepted(one.outcomes), one.group) for one in kept]
-        return [one for one in told if one[0]]
+        return kept
 
     def caught_up(self, partition: int, epoch: str) -> None:
         """All that `heard` answered in this epoch has been added."""

@@ -17,6 +17,7 @@ from gossamer.frontier.exchange import WorkVerbs
 from gossamer.frontier.reading import ReadVerbs
 from gossamer.frontier.rounds import RoundVerbs
 from gossamer.frontier.snapshot import SnapshotVerbs
+from gossamer.frontier.step import Step
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings
 
@@ -46,6 +47,7 @@ class Verbs:
         self.read = ReadVerbs(crawl, partitions)
         self.snapshot = SnapshotVerbs(crawl, partitions)
         self.rounds = RoundVerbs(self.control, self.read)
+        self.work.bring = Step(self.control, self.rounds).bring
         self.cookies = CookieVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
 

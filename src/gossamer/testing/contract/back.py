@@ -7,7 +7,18 @@ from collections.abc import Sequence
 import pytest
 
 from gossamer.frontier import keys
-from gossamer.model import Request, Settlement, State
+from gossamer.model import (
+    AddOutcome,
+    GroupPolicy,
+    LanePolicy,
+    Request,
+    SeenPolicy,
+    SeenScope,
+    Settlement,
+    StartState,
+    State,
+    Token,
+)
 from gossamer.testing.contract.crawl import ADDED, SETTLED, Crawl, Worker
 
 Picture = dict[str, bytes]
@@ -184,3 +195,82 @@ class TestWentBack:
         crawl.balanced()
         crawl.expire()
         assert sorted(crawl.finish()) == ["another", "child", "start", "twin", "twin"]
+
+    def test_a_partition_that_lost_the_beginning_of_a_round_begins_it_again(self, crawl: Crawl) -> None:
+        """Otherwise the memory of the last round takes for known what the new one has there."""
+        partitions = crawl.frontier.partitions
+        for lost in range(partitions if partitions > 1 else 0):
+            group, number, worker = f"g{lost}", 0, crawl.worker(f"g{lost}")
+            crawl.frontier.define(
+                group, {"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}, GroupPolicy(start=True)
+            )
+            [here], [there] = crawl.hosts(1, (lost + 1) % partitions), crawl.hosts(1, lost)
+            for number in range(2):
+                earlier = picture(crawl, lost)
+                crawl.frontier.new_round(group, number)
+                self._start(crawl, group, number, [crawl.request("page", here, f"{group}.a")])
+                [page] = worker.lease(1)
+                worker.exchange(settle=[Settlement(page, add=[crawl.request("child", there, f"{group}.a")])])
+                if number == 0:
+                    assert crawl.finish(worker) == ["child"]
+            go_back(crawl, earlier, lost)
+            another_process(crawl, lost)
+            worker.exchange(want=partitions)
+            crawl.expire()
+            assert crawl.group(group).round == 1
+            if crawl.group(group).start == "owed":  # The partition that knows of starts has gone back.
+                self._start(crawl, group, 1, [crawl.request("page", here, f"{group}.a")])
+            assert crawl.finish(worker) == ["child"]
+            crawl.balanced(group)
+
+    def test_a_partition_that_lost_a_group_or_a_lane_has_it_again(self, crawl: Crawl) -> None:
+        partitions = crawl.frontier.partitions
+        for lost in range(partitions if partitions > 1 else 0):
+            [here], [there] = crawl.hosts(1, (lost + 1) % partitions), crawl.hosts(1, lost)
+            for whole in (True, False):
+                group, still = f"{lost}{whole}", f"{lost}{whole}paused"
+                nothing = picture(crawl, lost)
+                for name in (group, still):
+                    crawl.frontier.define(name, {"a": LanePolicy(tier=2)}, GroupPolicy(weight=3))
+                crawl.frontier.pause(group=still, reason="by hand")
+                one_lane = picture(crawl, lost)
+                crawl.frontier.define(group, {"b": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))})
+                crawl.frontier.pause(lane=f"{group}.b", reason="by hand")
+                before, worker = crawl.frontier.counts(), crawl.worker(group, still)
+                crawl.add("page", "other", host=here, lane=f"{group}.a")
+                pages = worker.lease(2 * partitions)
+                first = [crawl.request("first", there, f"{group}.{lane}") for lane in "ab"]
+                assert worker.exchange(settle=[Settlement(pages[0], add=first)]).children == [[ADDED] * 2]
+                go_back(crawl, nothing if whole else one_lane, lost)
+                another_process(crawl, lost)
+                second = [crawl.request("second", there, f"{group}.{lane}") for lane in "ac"]
+                told = worker.exchange(settle=[Settlement(pages[1], add=second)])
+                assert told.children == [[ADDED, AddOutcome.UNKNOWN_LANE]], "the lane is there again; .c never was"
+                after = crawl.frontier.counts()
+                assert (after.group_policies, after.lane_policies) == (before.group_policies, before.lane_policies)
+                crawl.expire()
+                assert sorted(crawl.finish(worker)) == ["first", "second"]
+                crawl.frontier.resume(lane=f"{group}.b")
+                assert crawl.finish(worker) == ["first"]
+
+    def test_who_runs_a_start_begins_its_round_where_it_was_lost(self, crawl: Crawl) -> None:
+        """Nobody was there when the partition went back: who runs the start has nothing to compare its state with."""
+        partitions = crawl.frontier.partitions
+        lost = next((p for p in range(partitions) if p != keys.home_of("g", partitions)), None)
+        if lost is None:
+            return
+        crawl.define({"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}, GroupPolicy(start=True))
+        [host] = crawl.hosts(1, lost)
+        for number in range(2):
+            earlier = picture(crawl, lost)
+            crawl.frontier.new_round("g", number)
+            if number:
+                go_back(crawl, earlier, lost)
+            self._start(crawl, "g", number, [crawl.request("page", host)])
+            assert crawl.finish() == ["page"]
+
+    def _start(self, crawl: Crawl, group: str, number: int, requests: Sequence[Request]) -> None:
+        token = Token.fresh()
+        assert crawl.frontier.start(group, token) == (StartState.GRANTED, number)
+        crawl.frontier.add(requests, key=f"start:{number}")
+        assert crawl.frontier.started(group, token)
