@@ -72,6 +72,18 @@ OWN = "tests.unit.test_addon.Own"
         ({"JOBDIR": "job"}, ["JOBDIR job keeps no requests", "GOSSAMER_SEEN_SCOPE=forever"]),
         ({"SCHEDULER_PRIORITY_QUEUE": OWN}, [f"SCHEDULER_PRIORITY_QUEUE {OWN} is not used"]),
         ({"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}, []),
+        (
+            {"SCHEDULER_START_MEMORY_QUEUE": None},
+            ["SCHEDULER_START_MEMORY_QUEUE is not used: start requests are ordered as all others (last in, first out"],
+        ),
+        (
+            {"SCHEDULER_PERSIST": True, "SCHEDULER_QUEUE_KEY": "mine"},
+            ["SCHEDULER_PERSIST, SCHEDULER_QUEUE_KEY have no effect without scrapy-redis's scheduler"],
+        ),
+        ({"SCHEDULER_PERSIST": False}, []),
+        ({"RANDOMIZE_DOWNLOAD_DELAY": "True"}, ["Delays are not varied at random"]),
+        ({"RANDOMIZE_DOWNLOAD_DELAY": False, "DOWNLOAD_DELAY_JITTER": 0}, []),
+        ({"DOWNLOAD_SLOTS": {"a": {"jitter": 0.3}}}, ["Delays are not varied at random"]),
         ({"SCHEDULER_MEMORY_QUEUE": OWN}, [f"SCHEDULER_MEMORY_QUEUE {OWN} is not used", "last in, first out"]),
         (
             {"SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue"},

@@ -16,6 +16,7 @@ from tests.worker.harness.site import Reply, Site, links
 from tests.worker.harness.variants import ASYNCIO, FIRST, LAST, SELECT, Variant
 from tests.worker.scrapy_redis_example import Project
 from tests.worker.scrapy_redis_sides import SIDES, client
+from tests.worker.test_rounds import Project as Plain
 
 from gossamer.testing.process import free_port
 from gossamer.testing.servers import Server
@@ -147,3 +148,35 @@ def test_a_server_that_is_away_is_said_in_one_line(queue: str, tmp_path: Path) -
     [line] = done.stderr.splitlines()
     assert "Connection refused. The server is redis://127.0.0.1:" in line
     assert "Set REDIS_URL" in line
+
+
+SEEDED = """
+from gossamer.scrapy_redis.spiders import RedisSpider
+
+
+class Shop(RedisSpider):
+    name = "shop"
+    max_idle_time = 1
+    site = ""
+
+    def parse(self, response):
+        yield {"url": response.url}
+"""
+
+
+@pytest.mark.timeout(200)
+def test_a_seeded_spider_with_the_addon_alone_takes_its_seeds_and_ends_or_says_why_not(
+    tmp_path: Path, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    """Without the scheduler of scrapy-redis."""
+    made = Plain(tmp_path, site, valkey_server, crawl_name)
+    (tmp_path / "shop_spiders.py").write_text(SEEDED)
+    with client(valkey_server) as there:
+        there.rpush(f"{crawl_name}:seeds", *(f"{site.url}/{number}" for number in range(3)))
+    key = ("-a", f"redis_key={crawl_name}:seeds")
+    said = made.crawl(*key, "-s", f"REDIS_URL=redis://127.0.0.1:{free_port()}", code=1)
+    assert "The seeds of shop are on redis://127.0.0.1" in said
+    assert "Set GOSSAMER_URL to the server of the seeds" in said
+    said = made.crawl(*key, "-s", f"REDIS_URL={valkey_server.url}", "-O", "out.jl", "-s", "SCHEDULER_PERSIST=1")
+    assert "SCHEDULER_PERSIST has no effect without scrapy-redis's scheduler" in said
+    assert (tmp_path / "out.jl").read_text().count("\n") == 3, said

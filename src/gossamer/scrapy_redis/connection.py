@@ -161,6 +161,12 @@ def frontier_settings(settings: BaseSettings, given: Mapping[str, Any] | None = 
     return load({**said, **more}, {})
 
 
+def place_of(settings: BaseSettings) -> str:
+    """The server that settings of scrapy-redis name; "" if none does."""
+    params = _params(settings)
+    return "" if _PLACES.isdisjoint(params) else _frontier_url(params)
+
+
 def project_url() -> str:
     """The server of the Scrapy project here: the one it names by `REDIS_URL` and the like, or scrapy-redis's own default; "" if
     GOSSAMER_URL names it."""

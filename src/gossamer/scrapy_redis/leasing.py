@@ -187,9 +187,6 @@ class LeasingScheduler(worker.Scheduler):
     # Idle.
 
     def _on_idle(self, spider: Spider) -> None:
-        if getattr(spider, "decides_when_to_close", False):
-            self.idle.hold()
-            return
         try:
             super()._on_idle(spider)
         except CloseSpider:

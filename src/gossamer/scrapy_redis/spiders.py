@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
 
-from gossamer.errors import BadTask
+from gossamer.errors import BadTask, SettingError
+from gossamer.frontier.address import same_place, server_of
 from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.feed import Feed
 from gossamer.scrapy_redis.seed import request_of
 from gossamer.scrapy_redis.utils import TextColor, bytes_to_str
+from gossamer.settings import Settings
 from gossamer.worker import aside
 from gossamer.worker.scheduler import Scheduler as FrontierScheduler
 from gossamer.worker.spiders import FleetCrawlSpider, FleetSpider
@@ -110,6 +112,16 @@ class RedisMixin:
             return
         self._feed.connect(crawler)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
+
+    def check_server(self, chosen: Settings) -> None:
+        """SettingError where the frontier, which leases the seeds, is on another server than that of the seeds."""
+        seeds = connection.place_of(self.crawler.settings)
+        if self.tasks and seeds and not same_place(chosen["GOSSAMER_URL"], seeds):
+            raise SettingError(
+                f"The seeds of {self.name} are on {server_of(seeds, '')} (REDIS_URL, or another setting of scrapy-redis), but the frontier is "
+                f"on {server_of(chosen['GOSSAMER_URL'], chosen['GOSSAMER_DATA_DIR'])}, and nobody would take them. Set GOSSAMER_URL to the server of the "
+                'seeds, or SCHEDULER = "gossamer.scrapy_redis.scheduler.Scheduler".'
+            )
 
     def _keys(self, given: Any) -> list[str]:
         keys = [str(key) % {"name": self.name} for key in (given if isinstance(given, list | tuple) else [given])]

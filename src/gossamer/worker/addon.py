@@ -28,6 +28,11 @@ DEFAULT_SCHEDULER = "scrapy.core.scheduler.Scheduler"
 DEFAULT_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 THROTTLE = "scrapy.extensions.throttle.AutoThrottle"
 ADDON = SETTINGS_PRIORITIES["addon"]
+JITTER = ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")
+_OF_SCRAPY_REDIS = (
+    "SCHEDULER_PERSIST", "SCHEDULER_FLUSH_ON_START", "SCHEDULER_IDLE_BEFORE_CLOSE", "SCHEDULER_QUEUE_CLASS", "SCHEDULER_QUEUE_KEY",
+    "SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_SERIALIZER",
+)  # fmt: skip
 _ORDERS = {Order.FIFO: "first in, first out", Order.LIFO: "last in, first out"}
 
 
@@ -124,6 +129,33 @@ def _warn_of_unused(settings: BaseSettings) -> None:
             disk,
             _ORDERS[order],
         )
+
+    for name in ("SCHEDULER_START_MEMORY_QUEUE", "SCHEDULER_START_DISK_QUEUE"):
+        if _is_projects(settings, name):
+            logger.warning(
+                "%s is not used: start requests are ordered as all others (%s now). Give them priorities to have an order of their own.",
+                name,
+                _ORDERS[order],
+            )
+    if found := [name for name in _OF_SCRAPY_REDIS if settings.get(name)]:
+        logger.warning(
+            "%s %s no effect without scrapy-redis's scheduler: take it out (GOSSAMER_SEEN_SCOPE=forever remembers pages over finished "
+            'crawls), or set SCHEDULER = "gossamer.scrapy_redis.scheduler.Scheduler".',
+            ", ".join(found),
+            "has" if len(found) == 1 else "have",
+        )
+    if _wants_jitter(settings):
+        logger.warning(
+            "Delays are not varied at random (%s, and these of DOWNLOAD_SLOTS): the fleet keeps each delay as it is. Leave the setting out.",
+            " and ".join(JITTER),
+        )
+
+
+def _wants_jitter(settings: BaseSettings) -> bool:
+    said = [settings[name] for name in JITTER if _is_projects(settings, name)]
+    for slot in settings.getdict("DOWNLOAD_SLOTS").values():
+        said += [slot.get("jitter"), slot.get("randomize_delay")]
+    return any(str(one).lower() not in ("none", "false", "0", "0.0", "") for one in said)
 
 
 def _is_projects(settings: BaseSettings, name: str) -> bool:

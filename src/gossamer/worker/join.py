@@ -72,6 +72,8 @@ class Join:
     """Whether it begins no round beside workers that wait for more."""
     gone: frozenset[str] = frozenset()
     """Workers that are listed and known to be no more."""
+    max_idle: float = 0.0
+    """After how many seconds a spider of scrapy-redis's kind that waits for seeds ends; 0: never."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -115,12 +117,19 @@ class Join:
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
             feeds=shared(settings, crawler),
             arguments=rounds.noted(passed.arguments(crawler)),
+            max_idle=float(getattr(spider, "max_idle_time", 0) or 0) if hasattr(spider, "redis_key") else 0.0,
         )
 
     @property
     def waits(self) -> bool:
         """Whether its spider goes on when nothing is left: it is fed with tasks, or told to."""
         return bool(self.tasks) or self.forever
+
+    @property
+    def idle_seconds(self) -> float:
+        """For how long the whole group has nothing to do before a worker that waits for more ends; 0: for ever."""
+        given = self.settings.source("GOSSAMER_IDLE_SECONDS") != DEFAULT
+        return float(self.settings["GOSSAMER_IDLE_SECONDS"]) if given else self.max_idle
 
     @property
     def same_arguments(self) -> bool:

@@ -180,7 +180,10 @@ class Scheduler(BaseScheduler):
         yield
 
     def _check_server(self) -> None:
-        """FrontierUnavailable where it is known already that the server cannot be reached."""
+        """FrontierUnavailable where it is known already that the server cannot be reached, SettingError where the spider's seeds are
+        on another one."""
+        if (check := getattr(self.spider, "check_server", None)) is not None and hasattr(self.spider, "redis_key"):
+            check(self.join.settings)
 
     async def _join(self) -> None:
         self.join = await without_gone(self.ask, self.join, self.link.beside)
@@ -593,11 +596,14 @@ class Scheduler(BaseScheduler):
 
     def _on_idle(self, spider: Spider) -> None:
         """The group is drained, as far as this worker knows; other handlers may have found more for it."""
+        if getattr(spider, "decides_when_to_close", False):
+            self.idle.hold()
+            return
         reason = self.ends()
         if reason:
             self.idled, self._drained = self.join.forever, not self.join.forever
             raise CloseSpider(reason)
-        if self.join.forever and (limit := self.join.settings["GOSSAMER_IDLE_SECONDS"]) > 0:
+        if self.join.forever and (limit := self.join.idle_seconds) > 0:
             self.idle.look_in(limit - self.idle_seconds())
         raise DontCloseSpider
 
@@ -612,7 +618,7 @@ class Scheduler(BaseScheduler):
         self.idle.hold()
         if not self.join.forever:
             return "" if self.has_pending_requests() else "finished"
-        return "idle" if 0 < self.join.settings["GOSSAMER_IDLE_SECONDS"] <= self.idle_seconds() else ""
+        return "idle" if 0 < self.join.idle_seconds <= self.idle_seconds() else ""
 
     def idle_seconds(self) -> float:
         """For how long the whole group has had nothing to do."""
