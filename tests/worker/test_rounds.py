@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.worker.harness.site import Reply, Site, links
 
+from gossamer.courier import Courier, Plan
 from gossamer.errors import OtherArguments
+from gossamer.frontier import keys
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import RoundInfo
+from gossamer.model import LanePolicy, Request, RoundInfo, Selection, Token
 from gossamer.settings import load
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
@@ -248,3 +252,31 @@ def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(p
         for process in processes:
             process.terminate()
             process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("partition", range(3))
+def test_a_worker_that_has_ended_looks_at_every_partition_for_a_state_that_went_back(
+    valkey_server: Server, crawl_name: str, partition: int
+) -> None:
+    given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 3}
+    with ValkeyFrontier.open(load(given, {})) as frontier:
+        frontier.define("shop", {"main": LanePolicy()})
+        frontier.add([Request(1, "host", "shop.main")])
+        courier = Courier.__new__(Courier)
+        courier.plan, courier.token = Plan("shop", Selection()), Token.fresh()
+        courier.link = cast(Any, SimpleNamespace(now=lambda: 0.0))
+        courier._states = dict(frontier.exchange(courier.token, everywhere=True).states)
+        assert len(courier._states) == 3
+
+        async def ask(verb: str, /, *args: Any, **named: Any) -> Any:
+            return getattr(frontier, verb)(*args, **named)
+
+        async def sleep(seconds: float) -> None:
+            raise AssertionError("everything is answered")
+
+        assert asyncio.run(rounds.left(ask, sleep, courier, 1.0)) == "", "there is something new"
+        frontier.connection.execute(
+            "HSET", keys.partition_meta(crawl_name, partition), "epoch", "another", key=keys.base(crawl_name, partition)
+        )
+        courier.token = courier.token.next().next()
+        assert "its server was replaced" in asyncio.run(rounds.left(ask, sleep, courier, 1.0))

@@ -62,6 +62,7 @@ class Frontier(Protocol):
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
         session: str = "",
+        everywhere: bool = False,
     ) -> Answer:
         """A worker's one hot call, atomic within a partition: ends leases with all that their pages produced, frees the
         slots of hosts that answered, notes what was sent, adds requests (limits apply), applies counters, and leases up to
@@ -74,7 +75,8 @@ class Frontier(Protocol):
         A partition that is in another state changes nothing until the call is repeated with the `withheld` children: that happens
         in here, and `Answer.states` says it.
 
-        `session` is the group of which `Hints.session` tells the version of the shared cookies.
+        `session` is the group of which `Hints.session` tells the version of the shared cookies. With `everywhere` all partitions are
+        asked, also those that are told nothing and lease nothing: `Answer.states` has them all.
         """
 
     def add(

@@ -94,6 +94,7 @@ class WorkVerbs:
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
         session: str = "",
+        everywhere: bool = False,
     ) -> Verb[Answer]:
         own(token.incarnation)
         told = words.counters(counters)
@@ -137,7 +138,8 @@ class WorkVerbs:
         choice = selection or Selection()
         nonce = secrets.token_hex(8)
         asked: list[tuple[int, Part, dict[str, Any]]] = []
-        for partition in sorted(set(wants) | set(parts) | ({0} if told or not wants else set())):
+        others = set(range(self.partitions)) if everywhere else {0} if told or not wants else set()
+        for partition in sorted(set(wants) | set(parts) | others):
             part = parts.get(partition) or Part()
             header = {
                 "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "strikes": self.strikes,

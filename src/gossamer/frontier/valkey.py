@@ -129,6 +129,7 @@ class ValkeyFrontier(Asker):
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
         session: str = "",
+        everywhere: bool = False,
     ) -> Answer:
         return self.run(
             self.verbs.work.exchange(
@@ -143,6 +144,7 @@ class ValkeyFrontier(Asker):
                 info=info,
                 relies=relies,
                 session=session,
+                everywhere=everywhere,
             )
         )
 

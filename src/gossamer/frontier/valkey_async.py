@@ -85,6 +85,7 @@ class AsyncValkeyFrontier(AsyncAsker):
         info: Mapping[str, str] | None = None,
         relies: Mapping[int, State] | None = None,
         session: str = "",
+        everywhere: bool = False,
     ) -> Answer:
         return await self.run(
             self.verbs.work.exchange(
@@ -99,6 +100,7 @@ class AsyncValkeyFrontier(AsyncAsker):
                 info=info,
                 relies=relies,
                 session=session,
+                everywhere=everywhere,
             )
         )
 

@@ -270,7 +270,7 @@ async def left(ask: Ask, sleep: Sleep, courier: Courier, seconds: float) -> str:
             drained = await ask("drained", group)
             if drained.drained:
                 return ""
-            answer = await ask("exchange", courier.token.next().next())
+            answer = await ask("exchange", courier.token.next().next(), everywhere=True)
             if courier.follows(answer.states):
                 return ""  # there is something new
             return f"its server was replaced or lost its last writes since it said drained, and {counted_are(drained.open, 'request')} left."
