@@ -7,8 +7,6 @@ import json
 import os
 import pickle
 import sqlite3
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -18,10 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 from tests.engine.crawling import Crawl
+from tests.support import fork_server
 from tests.worker.harness.site import Site
 from tests.worker.harness.variants import Variant
 
 from gossamer.sites.load import load_text
+from gossamer.testing.process import end
 from gossamer.testing.servers import Server
 
 SHARED = frozenset({"host", "connection", "content-length", "keep-alive"})
@@ -163,22 +163,21 @@ def _prepare(
 
 
 def _work(crawl: Crawl, names: list[str], told: Path, first: str) -> None:
-    words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages", "--drained"]
+    words = ["work", "--sites", ",".join(names), "--all-stages", "--drained"]
     for setting, value in crawl.given.items():
         words += ["-s", f"{setting}={value}"]
     (crawl.folder / "project").mkdir(exist_ok=True)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([first or str(Path(__file__).parents[2]), str(Path(__file__).parents[2])]),
-        "CONFORMANCE_TOLD": str(told),
-        "CONFORMANCE_SECRET": "s3cret",
-    }
-    with (crawl.folder / "log").open("w") as log:
-        done = subprocess.run(
-            words, cwd=crawl.folder / "project", env=environment, stdout=log, stderr=log, timeout=240, check=False
-        )
-    if done.returncode:
-        raise AssertionError(f"the worker ended with {done.returncode}:\n{(crawl.folder / 'log').read_text()[-5000:]}")
+    environ = {**os.environ, "CONFORMANCE_TOLD": str(told), "CONFORMANCE_SECRET": "s3cret"}
+    folder, log = crawl.folder / "project", crawl.folder / "log"
+    worker = fork_server.start(
+        "gossamer", words, environ=environ, directory=folder, stdout=log, path=[first], options=["-P"]
+    )
+    try:
+        code = worker.wait(240)
+    finally:
+        end(worker)
+    if code:
+        raise AssertionError(f"the worker ended with {code}:\n{log.read_text()[-5000:]}")
 
 
 def _came(crawl: Crawl, name: str, site: Site, other: Site, told: list[Any]) -> Came:

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import fork_server
 from tests.worker.harness.site import Site, links
 from tests.worker.scrapy_redis_sides import SIDES, client
 
-from gossamer.testing.process import end, spawn
+from gossamer.testing.process import Process, end
 from gossamer.testing.servers import Server
 
 PROJECTS = Path(__file__).with_name("projects")
@@ -113,16 +114,22 @@ class Side:
         self.ended += ended
         return ended
 
-    def _start(self, command: str) -> tuple[subprocess.Popen[bytes], Path, str]:
+    def _start(self, command: str) -> tuple[Process, Path, str]:
         program, *words = command.split()
         self._commands += 1
         log = self.directory / f"command-{self._commands}.log"
-        path = os.pathsep.join(filter(None, (str(self.directory), os.environ.get("PYTHONPATH"))))
         # Nothing that the machine says of Gossamer: a project that was moved over has only its own settings.
-        unset = [word for name in os.environ if name.startswith("GOSSAMER_") for word in ("-u", name)]
-        line = [str(shutil.which("env")), *unset, f"PYTHONPATH={path}", sys.executable]
-        line += ["-m", "scrapy", *words] if program == "scrapy" else words
-        return spawn(line, self.directory, log), log, command
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+        if program != "scrapy":
+            with log.open("wb") as out:
+                line = [sys.executable, *words]
+                environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(self.directory), environ.get("PYTHONPATH"))))
+                process = subprocess.Popen(
+                    line, cwd=self.directory, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                )
+            return process, log, command
+        started = fork_server.start("scrapy", words, environ=environ, directory=self.directory, stdout=log)
+        return started, log, command
 
     def outcome(self, items: tuple[str, ...], told: Any) -> Outcome:
         kept = Counter(self._neutral(data.decode()) for key in items for data in self.client.lrange(key, 0, -1))

@@ -7,16 +7,17 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support import fork_server
+
 from gossamer.errors import UnknownCrawl
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
-from gossamer.testing.process import end, spawn, wait_until
+from gossamer.testing.process import end, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "scrapy_redis_project"
@@ -26,10 +27,16 @@ PREFIX = re.compile(r"\bscrapy_redis\b")
 class Worker:
     """One `scrapy crawl`; its log is a file."""
 
-    def __init__(self, directory: Path, number: int, words: list[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, number: int, words: list[str], environ: Mapping[str, str], path: str) -> None:
         self._log = directory / f"worker-{number}.log"
-        command = [str(shutil.which("env")), *(f"{name}={value}" for name, value in environ.items())]
-        self.process = spawn([*command, sys.executable, "-m", "scrapy", "crawl", *words], directory, self._log)
+        self.process = fork_server.start(
+            "scrapy",
+            ["crawl", *words],
+            environ={**os.environ, **environ},
+            directory=directory,
+            stdout=self._log,
+            path=[path],
+        )
 
     @property
     def log(self) -> str:
@@ -72,14 +79,15 @@ class Project:
         shutil.copytree(EXAMPLE, self.directory)
         for file in self.directory.rglob("*.py"):
             file.write_text(PREFIX.sub(prefix, file.read_text()))
-        path = os.pathsep.join(filter(None, (scrapy_path, str(self.directory), os.environ.get("PYTHONPATH"))))
-        self.environ = {"REDIS_URL": url, "PYTHONPATH": path}
+        self.environ, self._path = {"REDIS_URL": url}, scrapy_path
         self.workers: list[Worker] = []
 
     def start(self, spider: str, *words: str, **settings: Any) -> Worker:
         """`scrapy crawl spider words…`, with settings as after -s."""
         given = [word for name, value in {**self.settings, **settings}.items() for word in ("-s", f"{name}={value}")]
-        self.workers.append(Worker(self.directory, len(self.workers), [spider, *words, *given], self.environ))
+        self.workers.append(
+            Worker(self.directory, len(self.workers), [spider, *words, *given], self.environ, self._path)
+        )
         return self.workers[-1]
 
     def frontier(self) -> ValkeyFrontier:

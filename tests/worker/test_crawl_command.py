@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import fork_server
+from tests.support.fork_server import Started
 from tests.worker.harness.variants import FIRST, LAST, Variant, some
 
 from gossamer.cli import exits
@@ -46,7 +46,6 @@ class Shop(scrapy.Spider):
         for link in response.css("a::attr(href)").getall():
             yield response.follow(link, meta={"lane": "post" if "/post/" in link else "list"})
 """
-GOSSAMER = [sys.executable, "-P", "-m", "gossamer"]
 SECONDS = 200
 
 
@@ -64,21 +63,27 @@ class Place:
         (directory / "queue.py").write_text("raise RuntimeError('the wrong queue')\n")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
         self.environ = {**kept, **settings, "PYTHONUNBUFFERED": "1"}
+        self.path = ""
+        """Where another Scrapy is."""
 
-    def start(self, *words: str, log: Path) -> subprocess.Popen[bytes]:
-        with log.open("wb") as stream:
-            return subprocess.Popen([*GOSSAMER, *words], **self._kwargs, stdout=stream, stderr=stream)
+    def start(self, *words: str, log: Path) -> Started:
+        log.unlink(missing_ok=True)
+        return fork_server.start(
+            "gossamer",
+            words,
+            environ=self.environ,
+            directory=self.directory,
+            stdout=log,
+            path=[self.path],
+            options=["-P"],
+        )
 
     def run(self, *words: str, code: int = 0) -> tuple[str, str]:
-        done = subprocess.run(
-            [*GOSSAMER, *words], **self._kwargs, capture_output=True, text=True, timeout=SECONDS, check=False
+        done = fork_server.run(
+            "gossamer", words, self.environ, self.directory, SECONDS, path=[self.path], options=["-P"]
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout, done.stderr
-
-    @property
-    def _kwargs(self) -> dict[str, Any]:
-        return {"cwd": self.directory, "env": self.environ}
 
     def crawl(self, spider: str, *words: str, code: int = 0) -> tuple[dict[str, Any], str]:
         out, err = self.run("crawl", spider, "-a", f"site={self.site.url}", "--json", *words, code=code)
@@ -94,7 +99,7 @@ class Place:
     def visits(self) -> Counter[str]:
         return Counter(f"http://{arrival.host}{arrival.path}" for arrival in self.site.arrivals())
 
-    def reach(self, pages: int, process: subprocess.Popen[bytes]) -> None:
+    def reach(self, pages: int, process: Started) -> None:
         """Wait until the site was asked for so many pages, by a process that still runs."""
 
         def enough() -> bool:
@@ -227,7 +232,7 @@ def test_one_worker_serves_the_lanes_it_is_told_until_it_is_stopped(place: Place
     "variant", some((FIRST, "uvloop"), (FIRST, "select"), (LAST, "select"), (LAST, "reactorless")), ids=str
 )
 def test_one_worker_on_every_scrapy_and_loop(variant: Variant, place: Place) -> None:
-    place.environ["PYTHONPATH"] = variant.path()
+    place.path = variant.path()
     words = [word for name, value in variant.settings.items() for word in ("-s", f"{name}={value}")]
     log = place.directory / "said"
     words += ["-a", f"site={place.site.url}", "-s", f"USER_AGENT={variant}"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.support import fork_server
 from tests.worker.harness.site import Reply, Site, links
 from tests.worker.test_rounds import Project
 
@@ -425,10 +424,9 @@ def test_a_file_that_was_cut_short_gets_what_runs_without_it_scrape(project: Pro
 
 def command(project: Project, *words: str) -> str:
     """What `gossamer` prints."""
-    line = [sys.executable, "-m", "gossamer", *words]
-    return subprocess.run(
-        line, cwd=project.folder, env=project.environ, stdout=subprocess.PIPE, text=True, timeout=60, check=True
-    ).stdout
+    done = fork_server.run("gossamer", words, project.environ, project.folder, 60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def workers_say(project: Project) -> list[str]:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support.fork_server import Program
 from tests.worker.harness.site import Reply, Site, links
 
 from gossamer.courier import Courier, Plan
@@ -60,9 +61,8 @@ class Project:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
         self.environ = {**kept, **self.settings}
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", *words, "-a", f"site={self.site.url}"]
-        return subprocess.Popen(command, cwd=self.folder, env=self.environ, stderr=subprocess.PIPE, text=True)
+    def start(self, *words: str) -> Program:
+        return Program(words[0], [*words[1:], "-a", f"site={self.site.url}"], self.environ, self.folder)
 
     def run(self, *words: str, code: int = 0) -> str:
         with self.start(*words) as process:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fork_server import Program
 from tests.worker.harness.site import Reply, Site
 from tests.worker.harness.variants import FIRST, LAST, Variant
 
@@ -101,16 +102,12 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def begin(self, words: Sequence[str], addon: bool, within: str = "") -> subprocess.Popen[str]:
+    def begin(self, words: Sequence[str], addon: bool, within: str = "") -> Program:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
-        path = os.pathsep.join(filter(None, (Variant(self.version, "asyncio").path(), environ.get("PYTHONPATH"))))
-        environ |= {"PYTHONPATH": path, "EDITOR": "cat", "BROWSER": "true", "PYTHONDONTWRITEBYTECODE": "1"}
+        environ |= {"EDITOR": "cat", "BROWSER": "true", "PYTHONDONTWRITEBYTECODE": "1"}
         environ |= {"WITH_ADDON": "1"} if addon else {}
-        return subprocess.Popen(
-            [sys.executable, "-m", "scrapy", *words],
-            cwd=self.folder / within, env=environ, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        path = [Variant(self.version, "asyncio").path()]
+        return Program("scrapy", words, environ, self.folder / within, path=path)
 
     def both(self, *words: str) -> list[tuple[int, str]]:
         """Exit code and output of a command: without the add-on, and with it."""
@@ -119,7 +116,7 @@ class Project:
         for process in running:
             out, said = process.communicate(timeout=60)
             assert words[0] == "check" or "Traceback" not in said, said
-            ended.append((process.returncode, steady(out + verdict(said))))
+            ended.append((process.wait(), steady(out + verdict(said))))
         return ended
 
     def files(self) -> set[str]:

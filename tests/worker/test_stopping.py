@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import fork_server
+from tests.support.fork_server import Started
 from tests.worker.harness.site import Site, links
 from tests.worker.harness.variants import FIRST, LAST, Variant, some
 
@@ -69,22 +69,18 @@ class Project:
         text = textwrap.dedent(SPIDER).replace("SITE", site.url).replace("WAITS", repr(waits))
         (folder / "slow_spiders.py").write_text(text)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
-        self.environ = {
-            **kept,
-            "PYTHONPATH": os.pathsep.join(filter(None, [variant.path(), str(folder), kept.get("PYTHONPATH")])),
-        }
+        self.environ, self._path = kept, variant.path()
         self.log = folder / "log"
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        command = words or ("scrapy", "crawl", "slow")
-        with self.log.open("wb") as stream:
-            return subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=self.folder, env=self.environ, stdout=stream, stderr=stream
-            )
+    def start(self, *words: str) -> Started:
+        module, *arguments = words or ("scrapy", "crawl", "slow")
+        self.log.unlink(missing_ok=True)
+        return fork_server.start(
+            module, arguments, environ=self.environ, directory=self.folder, stdout=self.log, path=[self._path]
+        )
 
     def run(self, *words: str) -> int:
-        with self.start(*words) as process:
-            return process.wait(120)
+        return self.start(*words).wait(120)
 
 
 @pytest.mark.parametrize("variant", some((FIRST, "asyncio"), (LAST, "uvloop"), (LAST, "reactorless")), ids=str)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -31,6 +31,20 @@ if ctypes.CDLL(None).prctl(1, signal.SIGKILL) != 0 or os.getppid() != int(sys.ar
     sys.exit("the parent has gone")
 os.execv(sys.argv[2], sys.argv[2:])
 """
+
+
+class Process(Protocol):
+    """A child: what `subprocess.Popen` and other ways to start one have in common."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
@@ -117,7 +131,7 @@ def open_sockets() -> int:
     return count
 
 
-def end(process: subprocess.Popen[bytes], grace: float = 10.0) -> None:
+def end(process: Process, grace: float = 10.0) -> None:
     """End a child in good order, by force when it has not gone after `grace` seconds; reaps it."""
     if process.poll() is None:
         process.terminate()

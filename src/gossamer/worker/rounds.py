@@ -29,7 +29,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 AGAIN = 0.5
 """Seconds from one question to the next."""
-LOADED = time.monotonic()
+_loaded = time.monotonic()
 NOTE = "arguments "
 RECENT = 10
 """So many rounds are looked at for one that this worker was meant for."""
@@ -37,6 +37,16 @@ PROGRAMS = frozenset({"scrapy", "gossamer", "scrapyd"})
 """Their command lines crawl as soon as they are loaded."""
 _known: set[tuple[str, str]] = set()
 """Groups, by crawl, that this process has worked for."""
+
+
+def _forked() -> None:
+    """The child has run since it was forked, and has worked for nobody."""
+    global _loaded
+    _loaded = time.monotonic()
+    _known.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def noted(given: Mapping[str, Any]) -> str:
@@ -81,13 +91,13 @@ def compare(group: str, info: RoundInfo, mine: str) -> None:
 
 
 def process_age() -> float:
-    """For how many seconds this process runs; where the system does not say, since it loaded this."""
+    """For how many seconds this process runs; where the system does not say, since it loaded this or was forked."""
     try:
         began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
         # In some containers the uptime is theirs, and the beginning counts from the machine's.
-        return max(float(Path("/proc/uptime").read_text().split()[0]) - began, time.monotonic() - LOADED)
+        return max(float(Path("/proc/uptime").read_text().split()[0]) - began, time.monotonic() - _loaded)
     except (OSError, ValueError, IndexError):
-        return time.monotonic() - LOADED
+        return time.monotonic() - _loaded
 
 
 def started(crawl: str, group: str, made: float) -> float:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from tests.support import fork_server
 from tests.worker.harness.recorder import RECORD
 from tests.worker.harness.variants import PLAIN, Variant
 
@@ -23,7 +22,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DeadLetter
 from gossamer.settings import load
 from gossamer.testing.audit import audit
-from gossamer.testing.process import end, spawn, wait_until
+from gossamer.testing.process import end, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS: dict[str, Any] = {
@@ -60,16 +59,16 @@ class Worker:
         self._record.touch()
         file = directory / f"{name}.plan"
         file.write_text(json.dumps({**plan, "end": str(self._end)}))
-        environ = {
-            "PYTHONPATH": os.pathsep.join(filter(None, (path, str(ROOT), os.environ.get("PYTHONPATH")))),
-            RECORD: str(self._record),
-            **environ,
-        }
-        command = [str(shutil.which("env")), *(f"{name}={value}" for name, value in environ.items())]
-        # A warning from within the garbage collector imports modules, which Python 3.11 does not always survive there.
-        warnings = ["-W", "always", "-W", "ignore::ResourceWarning"]
-        command += [sys.executable, *warnings, "-m", "tests.worker.harness.main", str(file)]
-        self.process = spawn(command, directory, self._log)
+        self.process = fork_server.start(
+            "tests.worker.harness.main",
+            [str(file)],
+            environ={**os.environ, RECORD: str(self._record), **environ},
+            directory=directory,
+            stdout=self._log,
+            path=[path],
+            # A warning from within the garbage collector imports modules, which Python 3.11 does not always survive there.
+            options=["-W", "always", "-W", "ignore::ResourceWarning"],
+        )
 
     @property
     def log(self) -> str:
