@@ -117,7 +117,7 @@ class TestExport:
         frontier.keep_items("g", "other", dict.fromkeys(range(frontier.partitions), "9999999999999-0"))
         said = command("items", "export", "g", out).err
         assert "none of the 3 items that g has scraped is in its stream" in said
-        assert "`gossamer items forget g export` ends that" in said
+        assert "`gossamer items forget g export --drop` ends that" in said
         assert "nothing came into its stream since the last export" in command("items", "export", "g", out).err
 
     @FILES
@@ -390,3 +390,21 @@ class TestConsumers:
         assert "Forget consumer slow" in command("items", "forget", "g", "slow", code=1, given="n\n").err
         assert command("items", "forget", "g", "slow", "--yes").out == "consumer slow is forgotten; 0 items wait\n"
         assert "no consumer 'slow'" in command("items", "forget", "g", "slow", "--yes", code=2).err
+
+    def test_dropping_with_the_last_consumer_leaves_nothing_for_nobody(
+        self, command: Command, frontier: ValkeyFrontier
+    ) -> None:
+        produce(frontier, numbered(0, 6))
+        for name in ("export", "slow"):
+            frontier.keep_items("g", name, {0: "", 1: ""})
+        forget = ["items", "forget", "g"]
+        assert "are removed" in command(*forget, "export", "--drop", code=1, given="n\n").err
+        told = command(*forget, "export", "--drop", "--yes")
+        assert (told.out, told.err) == ("consumer export is forgotten; 6 items wait\n", ""), "slow lacks them"
+        told = command(*forget, "slow", "--yes")
+        assert told.out == "consumer slow is forgotten; 6 items wait\n"
+        assert "`gossamer items forget g slow --drop` removes it" in told.err
+        assert command(*forget, "slow", "--drop", "--yes").out == "consumer slow is forgotten; 0 items wait\n"
+        assert frontier.counts("g").groups[0].items_waiting == 0
+        produce(frontier, numbered(6, 2))
+        assert command("items", "export", "g", "a.jsonl").out == "2 items written to a.jsonl\n"

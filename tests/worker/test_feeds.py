@@ -234,7 +234,7 @@ def test_a_spider_that_is_kept_open_and_goes_on_is_not_at_the_end_of_its_round(p
         worker.send_signal(signal.SIGTERM)
         site.release("/late")
         said = worker.communicate(timeout=60)[1]
-    assert "The round is not over: its items wait on the server until this file goes on" in said
+    assert "The round is not over: the rest of its items wait on the server for this file" in said
     assert "Round 0 of shop is over" not in said
     said = project.crawl("-O", "out.jl")
     assert in_lines(out) >= Counter(["list", "0", "late", "later"]), said
@@ -370,7 +370,8 @@ def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Projec
         [left] = stream.consumers(frontier, "shop")
         said = project.crawl("-s", "GOSSAMER_ITEMS=off", code=1)
         assert (
-            f"To give the file up, forget it and start this worker again: `gossamer items forget shop {left}`." in said
+            f"To give the file up, forget it and start this worker again: `gossamer items forget shop {left} --drop`."
+            in said
         )
         said = project.crawl("-s", "CLOSESPIDER_PAGECOUNT=1", *SLOW)
         assert f"a file that no worker writes now ({left}) waits for the items of this round" in said

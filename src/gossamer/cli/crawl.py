@@ -156,7 +156,7 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
         if left and not uris(found.scrapy):
             output.write_notice(
                 f"a feed of {group} is not complete, and this run has none: its items wait on the server for consumer {', '.join(left)}. "
-                "Give the same -O or -o, now or by --resume when this has ended; `gossamer items forget` lets it go"
+                "Give the same -O or -o, now or by --resume when this has ended; `gossamer items forget --drop` lets it go"
             )
         return then
     if resume and left and uris(found.scrapy):

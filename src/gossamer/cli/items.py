@@ -94,7 +94,7 @@ def export(
         output.write_notice(_why_empty(group, counts.items, new))
     if new and not written:
         output.write_notice(
-            f"from now on items of {group} wait for consumer {consumer}; `gossamer items forget {group} {consumer}` ends that"
+            f"from now on items of {group} wait for consumer {consumer}; `gossamer items forget {group} {consumer} --drop` ends that"
         )
     if json:
         output.write_json({"group": group, "consumer": consumer, "file": str(file), "format": found, "items": written})
@@ -127,23 +127,36 @@ def consumers(group: Name, json: options.Json = False, url: options.Url = None, 
 def forget(
     group: Name,
     consumer: Annotated[str, typer.Argument(metavar="CONSUMER", help="As `gossamer items consumers` lists it.")],
+    drop: Annotated[bool, typer.Option("--drop", help="Also remove the items that only this consumer lacks.")] = False,
     yes: options.Yes = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
     """Wait no longer for a consumer.
 
-    What the others have kept is trimmed then; if there is no other, nothing is, until one has kept it.
+    What all others have kept is removed then. If there is no other, the items stay, and those of every later round with them, until
+    an export takes them: --drop removes them instead.
     """
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         status.counted(frontier, group)
-        if consumer not in stream.consumers(frontier, group):
+        everyone = stream.consumers(frontier, group)
+        # Items that nobody waits for can be dropped by any name: whoever forgot their last consumer may come back for them.
+        if consumer not in everyone and not (drop and not everyone):
             raise PolicyError(f"group {group!r} has no consumer {consumer!r}; `gossamer items consumers` lists them.")
-        options.confirm(f"Forget consumer {consumer} of group {group}? Items that only it lacks are lost to it.", yes)
+        doubt = "Items that only it lacks are removed." if drop else "It will not get the items that it lacks."
+        options.confirm(f"Forget consumer {consumer} of group {group}? {doubt}", yes)
+        if drop:
+            last = {p: stream.last_items(frontier, group, p, 1) for p in range(frontier.partitions)}
+            frontier.keep_items(group, consumer, {p: found[-1][0] for p, found in last.items() if found})
         left = frontier.keep_items(group, consumer, dict.fromkeys(range(frontier.partitions), "gone"))
     output.write_line(
         f"consumer {consumer} is forgotten; {output.counted(left, 'item')} {'waits' if left == 1 else 'wait'}"
     )
+    if left and set(everyone) <= {consumer}:
+        output.write_notice(
+            f"nobody is left to read {group}, and what waits stays: `gossamer items export {group} FILE` takes it, "
+            f"`gossamer items forget {group} {consumer} --drop` removes it"
+        )
 
 
 def _why_empty(group: str, scraped: int, new: bool) -> str:

@@ -272,8 +272,8 @@ class Feeds(FeedExporter):
         logger.info("Stored feed (%s written by this worker) in: %s", counted(file.count, "item"), file.path)
         if not over and consumer:
             logger.info(
-                "The round is not over: its items wait on the server until this file goes on. Run it again with the same -O, -o or FEEDS. "
-                "If it never goes on, `gossamer items forget %s %s` lets them go.", file.group, consumer,
+                "The round is not over: the rest of its items wait on the server for this file. Run the spider again with the same -O, -o or FEEDS. "
+                "If you will not, `gossamer items forget %s %s --drop` lets them go.", file.group, consumer,
             )  # fmt: skip
         if file.failed:
             self._incomplete = True

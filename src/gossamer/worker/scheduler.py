@@ -759,7 +759,7 @@ class Scheduler(BaseScheduler):
 
 _REMEDY = {
     "items_full": " `gossamer items consumers` names who has not kept its items: run a worker with that feed again, or `gossamer items export`; "
-    "`gossamer items forget` waits for one no longer, and what no other has kept needs an export then. To stream no more after that, start the workers again with GOSSAMER_ITEMS=off.",
+    "`gossamer items forget --drop` gives up a consumer that never comes back, with the items that only it lacks. To stream no more after that, start the workers again with GOSSAMER_ITEMS=off.",
     "dead_full": " Look at `gossamer dead list`; replay or drop some.",
     "pages_full": " The group has crawled as many pages as it may.",
     "memory": " The server is at its memory limit: few requests are leased at a time. Raise maxmemory.",

@@ -88,7 +88,7 @@ async def _follow(ask: Ask, join: Join, token: Token, waiting: Waiting) -> Join:
         why = f"a file that no worker writes now ({', '.join(files)}) waits for the items of this round"
         remedy = (
             "Run a worker with that feed again. To give the file up, forget it and start this worker again: "
-            + ", ".join(f"`gossamer items forget {join.group} {name}`" for name in files)
+            + ", ".join(f"`gossamer items forget {join.group} {name} --drop`" for name in files)
         )
     else:
         return join
