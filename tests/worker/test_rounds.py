@@ -18,7 +18,7 @@ from tests.worker.harness.site import Reply, Site, links
 
 from gossamer.courier import Courier, Plan
 from gossamer.errors import OtherArguments
-from gossamer.frontier import keys
+from gossamer.frontier import keys, stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, RoundInfo, Selection, Token
 from gossamer.settings import load
@@ -35,7 +35,7 @@ class Shop(scrapy.Spider):
 
     def __init__(self, site="", tag="", **more):
         super().__init__(**more)
-        self.site = site
+        self.site, self.tag = site, tag
 
     async def start(self):
         yield scrapy.Request(self.site + "/list")
@@ -208,6 +208,7 @@ from scrapy.utils.project import get_project_settings
 
 settings = get_project_settings()
 settings["RETRY_TIMES"] = 0
+settings["FEEDS"] = {"%(tag)s.jl": {"format": "jsonlines", "overwrite": True}}
 process = CrawlerProcess(settings)
 for tag in ("a", "b"):
     process.crawl("shop", sys.argv[1], tag=tag)
@@ -218,6 +219,9 @@ sys.exit(process.bootstrap_failed)
 
 def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(project: Project, site: Site) -> None:
     (project.folder / "script.py").write_text(SCRIPT)
+    files = [project.folder / f"{tag}.jl" for tag in "ab"]
+    for file in files:
+        file.write_text("old\n")
     site.on(PAGES[0], Reply(500))
     done = subprocess.run(
         [sys.executable, "script.py", site.url],
@@ -228,7 +232,11 @@ def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(proje
     assert "this worker has arguments 0, tag (" in done.stderr
     assert sorted(site.paths()) == sorted(["/list", *PAGES]), "the other one crawls"
     assert "1 dead letter of shop: `gossamer dead list --group shop` says why" in done.stderr
+    lines = sorted((file.read_text().splitlines() for file in files), key=len)
+    assert lines[0] == ["old"], "who is refused leaves its file as it is"
+    assert len(lines[1]) == len(PAGES)
     with project.frontier() as frontier:
+        assert stream.consumers(frontier, "shop") == {}
         assert [one.note.split(" (")[0] for one in frontier.rounds("shop", 3)] == ["arguments 0, tag"]
 
 

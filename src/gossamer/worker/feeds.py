@@ -127,6 +127,9 @@ class Feeds(FeedExporter):
     # In a thread of its own.
 
     def _serve(self, spider: Spider, scheduler: Any) -> None:
+        while not scheduler.takes_part:
+            if self._ended.wait(AGAIN):
+                return
         try:
             with ValkeyFrontier.find(scheduler.join.settings) as frontier:
                 self._serve_on(frontier, spider, scheduler.join)

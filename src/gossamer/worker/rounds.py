@@ -226,15 +226,16 @@ async def take_part(
     return -1
 
 
-async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool) -> None:
+async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool) -> bool:
     """Note what a round's start runs with, or OtherArguments where it is another worker's: of several that came at once, only the
-    one that runs the start knows that it is its own."""
+    one that runs the start knows that it is its own. Whether the round is this worker's too; False: that is not known yet."""
     info = (await _recent(ask, group, number))[0]
     if state is StartState.GRANTED:
         if mine != info.note and (mine or info.note.startswith(NOTE)):
             await ask("round_note", group, number, {"note": mine})
     elif same and (info.note or state is StartState.DONE):
         compare(group, info, mine)
+    return state is StartState.GRANTED or not same or fits(info, mine)
 
 
 async def say_dead(ask: Ask, group: str) -> None:

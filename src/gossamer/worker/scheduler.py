@@ -86,6 +86,8 @@ class Scheduler(BaseScheduler):
         self._closing = self._opened = self._restarting = self._drained = self._denied = False
         self._carrying = self._burying = 0
         self._settled = -1
+        self.takes_part = False
+        """Whether the round is one of this worker's arguments. Before, it sends nothing and has no feed."""
         self._config = ""
         self._called: Token | None = None
         self.idled = False
@@ -188,6 +190,7 @@ class Scheduler(BaseScheduler):
     async def _join(self) -> None:
         self.join = await without_gone(self.ask, self.join, self.link.beside)
         self._settled = await enter(self.ask, self.sleep, self.join)
+        self.takes_part = self._settled >= 0 or not self.join.same_arguments
         self.join, self._called = await agree(self.ask, self.sleep, self.join, self._info(), self._waiting_files)
 
     async def _waiting_files(self) -> list[str]:
@@ -275,7 +278,7 @@ class Scheduler(BaseScheduler):
         return self._opened and bool(self.courier.inbox or self.courier.waiting or len(self.adder) or self._burying)
 
     def next_request(self) -> Request | None:
-        if not self._opened or (self.cookies is not None and self._lacks_cookies(self.cookies)):
+        if not (self._opened and self.takes_part) or (self.cookies is not None and self._lacks_cookies(self.cookies)):
             return None
         while (lease := self.courier.take()) is not None:
             try:
@@ -684,7 +687,10 @@ class Scheduler(BaseScheduler):
         if number != self._settled or state is StartState.GRANTED:
             try:
                 join = self.join
-                await rounds.claim(self.ask, self.group, number, state, join.arguments, same=join.same_arguments)
+                sure = await rounds.claim(self.ask, self.group, number, state, join.arguments, same=join.same_arguments)
+                if sure and not self.takes_part:
+                    self.takes_part = True
+                    self.wake()
                 if state is not StartState.BUSY:
                     self._settled = number
             except OtherArguments as error:
