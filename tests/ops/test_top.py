@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -133,6 +134,18 @@ def test_off_a_terminal_it_is_a_line_at_each_look(valkey_server: Server, busy: B
             r"3 tasks, 1 worker, 1 dead, 2 blocked",
             line,
         )
+
+
+def test_the_first_line_has_a_rate(valkey_server: Server, busy: Busy, tmp_path: Path) -> None:
+    words = ["top", "--url", valkey_server.url, "--crawl", busy.frontier.crawl, "--count", "1"]
+    with subprocess.Popen([*GOSSAMER, *words], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) as top:
+        while top.poll() is None:
+            busy.work()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                top.wait(0.05)
+        assert top.stdout is not None
+        said = top.stdout.read().decode()
+    assert re.search(r": [\d.,]*[1-9][\d.,]* pages/s", said), said
 
 
 def test_json_is_a_document_per_line(valkey_server: Server, busy: Busy, tmp_path: Path) -> None:

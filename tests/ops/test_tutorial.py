@@ -12,7 +12,7 @@ from tests.ops.tour import agrees, follow
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "from-one-process-to-a-fleet.md"
 PORT = "8000"
 VARIES = {
-    "gossamer top --count 1 | cat": re.compile(r"\d+"),
+    "gossamer top --count 1 | cat": re.compile(r"[\d.,]*\d( (Ki)?B/s)?"),
     "gossamer status | grep ^reader.main | cut -f1,5,8,9": re.compile(r"\d+$"),
 }
 """What is another number each time: how far the crawl is when somebody looks, and how many leases the dead worker held."""

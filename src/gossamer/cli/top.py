@@ -54,7 +54,10 @@ def top(
         first = reading.overview(frontier, group)
         show = _screen if drawn else _lines
         with show(frontier.connection.address.safe, json) as (draw, wait):
-            _watch(frontier, first, group, draw, lambda: wait(interval), count)
+            if not drawn:
+                # A line is kept, in a log or by a script: it has to have a rate, and that takes two looks.
+                wait(min(interval, DRAW_SECONDS))
+            _watch(frontier, first, group, draw, lambda: wait(interval), count, again=not drawn)
 
 
 Draw = Callable[[reading.Overview, Rates, str], None]
@@ -62,20 +65,28 @@ Wait = Callable[[float], bool]
 
 
 def _watch(
-    frontier: ValkeyFrontier, view: reading.Overview, group: str, draw: Draw, wait: Callable[[], bool], count: int
+    frontier: ValkeyFrontier,
+    view: reading.Overview,
+    group: str,
+    draw: Draw,
+    wait: Callable[[], bool],
+    count: int,
+    again: bool,
 ) -> None:
+    """`again`: look a second time before anything is drawn."""
     rates, trouble, looks = Rates(), "", 0
     rates.take(view)
     while True:
+        if looks or again:
+            try:
+                view, trouble = reading.overview(frontier, group), ""
+                rates.take(view)
+            except FrontierError as error:
+                trouble = str(error)
         draw(view, rates, trouble)
         looks += 1
         if looks == count or wait():
             return
-        try:
-            view, trouble = reading.overview(frontier, group), ""
-            rates.take(view)
-        except FrontierError as error:
-            trouble = str(error)
 
 
 @contextlib.contextmanager
