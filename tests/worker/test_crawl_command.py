@@ -175,6 +175,8 @@ def test_ctrl_c_keeps_what_is_left_for_a_resume(place: Place) -> None:
     assert "going on with round 0 of shop: " in said
     assert answer["pages"] == place.all.total() - asked.total()
     assert place.visits() == place.items() == place.all
+    place.run("round", "new", "shop", "--yes")
+    assert "round 1 of shop begins\n" in place.crawl("one.py", "-w", "1")[1], "nothing of it is left: it has not begun"
 
 
 @pytest.mark.timeout(600)

@@ -148,11 +148,16 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
     info, same = next(iter(recent), None), found.ours["GOSSAMER_ARGUMENTS"] == "same"
     left = feed_mark.waiting(frontier, group)
     if not frontier.drained(group).drained:
-        started = any(row.group == group and row.start == "done" for row in frontier.counts(group).groups)
-        claimed = info is not None and info.began is not None and (started or info.note)
+        [start] = [row.start for row in frontier.counts(group).groups if row.group == group]
+        claimed = info is not None and info.began is not None and (start == "done" or info.note)
         if info is not None and claimed and same:
             rounds.compare(group, info, mine)
-        output.write_notice(f"going on with round {then.round} of {group}: {output.counted(then.open, 'request')} left")
+        there = output.counted(then.open, "request")
+        if start == "owed":
+            more = f"; {there} {'is' if then.open == 1 else 'are'} there already" if then.open else ""
+            output.write_notice(f"round {then.round} of {group} begins{more}")
+        else:
+            output.write_notice(f"going on with round {then.round} of {group}: {there} left")
         if left and not uris(found.scrapy):
             output.write_notice(
                 f"a feed of {group} is not complete, and this run has none: its items wait on the server for consumer {', '.join(left)}. "

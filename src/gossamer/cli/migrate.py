@@ -102,13 +102,17 @@ def _show(report: Report, written: bool, every: bool) -> None:
     places = sum(map(len, report.edits.values()))
     output.write_line(
         f"{output.counted(report.files, 'file')} read: {output.counted(counts[Verdict.DECIDE], 'place')} to decide, "
-        f"{counts[Verdict.DIFFERS]:,} that differ, {counts[Verdict.MOVES]:,} that move as they are"
+        f"{_that(counts[Verdict.DIFFERS], 'differs', 'differ')}, {_that(counts[Verdict.MOVES], 'moves as it is', 'move as they are')}"
     )
     if not places:
         output.write_line("nothing to rewrite")
     else:
         verb = "rewrote" if written else "--write rewrites"
         output.write_line(f"{verb} {output.counted(places, 'place')} in {output.counted(len(report.edits), 'file')}")
+
+
+def _that(number: int, one: str, many: str) -> str:
+    return f"{number:,} that {one if number == 1 else many}"
 
 
 def _row(each: Finding) -> tuple[str, str, str, str]:
