@@ -51,14 +51,22 @@ def unserialisable(crawls: Crawls) -> None:
 
 
 def stateful(crawls: Crawls) -> None:
-    """A login whose cookie is in one process, or in the requests."""
+    """A login whose cookie is in one process, shared by all of them, or in the requests."""
     rows = []
+    alone = {"GOSSAMER_COOKIES": "worker"}
+    logins: list[tuple[str, str, int, str, dict[str, Any]]] = [
+        (PLAIN, "LoggedIn", 1, "in the cookie jar", {}),
+        (OURS, "LoggedIn", 2, "in a cookie jar for each worker", alone),
+        (OURS, "Carrying", 2, "in the requests", alone),
+        (OURS, "LoggedIn", 2, "in the shared cookie jar (the default)", {}),
+    ]
     pages = [f"/{number}" for number in range(40)]
-    for label, spider, workers in ((PLAIN, "LoggedIn", 1), (OURS, "LoggedIn", 2), (OURS, "Carrying", 2)):
+    for label, spider, workers, where, settings in logins:
         with serving(lambda path: pages if path == "/" else (), delay=0.05, key="key=gold") as site:
             site.gate.clear()
             crawl = crawls.fresh()
-            running = [crawls.start(label, spider, site.front, crawl, CONCURRENT_REQUESTS=4) for _ in range(workers)]
+            settings = {"CONCURRENT_REQUESTS": 4, **settings}
+            running = [crawls.start(label, spider, site.front, crawl, **settings) for _ in range(workers)]
             # The front page answers when all are there: otherwise the first has done everything before the second comes.
             wait_until(lambda site=site: bool(site.visits), "the front page to be asked for", 120)  # type: ignore[misc]
             if label == OURS:
@@ -67,7 +75,6 @@ def stateful(crawls: Crawls) -> None:
             site.gate.set()
             for worker in running:
                 said(worker)
-            where = "in the requests" if spider == "Carrying" else "in the cookie jar"
             rows.append([label, workers, where, len(site.pages()) - 1, len(site.pages(403))])
     print(table(["", "workers", "the login is", "pages let in", "pages turned away"], rows))
 
