@@ -102,7 +102,12 @@ def test_a_project_that_exists_gets_only_what_runs_it(tmp_path: Path) -> None:
 
     (tmp_path / "OldShop").mkdir()
     (tmp_path / "OldShop" / "settings.py").write_text(f"{line}\n")
-    assert "add to" not in run("init", "--spider", "old-prices", "--force", cwd=tmp_path).stderr, "it is there"
+    said = run("init", "--spider", "old-prices", "--force", cwd=tmp_path).stderr
+    assert "add to" not in said, "it is there"
+    assert "has FEEDS" not in said
+    (tmp_path / "OldShop" / "settings.py").write_text(f'{line}\nFEEDS = {{"out.jl": {{"format": "jl"}}}}\n')
+    said = run("init", "--spider", "old-prices", "--force", cwd=tmp_path).stderr
+    assert "OldShop/settings.py has FEEDS: in a container, local files are lost with it" in said
 
 
 @pytest.mark.parametrize(

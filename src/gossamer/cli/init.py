@@ -110,10 +110,18 @@ def _has_addon(settings: Path) -> bool:
     return settings.is_file() and "gossamer.Addon" in settings.read_text("utf-8", errors="replace")
 
 
+def _has_feeds(settings: Path) -> bool:
+    return (
+        settings.is_file() and re.search(r"^FEEDS\b", settings.read_text("utf-8", errors="replace"), re.M) is not None
+    )
+
+
 def _next_steps(directory: Path, choice: Choice, existing: str) -> Iterator[str]:
     yield ""
     if existing and not _has_addon(directory / existing / "settings.py"):
         yield f'add to {existing}/settings.py:   ADDONS = {{"gossamer.Addon": 100}}'
+    if existing and _has_feeds(directory / existing / "settings.py"):
+        yield f"{existing}/settings.py has FEEDS: in a container, local files are lost with it; docs: how-to/deploy, Items"
     if directory.resolve() != Path.cwd():
         yield f"cd {directory}"
     steps = {

@@ -137,12 +137,15 @@ class Feeds(FeedExporter):
             self._incomplete = True
             logger.error("%s", error)
             scheduler.link.post(partial(scheduler.end, type(error).__name__))
-        except Exception:
+        except Exception as error:
             self._incomplete = True
-            logger.exception(
-                "The feeds could not be written to their end, and this worker fails. Their items are on the server: "
-                "`gossamer items export` reads them."
-            )
+            # A file or folder that cannot be used is no error of a program: its name and the reason say all.
+            found = isinstance(error, OSError) and error.filename is not None
+            logger.error(
+                "The feeds could not be written to their end%s. The crawl goes on, and this worker exits with an error. The items "
+                "are on the server: `gossamer items export %s FILE` reads them.",
+                f": {error}" if found else "", scheduler.join.group, exc_info=not found,
+            )  # fmt: skip
 
     def _serve_on(self, frontier: ValkeyFrontier, spider: Spider, join: Any) -> None:
         files: dict[str, FeedFile] = {}
