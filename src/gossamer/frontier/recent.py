@@ -8,6 +8,7 @@ fingerprint or its key. Before that the partition is brought into step with the 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -37,14 +38,24 @@ class Recent:
     needed."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._said: dict[int, deque[Said]] = {}
         self._sizes: dict[int, int] = {}
         self._epochs: dict[int, str] = {}
-        self._lock = threading.Lock()
+        self._lock, self._pid = threading.Lock(), os.getpid()
+
+    def _held(self) -> threading.Lock:
+        """The lock. A forked child begins anew: what was said until then its parent says again, and a thread that is not in the child may
+        have held the lock."""
+        if self._pid != os.getpid():
+            self._begin()
+        return self._lock
 
     def note(self, partition: int, batch: Batch, outcomes: Sequence[str | bytes], now: float, group: str = "") -> None:
         """A partition has answered for a batch."""
-        with self._lock:
+        with self._held():
             said = self._said.setdefault(partition, deque())
             said.append(Said(now, batch, outcomes, group))
             self._sizes[partition] = self._sizes.get(partition, 0) + batch.size
@@ -54,7 +65,7 @@ class Recent:
     def heard(self, partition: int, epoch: str, now: float) -> list[Said] | None:
         """A partition has answered in this epoch. If it is another one than before, answers what was said lately and is to be said again.
         It answers the same until `caught_up`: what could not be added now is added with the next call."""
-        with self._lock:
+        with self._held():
             said = self._said.get(partition, deque())
             if self._epochs.setdefault(partition, epoch) == epoch:
                 while said and said[0].at < now - SECONDS:
@@ -67,7 +78,7 @@ class Recent:
 
     def caught_up(self, partition: int, epoch: str) -> None:
         """All that `heard` answered in this epoch has been added."""
-        with self._lock:
+        with self._held():
             self._epochs[partition] = epoch
 
     def _let_go(self, partition: int, said: deque[Said]) -> None:
