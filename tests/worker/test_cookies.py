@@ -14,7 +14,7 @@ from tests.worker.harness.variants import LAST, Variant, some
 from tests.worker.harness.workers import Workers
 from tests.worker.spiders.members import PAGES, Members
 
-from gossamer.errors import FrontierUnavailable
+from gossamer.errors import FrontierUnavailable, MemoryLimitReached
 from gossamer.frontier.export import Export
 from gossamer.frontier.restore import Restore, Source
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -117,6 +117,17 @@ def test_cookies_that_could_not_be_had_are_asked_for_again() -> None:
     [asked] = link.calls
     asked.done((3, {}, 0), None)
     assert not shared.behind(3)
+
+
+@pytest.mark.parametrize("error", [FrontierUnavailable("away"), MemoryLimitReached("full")])
+def test_cookies_that_could_not_be_told_are_told_again_and_no_page_waits_for_it(error: Exception) -> None:
+    one, through = Member(), list[int]()
+    one.set("a")
+    one.shared.after(lambda: through.append(1))
+    one.told().done(None, error)
+    assert through == [1]
+    one.link.pass_time(AGAIN)
+    assert one.told().args == ("shop", stored("a"))
 
 
 class Member:

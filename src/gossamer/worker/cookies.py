@@ -23,7 +23,7 @@ from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.http.cookies import CookieJar
 
 from gossamer.courier import Link
-from gossamer.errors import FrontierUnavailable
+from gossamer.errors import FrontierUnavailable, MemoryLimitReached
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class Cookies:
                 self._take_over({name: data for name, data in passed.items() if name not in self._pending})
             elif before <= self._version:
                 self._version = version
-        elif isinstance(error, FrontierUnavailable):
+        elif isinstance(error, FrontierUnavailable | MemoryLimitReached):
             self._pending = {**told, **self._pending}
             self._told_at = self._link.now() + AGAIN
         else:
