@@ -18,7 +18,23 @@ from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
 SPIDER = """
+import json
+
 import scrapy
+from scrapy.exporters import BaseItemExporter
+
+
+class Whole(BaseItemExporter):
+    # Writes nothing before its end, as those of workbooks.
+    def __init__(self, file, **more):
+        super().__init__(**more)
+        self.file, self.items = file, []
+
+    def export_item(self, item):
+        self.items.append({"url": item["url"].rpartition("/")[2]})
+
+    def finish_exporting(self):
+        self.file.write(json.dumps(self.items).encode())
 
 
 class Page(scrapy.Item):
@@ -45,6 +61,7 @@ EVERY = Counter(["list", *(path[1:] for path in PAGES)])
 FEEDS = {
     "made/%(name)s.csv": {"format": "csv", "overwrite": True},
     "all.jl": {"format": "jsonlines", "overwrite": False},
+    "whole.json": {"format": "whole", "overwrite": True},
 }
 
 
@@ -69,7 +86,7 @@ def test_one_file_has_every_item_once(project: Project) -> None:
     """Two workers, of which one is killed and the other stopped; then one goes on, and a last one crawls again."""
     folder, site = project.folder, project.site
     with (folder / "shop_settings.py").open("a") as settings:
-        settings.write(f"FEEDS = {FEEDS!r}\n")
+        settings.write(f"FEEDS = {FEEDS!r}\nFEED_EXPORTERS = {{'whole': 'shop_spiders.Whole'}}\n")
     (folder / "all.jl").write_text('{"url": "old"}\n')
     out, table, lines = folder / "out.json", folder / "made" / "shop.csv", folder / "all.jl"
     words = (
@@ -96,16 +113,19 @@ def test_one_file_has_every_item_once(project: Project) -> None:
     assert 4 <= some.total() < EVERY.total(), said
     assert max(some.values()) == 1
     assert in_lines(lines) == some + Counter(["old"])
+    assert in_json(folder / "whole.json") == some, said
 
     said = project.crawl("-O", "out.json")
     assert "goes on: it has items of round 0 already" in said
     assert in_json(out) == EVERY, said
     assert in_lines(lines) == EVERY + Counter(["old"])
+    assert in_json(folder / "whole.json") == EVERY
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert Counter(row["url"] for row in rows) == EVERY
     assert set(rows[0]) == {"title", "url"}, "columns are all fields of the item's class, as in Scrapy"
     said = project.crawl("-O", "out.json", "-s", "GOSSAMER_ROUND=join")
     assert in_json(out) == EVERY, "a worker that comes late empties nothing"
+    assert in_json(folder / "whole.json") == EVERY
     with project.frontier() as frontier:
         assert stream.consumers(frontier, "shop") == {}, "nobody has to keep anything for these files"
         assert frontier.counts("shop").groups[0].items_waiting == 0
@@ -114,6 +134,7 @@ def test_one_file_has_every_item_once(project: Project) -> None:
     said = project.run("gossamer", "crawl", "shop", "-w", "2", "-O", "out.json")
     assert "each of the" not in said
     assert in_json(out) == Counter(["list", "0", "new"]), "a new round begins the file anew"
+    assert in_json(folder / "whole.json") == Counter(["list", "0", "new"])
     assert in_lines(lines) == EVERY + Counter(["old", "list", "0", "new"]), "and goes on with one that is added to"
 
 

@@ -3,6 +3,9 @@
 Who holds the file's lock writes it. The bytes of some items are brought to disk, then how far they reach is noted in
 `FILE.position`, then the server is told that they are kept. Killed anywhere in between, the next one cuts off what was not noted, and
 writes it again. What an exporter writes at its end (`]` of JSON) comes after what is noted, and is cut off by one who goes on.
+
+An exporter may keep items to itself until its end (a workbook). From the first such item on nothing is noted before the round is over: who
+goes on before that begins again with all items, which wait on the server; and a file that is finished is left alone.
 """
 
 from __future__ import annotations
@@ -51,6 +54,8 @@ class FeedFile:
         self._file: IO[bytes] | None = None
         self._state: State = {}
         self._taken_by_others = 0
+        self._keeps = False
+        """The exporter has items that it has not written."""
         self.count = 0
         self.failed = 0
         """Items that the exporter could not write."""
@@ -76,6 +81,9 @@ class FeedFile:
             self.past = False  # whoever has it knows better
             self._check_owner()
             return
+        if self._tap is None and self._is_finished(info):
+            self._let_go()
+            return
         if not self._fits(frontier, info, self._state) or self._tap is None:
             if self._is_past(frontier, info):
                 self.past = True
@@ -85,6 +93,15 @@ class FeedFile:
             self._begin(frontier, info, keep_all)
         elif not self._is_of(info, self._state):
             self._turn(frontier, info, self._state)
+            self._note()
+
+    def _is_finished(self, info: RoundInfo) -> bool:
+        """Whether the file was written as one whole, to which nothing can be added."""
+        noted = self._mark.mine()
+        return bool(noted.get("finished")) and self._is_of(info, noted)
+
+    def _note(self) -> None:
+        if not self._keeps:
             self._mark.write(self._state)
 
     def ready(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
@@ -114,6 +131,8 @@ class FeedFile:
                     if state["rows"] is not None and stream.place(position) > start:
                         state["rows"] += 1
                 file.write(self._taken())
+                if self._keeps:
+                    continue
                 state["size"] = file.tell()
                 file.flush()
                 os.fsync(file.fileno())
@@ -164,7 +183,7 @@ class FeedFile:
 
     def complete(self, frontier: ValkeyFrontier, info: RoundInfo, until: Mapping[int, str]) -> bool:
         """Whether all that is in the stream up to these positions is in the file, whoever wrote it."""
-        state = self._mark.mine()
+        state = self._state if self._keeps else self._mark.mine()
         if self.past:
             return True
         if not self._fits(frontier, info, state):
@@ -227,7 +246,8 @@ class FeedFile:
         file.seek(state["size"])
         frontier.keep_items(self.group, state["consumer"], state["positions"])
         forget_past(frontier, self.group, info.round - 1)
-        self._tap = io.BytesIO()
+        self._tap, self._keeps = io.BytesIO(), False
+        state.pop("finished", None)
         self._exporter = self._make(self._tap)
         self._exporter.start_exporting()
         if state["first"] is None:
@@ -301,6 +321,12 @@ class FeedFile:
             if item is not None:
                 self._exporter.export_item(item)
                 self.count += 1
+                if self._tap.tell() == before and not self._keeps:
+                    self._keeps = True
+                    logger.info(
+                        "The exporter of the feed %s keeps items to itself until its end: they wait on the server until the round is over, and a "
+                        "run that goes on writes the file from its beginning.", self.path,
+                    )  # fmt: skip
                 if self._state["first"] is None:
                     self._state["first"] = b64encode(data).decode()
         except Exception:
@@ -327,7 +353,9 @@ class FeedFile:
             file.flush()
             os.fsync(file.fileno())
             self._state["closed"] = file.tell()
-            self._mark.write(self._state)
+            if self._keeps and over:
+                self._state["finished"], self._state["size"], self._keeps = True, file.tell(), False
+            self._note()
             if over and not self._store_empty and self._state["first"] is None and not self._state["size"]:
                 self.path.unlink(missing_ok=True)
             if over:
@@ -340,7 +368,7 @@ class FeedFile:
     def _let_go(self) -> None:
         assert self._file is not None
         self._file.close()
-        self._file, self._tap, self._state = None, None, {}
+        self._file, self._tap, self._state, self._keeps = None, None, {}, False
 
     _tap: io.BytesIO | None = None
     _exporter: Any = None

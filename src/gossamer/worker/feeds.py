@@ -49,10 +49,11 @@ LAST = 5.0
 class Feeds(FeedExporter):
     """Scrapy's feed exporter; in a fleet, local files are served from the stream by one of the workers on this machine."""
 
+    _thread: threading.Thread | None = None
+
     def open_spider(self, spider: Spider) -> Any:
         scheduler: Any = getattr(self.crawler.engine, "_slot", None)
         scheduler = getattr(scheduler, "scheduler", None)
-        self._thread: threading.Thread | None = None
         self._passed = 0
         """Grows as long as the server answers and the files are written."""
         self._incomplete = False
