@@ -150,14 +150,14 @@ class Batch:
         return {place[0] for place in self._groups}
 
     def accepted(
-        self, outcomes: Sequence[bytes | str], lanes: Collection[str] = ()
+        self, outcomes: Sequence[bytes | str], lanes: Collection[str], there: Collection[str] = ()
     ) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
-        """Header and records of what was added, or known before; without what nothing would know again. Of `lanes` also what was
-        refused because the lane was not there. The last are, by the groups of the header, the slots of what was refused."""
+        """Header and records of what was added to these lanes, or known before; without what nothing would know again. Of lanes that are
+        `there` now also what was refused because the lane was not. The last are, by the groups of the header, the slots of what was refused."""
         header, kept, refused = [], [], []
         for (place, (entries, records, slots, _)), letters in zip(self._groups.items(), outcomes, strict=True):
             text = letters if isinstance(letters, str) else letters.decode()
-            taken = "adu" if place[0] in lanes else "ad"
+            taken = "adu" if place[0] in there else "ad" if place[0] in lanes else ""
             some = [n for n, letter in enumerate(text) if letter in taken and entries[n]]
             if some:
                 header.append([*place, [entries[n] for n in some], [len(records[n]) for n in some]])

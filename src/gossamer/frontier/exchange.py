@@ -15,7 +15,7 @@ from gossamer.frontier.ask import Ask, Verb, ask, own, read, text
 from gossamer.frontier.batch import ADDED, Batch, Batches, Checked, entry_of
 from gossamer.frontier.hands import Hands
 from gossamer.frontier.outbox import CALL_BYTES, CALL_ITEM_BYTES, CALL_ITEMS, CALL_REQUESTS, Box, Outbox, Parcel
-from gossamer.frontier.recent import Recent
+from gossamer.frontier.recent import Known, Recent
 from gossamer.model import (
     AddOutcome,
     Answer,
@@ -77,7 +77,7 @@ class WorkVerbs:
         self.hands = Hands()
         self.recent = Recent()
         self.outbox = Outbox(self.bases, self.lease_ms, self.recent)
-        self.bring: Callable[[int, Collection[str]], Verb[frozenset[str]]] = _nothing_to_bring
+        self.bring: Callable[[int, Collection[str]], Verb[Known]] = _nothing_to_bring
         """Brings a partition into step with the others, see `Step`."""
 
     def exchange(
@@ -278,7 +278,7 @@ class WorkVerbs:
         part.children.settle(child_outcomes)
         part.add.settle(add_outcomes)
         if self.partitions > 1 and part.add.count:
-            self.recent.note(partition, part.add, add_outcomes, time.monotonic())
+            self.recent.note(partition, part.add, add_outcomes, time.monotonic(), now)
         seconds = now / 1000
         deadline, send_by = (now + self.lease_ms) / 1000, seconds + self.send_seconds
         incarnation = token.incarnation
@@ -419,10 +419,10 @@ class WorkVerbs:
             caller = f"{token.incarnation}:{token.sequence}:p{number}"
             header = {"i": caller, "s": 1, "add": batch.header, "bound": bound}
             [reply] = yield [ask("add", self.bases[partition], header, batch.records)]
-            outcomes, left, _, epoch = read(reply)
+            outcomes, left, _, epoch, there = read(reply)
             batch.settle(outcomes)
             if self.partitions > 1:
-                self.recent.note(partition, batch, outcomes, time.monotonic())
+                self.recent.note(partition, batch, outcomes, time.monotonic(), there)
                 yield from self._again(partition, epoch)
             if left >= 0:
                 room = left if room is None else min(room, left)
@@ -434,9 +434,9 @@ class WorkVerbs:
         if said is None:
             return
         named = {lane.rpartition(".")[0] for one in said for lane in one.batch.lanes}
-        lanes = yield from self.bring(partition, named.union(groups))
+        known = yield from self.bring(partition, named.union(groups))
         for one in said:
-            header, records, refused = one.again(lanes)
+            header, records, refused = one.again(known)
             if header:
                 told = {"i": secrets.token_hex(8), "s": 1, "add": header, "bound": False, "group": one.group}
                 [reply] = yield [ask("add", self.bases[partition], told, records)]
@@ -538,9 +538,9 @@ Added = tuple[list[AddOutcome], Invalid, int | None]
 """Outcome per request, why the invalid ones are, and the room left (None: no limit)."""
 
 
-def _nothing_to_bring(partition: int, groups: Collection[str]) -> Verb[frozenset[str]]:
+def _nothing_to_bring(partition: int, groups: Collection[str]) -> Verb[Known]:
     yield from ()
-    return frozenset()
+    return Known()
 
 
 def _merge(a: Hints, b: Hints) -> Hints:

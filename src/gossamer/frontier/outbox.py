@@ -171,11 +171,12 @@ class Outbox:
             raise translate(FrontierError(text(reply)))
         if parcel.batch is None:
             return False
-        outcomes, _, _, epochs[int(parcel.target)] = read(reply)
+        outcomes, _, _, epochs[int(parcel.target)], there = read(reply)
         if outcomes:
             parcel.batch.settle(outcomes)
             if len(self.bases) > 1:
-                self.recent.note(int(parcel.target), parcel.batch, outcomes, time.monotonic(), parcel.header["group"])
+                group = parcel.header["group"]
+                self.recent.note(int(parcel.target), parcel.batch, outcomes, time.monotonic(), there, group)
         return any("a" in text(letters) for letters in outcomes)
 
     def delivered(self, partition: int) -> list[str]:

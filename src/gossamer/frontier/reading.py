@@ -79,6 +79,7 @@ class ReadVerbs:
             waiting_in = {name.rpartition(".")[0] for name, _, _, numbers in lane_rows if numbers[0] or numbers[1]}
             for name, paused, policy, numbers in lane_rows:
                 row = lanes.setdefault(name, [paused, policy, [0] * LANE_NUMBERS])
+                policy.pop("made", None)  # each partition has its own
                 row[2] = [a + b for a, b in zip(row[2], numbers, strict=True)]
             for name, policy, paused, number, numbers, waiting, dead, start in group_rows:
                 row = groups.setdefault(name, [policy, "", 0, [0] * GROUP_NUMBERS, 0, 0, "none"])

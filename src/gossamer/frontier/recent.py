@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gossamer.frontier.batch import Batch, Slot
@@ -22,15 +23,28 @@ BYTES = 16_000_000
 """The most that is kept for each partition, the latest."""
 
 
+class Known(NamedTuple):
+    """What a partition and the others know of lanes now."""
+
+    here: Collection[str] = ()
+    """The lanes that the partition has."""
+    made: Mapping[str, int] = MappingProxyType({})
+    """When each lane that there is anywhere was made, in the time of whoever has made it first; 0: that is not known."""
+
+
 class Said(NamedTuple):
     at: float
     batch: Batch
     outcomes: Sequence[str | bytes]
+    there: int
+    """The partition's time when it answered."""
     group: str
 
-    def again(self, lanes: Collection[str]) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
-        """What of it is to be said again to a partition that has these lanes now; see `Batch.accepted`."""
-        return self.batch.accepted(self.outcomes, lanes)
+    def again(self, known: Known) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
+        """What of it is to be said again, see `Batch.accepted`. A lane that is gone was dropped, and one that was made since then is
+        another one: what was said to it ended with it."""
+        same = {lane for lane, made in known.made.items() if made <= self.there}
+        return self.batch.accepted(self.outcomes, same, same.intersection(known.here))
 
 
 class Recent:
@@ -53,11 +67,13 @@ class Recent:
             self._begin()
         return self._lock
 
-    def note(self, partition: int, batch: Batch, outcomes: Sequence[str | bytes], now: float, group: str = "") -> None:
-        """A partition has answered for a batch."""
+    def note(
+        self, partition: int, batch: Batch, outcomes: Sequence[str | bytes], now: float, there: int, group: str = ""
+    ) -> None:
+        """A partition has answered for a batch; it was `there` by its own clock."""
         with self._held():
             said = self._said.setdefault(partition, deque())
-            said.append(Said(now, batch, outcomes, group))
+            said.append(Said(now, batch, outcomes, there, group))
             self._sizes[partition] = self._sizes.get(partition, 0) + batch.size
             while self._sizes[partition] > BYTES and len(said) > 1:
                 self._let_go(partition, said)

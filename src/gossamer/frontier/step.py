@@ -15,6 +15,7 @@ from gossamer.errors import GroupDropping, UnknownGroup, UnknownLane
 from gossamer.frontier import keys
 from gossamer.frontier.ask import Verb, ask, read
 from gossamer.frontier.control import ControlVerbs
+from gossamer.frontier.recent import Known
 from gossamer.frontier.rounds import RoundVerbs
 
 FEW = 16
@@ -36,18 +37,21 @@ class Step:
     def __init__(self, control: ControlVerbs, rounds: RoundVerbs) -> None:
         self._bases, self._partitions, self._rounds = control.bases, control.partitions, rounds
 
-    def bring(self, partition: int, groups: Collection[str]) -> Verb[frozenset[str]]:
-        """Tell a partition of what the others know of these groups. Answers the lanes of them that it has then."""
+    def bring(self, partition: int, groups: Collection[str]) -> Verb[Known]:
+        """Tell a partition of what the others know of these groups. Answers the lanes of them that it has then, and when they were made."""
         lanes: set[str] = set()
+        made: dict[str, int] = {}
         for asked in groups if len(groups) <= FEW else [""]:
             replies = yield [ask("counts", base, {"group": asked}) for base in self._bases]
             parts = [_held(read(reply)) for reply in replies]
+            for name, lane in [row for part in parts for one in part.values() for row in one.lanes.items()]:
+                made[name] = min(made.get(name, since := lane.get("made", 0)), since)
             for group in {name: None for part in parts for name in part}:
                 try:
                     lanes |= yield from self._group(partition, group, [part.get(group) for part in parts])
                 except (GroupDropping, UnknownGroup, UnknownLane):
                     continue  # It is being dropped at this moment.
-        return frozenset(lanes)
+        return Known(lanes, made)
 
     def _group(self, partition: int, group: str, held: list[Held | None]) -> Verb[set[str]]:
         home, here = keys.home_of(group, self._partitions), held[partition]
@@ -60,7 +64,7 @@ class Step:
         if here is None or missing:
             header = {
                 "salt": secrets.token_hex(8), "group": group, "policy": source.policy if here is None else False, "fresh": source.policy,
-                "lanes": {name.rpartition(".")[2]: lane for name, lane in missing.items()}, "home": partition == home,
+                "lanes": {name.rpartition(".")[2]: {**lane, "made": 0} for name, lane in missing.items()}, "home": partition == home,
             }  # fmt: skip
             yield [ask("define", self._bases[partition], header)]
         paused = [("lane", name, lane) for name, lane in missing.items()]

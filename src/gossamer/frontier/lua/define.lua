@@ -3,7 +3,7 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, policy or false (keep), fresh (policy of a new group),
---            lanes {name -> policy}, home}; home: this partition owes the start
+--            lanes {name -> policy}, home}; home: this partition owes the start. A lane's `made` is when it was made (0: not known)
 -- Returns msgpack {config version, changed, whether memories wait for `purge`}
 -- Cost    O(lanes of the group)
 
@@ -23,6 +23,7 @@ local function define_lane(S, group, name, policy, stages, left)
   if old and same_lane(old, policy) and not old.closed then return false end
   policy.name, policy.group, policy.lifo = full, group, policy.order == 'lifo'
   policy.paused = old and not old.closed and old.paused or ''
+  policy.made = old and (old.made or 0) or policy.made or S.now
   if old then
     old.id = id
     stages[old.stage] = true

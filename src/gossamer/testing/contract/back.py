@@ -253,6 +253,26 @@ class TestWentBack:
                 crawl.frontier.resume(lane=f"{group}.b")
                 assert crawl.finish(worker) == ["first"]
 
+    def test_nothing_of_a_dropped_group_or_lane_is_added_to_the_next_one(self, crawl: Crawl) -> None:
+        """Whoever has dropped it, and whichever partition goes on in another process."""
+        other = crawl.frontier.partitions - 1
+        if not other:
+            return
+        [host], worker = crawl.hosts(1, other), crawl.worker()
+        for whole, lanes in ((True, "ab"), (False, "ab"), (False, "b")):
+            crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+            crawl.add(f"page {whole} {lanes}")
+            [page] = worker.lease(1)
+            children = [crawl.request("child", host), crawl.request("twin", host, dont_filter=True)]
+            assert worker.exchange(settle=[Settlement(page, add=children)]).children == [[ADDED] * 2]
+            assert crawl.add("start", host=host) == [ADDED]
+            assert sum(crawl.frontier.drop_group("g") if whole else crawl.frontier.drop_lane("g.a")) == 3
+            crawl.define({name: LanePolicy() for name in lanes})
+            another_process(crawl, other)
+            worker.exchange(everywhere=True)
+            assert (crawl.finish(), crawl.group().dead) == ([], 0)
+            crawl.balanced()
+
     def test_who_runs_a_start_begins_its_round_where_it_was_lost(self, crawl: Crawl) -> None:
         """Nobody was there when the partition went back: who runs the start has nothing to compare its state with."""
         partitions = crawl.frontier.partitions
