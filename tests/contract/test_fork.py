@@ -87,3 +87,36 @@ def test_each_child_is_a_client_of_its_own(
     here = {**os.environ, "PYTHONPATH": str(Path(gossamer.__file__).parents[1])}
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=here)
     assert (done.stdout, done.stderr, done.returncode) == ("well\n", "", 0)
+
+
+EMBEDDED = """
+import os, signal, sys
+from gossamer.frontier.connection import connect
+from gossamer.settings import load
+
+connection = connect(load({"GOSSAMER_URL": "embedded", "GOSSAMER_DATA_DIR": sys.argv[1]}, environ={}))
+# Threads that no child has may hold these at the moment of the fork.
+locks = [connection._wires._lock, connection._closing.__self__._renewing]
+for lock in locks:
+    lock.acquire()
+children = []
+for used in (True, False):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)  # one that hangs ends by itself
+        answer = connection.execute("PING") if used else b"PONG"
+        connection.close()
+        os._exit(answer != b"PONG")
+    children.append(pid)
+for lock in locks:
+    lock.release()
+print([os.waitpid(pid, 0)[1] for pid in children], connection.execute("PING"))
+connection.close()
+"""
+
+
+def test_a_child_uses_and_closes_a_connection_to_the_embedded_server(tmp_path: Path) -> None:
+    here = {**os.environ, "PYTHONPATH": str(Path(gossamer.__file__).parents[1])}
+    words = [sys.executable, "-c", EMBEDDED, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False, env=here)
+    assert (done.stdout, done.stderr, done.returncode) == ("[0, 0] b'PONG'\n", "", 0)

@@ -9,6 +9,7 @@ connection (it opens sockets of its own); an async one belongs to its event loop
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -336,9 +337,11 @@ class Foothold:
             grace_seconds=settings["GOSSAMER_GRACE_SECONDS"],
         )
         self._attachment = self._attach()
-        self._renewing = threading.Lock()
+        self._renewing, self._pid = threading.Lock(), os.getpid()
 
     def renew(self) -> None:
+        if self._pid != os.getpid():  # a thread that is not in this child may have held it
+            self._renewing, self._pid = threading.Lock(), os.getpid()
         with self._renewing:
             if not self._attachment.alive():
                 self._attachment.close()

@@ -170,8 +170,14 @@ class Wires:
                 _drop(connection)
         return entries
 
+    def _held(self) -> threading.Lock:
+        """The lock; in a forked child a new one, since a thread that is not in the child may have held it."""
+        if self._pid != os.getpid():
+            self._lock, self._idle, self._pid = threading.Lock(), {}, os.getpid()
+        return self._lock
+
     def close(self) -> None:
-        with self._lock:
+        with self._held():
             idle, self._idle = self._idle, {}
         for connections in idle.values():
             for connection in connections:
@@ -179,16 +185,14 @@ class Wires:
 
     def _forget(self, node: Node) -> None:
         """Close what is open to a node: who answers at its address may be another server by now."""
-        with self._lock:
+        with self._held():
             idle = self._idle.pop(node, [])
         for connection in idle:
             _drop(connection)
 
     def _take(self, trip: Trip) -> Any:
-        if self._pid != os.getpid():
-            self._lock, self._idle, self._pid = threading.Lock(), {}, os.getpid()
         while True:
-            with self._lock:
+            with self._held():
                 idle = self._idle.get(trip.node)
                 connection = idle.pop() if idle else None
             if connection is None:
@@ -231,7 +235,7 @@ class Wires:
 
     def _give_back(self, node: Node, connection: Any) -> None:
         if connection.is_connected:
-            with self._lock:
+            with self._held():
                 idle = self._idle.setdefault(node, [])
                 if len(idle) < IDLE_MAX:
                     idle.append(connection)
