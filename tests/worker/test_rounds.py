@@ -273,8 +273,8 @@ def test_a_worker_that_has_ended_looks_at_every_partition_for_a_state_that_went_
         courier = Courier.__new__(Courier)
         courier.plan, courier.token = Plan("shop", Selection()), Token.fresh()
         courier.link = cast(Any, SimpleNamespace(now=lambda: 0.0))
-        courier._states = dict(frontier.exchange(courier.token, everywhere=True).states)
-        assert len(courier._states) == 3
+        then = dict(frontier.exchange(courier.token, everywhere=True).states)
+        assert len(then) == 3
 
         async def ask(verb: str, /, *args: Any, **named: Any) -> Any:
             return getattr(frontier, verb)(*args, **named)
@@ -282,9 +282,18 @@ def test_a_worker_that_has_ended_looks_at_every_partition_for_a_state_that_went_
         async def sleep(seconds: float) -> None:
             raise AssertionError("everything is answered")
 
-        assert asyncio.run(rounds.left(ask, sleep, courier, 1.0)) == "", "there is something new"
+        assert asyncio.run(rounds.left(ask, sleep, courier, then, 1.0)) == "", "there is something new"
         frontier.connection.execute(
             "HSET", keys.partition_meta(crawl_name, partition), "epoch", "another", key=keys.base(crawl_name, partition)
         )
         courier.token = courier.token.next().next()
-        assert "its server was replaced" in asyncio.run(rounds.left(ask, sleep, courier, 1.0))
+        assert "1 request is left" in asyncio.run(rounds.left(ask, sleep, courier, then, 1.0))
+        list(frontier.drop_group("shop"))
+        courier.token = courier.token.next().next()
+        assert "the group is not there" in asyncio.run(rounds.left(ask, sleep, courier, then, 1.0))
+        then.clear()
+        courier.token = courier.token.next().next()
+        assert asyncio.run(rounds.left(ask, sleep, courier, then, 1.0)) == "", "it was dropped"
+        for key in frontier.connection.execute("KEYS", f"*{crawl_name}*"):
+            frontier.connection.execute("DEL", key)
+        assert "lost the crawl" in asyncio.run(rounds.left(ask, sleep, courier, then, 1.0))

@@ -1,7 +1,7 @@
 """The worker's end of the frontier, for any engine: inbox, outbox, exchange loop, renewals, outage, release."""
 
 from gossamer.courier.adder import Adder
-from gossamer.courier.courier import DRAINING, OVERDUE, Courier, Desk, Plan
+from gossamer.courier.courier import DRAINING, OVERDUE, Courier, Desk, Plan, follow
 from gossamer.courier.intake import Intake
 from gossamer.courier.keeper import Keeper
 from gossamer.courier.known import Known, Withheld
@@ -26,5 +26,6 @@ __all__ = [
     "ThreadLink",
     "Timer",
     "Withheld",
+    "follow",
     "gone",
 ]

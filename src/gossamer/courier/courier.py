@@ -120,6 +120,11 @@ class _Call:
     sent_at: float = 0.0
 
 
+def follow(earlier: Mapping[int, State], later: Mapping[int, State]) -> bool:
+    """Whether all that was learned in the earlier states is still true in the later ones."""
+    return all(state.leads_to(later.get(place, state)) for place, state in earlier.items())
+
+
 class Courier:
     """Everything is called on the engine's thread, and returns at once."""
 
@@ -246,9 +251,14 @@ class Courier:
         """Requests without a page that are still to be added."""
         return len(self._add) + (len(self._call.add) if self._call else 0)
 
+    @property
+    def states(self) -> dict[int, State]:
+        """What was learned so far was learned in these."""
+        return dict(self._states)
+
     def follows(self, states: Mapping[int, State]) -> bool:
         """Whether all that was learned so far is still true in these states."""
-        return all(state.leads_to(states.get(place, state)) for place, state in self._states.items())
+        return follow(self._states, states)
 
     def finish(self, done: Callable[[], None]) -> None:
         """Give back what was not sent, say what is to be said, then call `done`; at the latest after `close_seconds`:

@@ -17,9 +17,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from gossamer.courier import Courier
-from gossamer.errors import FrontierUnavailable, GossamerError, OtherArguments
-from gossamer.model import EndState, RoundInfo, StartState, Token
+from gossamer.courier import Courier, follow
+from gossamer.errors import FrontierUnavailable, GossamerError, OtherArguments, UnknownCrawl, UnknownGroup
+from gossamer.model import EndState, RoundInfo, StartState, State, Token
 from gossamer.model.counting import counted, counted_are
 
 logger = logging.getLogger(__name__)
@@ -272,19 +272,26 @@ async def end(ask: Ask, group: str, token: Token) -> bool:
     return True
 
 
-async def left(ask: Ask, sleep: Sleep, courier: Courier, seconds: float) -> str:
+async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, State], seconds: float) -> str:
     """Why a worker that was told drained, and has ended since, should not have; "" if it was right. It is asked as late as
-    possible, and for so many `seconds`: the server that said so may have been replaced by one that knows less."""
+    possible, and for so many `seconds`: the server that said so, in the states of `then`, may have been replaced by one that knows less.
+    The courier may have heard of that one by its last words already."""
     until, group = courier.link.now() + seconds, courier.plan.group
     while True:
         try:
-            drained = await ask("drained", group)
-            if drained.drained:
+            try:
+                drained = await ask("drained", group)
+            except UnknownGroup:
+                drained = None  # somebody has dropped it, or its server is another one
+            if drained is not None and drained.drained:
                 return ""
             answer = await ask("exchange", courier.token.next().next(), everywhere=True)
-            if courier.follows(answer.states):
-                return ""  # there is something new
-            return f"its server was replaced or lost its last writes since it said drained, and {counted_are(drained.open, 'request')} left."
+            if follow(then, answer.states):
+                return ""  # there is something new, or it was dropped
+            found = "the group is not there" if drained is None else f"{counted_are(drained.open, 'request')} left"
+            return f"its server was replaced or lost its last writes since it said drained, and {found}."
+        except UnknownCrawl as error:
+            return f"its server said drained, and has lost the crawl since: {error}"
         except FrontierUnavailable as error:
             if courier.link.now() >= until:
                 return f"whether its round is over was not confirmed: {error}"

@@ -37,7 +37,7 @@ from gossamer.errors import (
 )
 from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, Token
+from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, State, Token
 from gossamer.model.counters import ITEMS, SECONDS
 from gossamer.worker import aside, cookies, early, feed_setting, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, MODE, enter, mend, without_gone
@@ -84,6 +84,8 @@ class Scheduler(BaseScheduler):
         self._logged_duplicates = False
         self._paused = ""
         self._closing = self._opened = self._restarting = self._drained = self._denied = False
+        self._then: dict[int, State] = {}
+        """In which states the frontier has said drained."""
         self._carrying = self._burying = 0
         self._settled = -1
         self.takes_part = False
@@ -436,7 +438,9 @@ class Scheduler(BaseScheduler):
                 await self.ask("exchange", self.courier.token.next(), counters=counters)
             except GossamerError as error:
                 logger.warning("The last counters could not be told: %s", error)
-        if self._drained and (left := await rounds.left(self.ask, self.sleep, self.courier, self.stopping.patience())):
+        if self._drained and (
+            left := await rounds.left(self.ask, self.sleep, self.courier, self._then, self.stopping.patience())
+        ):
             # A spider that is closed cannot go on; another one has to.
             logger.error("Start a worker of %s again: %s", self.group, left)
             fail(self.crawler, self._engine, RoundUnfinished(f"Start a worker of {self.group} again: {left}"))
@@ -604,7 +608,7 @@ class Scheduler(BaseScheduler):
             return
         reason = self.ends()
         if reason:
-            self.idled, self._drained = self.join.forever, not self.join.forever
+            self.idled, self._drained, self._then = self.join.forever, not self.join.forever, self.courier.states
             raise CloseSpider(reason)
         if self.join.forever and (limit := self.join.idle_seconds) > 0:
             self.idle.look_in(limit - self.idle_seconds())
