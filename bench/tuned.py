@@ -12,7 +12,7 @@ from scrapy.settings import BaseSettings
 from twisted.internet.defer import Deferred
 
 from gossamer.settings import load
-from gossamer.worker import early, tuning
+from gossamer.worker import early, heap, tuning
 from gossamer.worker.hooks import Output
 from gossamer.worker.quiet import quiet
 
@@ -41,6 +41,8 @@ class TunedScheduler(Scheduler):
             scraper.handle_spider_output_async = Output(engine, scraper, _Nobody(), True).handle
         if "signals" in tunes:
             quiet(crawler.signals)
+        if "garbage" in tunes:
+            heap.opened()
         if "early" in tunes and early.possible(crawler):
             early.attach(crawler, self._known)
         return super().open(spider)

@@ -3,6 +3,7 @@ plain Scrapy and as with any of the changes alone."""
 
 from __future__ import annotations
 
+import gc
 import gzip
 import zlib
 from collections import Counter
@@ -17,6 +18,7 @@ from tests.worker.spiders.tuned import Tuned
 
 from gossamer.errors import SettingError
 from gossamer.testing.servers import Server
+from gossamer.worker import heap
 from gossamer.worker.tuning import TUNES, apply, chosen
 
 PAGES = [f"/page/{number}" for number in range(12)]
@@ -149,3 +151,22 @@ class TestChosen:
         apply(settings, "all")
         assert settings.getdict("DOWNLOAD_HANDLERS") == own
         assert settings["ASYNCIO_EVENT_LOOP"] == "asyncio.SelectorEventLoop"
+
+
+def test_what_is_loaded_is_left_out_of_collection_while_a_spider_is_open() -> None:
+    assert gc.get_freeze_count() == 0
+    heap.opened()
+    loaded = gc.get_freeze_count()
+    assert loaded > 10_000
+    heap.opened()
+    heap.closed()
+    assert gc.get_freeze_count() >= loaded * 0.9, "another one is open"
+    heap.closed()
+    assert gc.get_freeze_count() == 0
+    gc.freeze()
+    try:
+        heap.opened()
+        heap.closed()
+        assert gc.get_freeze_count(), "it was not ours"
+    finally:
+        gc.unfreeze()

@@ -73,12 +73,7 @@ class Guard(NamedTuple):
 
     def refusal_by_name(self, host: str) -> str:
         """The same, as far as it is known without looking up a name: for proxies, which look it up themselves."""
-        address = literal(host)
-        if address is not None:
-            return self.refusal(host, str(address))
-        if host.rstrip(".").lower() in _METADATA_NAMES:
-            return self.refusal(host, "169.254.169.254")
-        return "" if self.private or not looks_private(host) else f"{host} is not a public name, {_REMEDY}"
+        return _refusal_by_name(self, host)
 
 
 ANYWHERE = Guard()
@@ -88,6 +83,18 @@ _REMEDY = (
 )
 
 
+# Asked for every page, of few hosts.
+@lru_cache(4096)
+def _refusal_by_name(guard: Guard, host: str) -> str:
+    address = literal(host)
+    if address is not None:
+        return guard.refusal(host, str(address))
+    if host.rstrip(".").lower() in _METADATA_NAMES:
+        return guard.refusal(host, "169.254.169.254")
+    return "" if guard.private or not looks_private(host) else f"{host} is not a public name, {_REMEDY}"
+
+
+@lru_cache(4096)
 def literal(host: str) -> Address | None:
     """The address that a host is written as, in any of the ways that a system's resolver understands; None for a name."""
     host = host.strip("[]").partition("%")[0]

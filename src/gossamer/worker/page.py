@@ -50,7 +50,8 @@ class Page:
         self.lease, self.request = lease, request
         self.children: list[Request] = []
         self.asked: list[Asked] = []
-        self.left_out: list[tuple[Request, str, int]] = []
+        # Request, lane, number, and again: a tuple for each would be one more object to collect for every link.
+        self.left_out: list[Request | str | int] = []
         self.withheld: Withheld | None = None
         self.fingerprints: set[tuple[str, int]] = set()
         self.items: list[bytes] = []

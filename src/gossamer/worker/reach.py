@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -264,8 +265,13 @@ def inherit(request: Request, child: Request) -> None:
 
 
 def _host(request: Request) -> str:
+    return _host_of(request.url)
+
+
+@lru_cache(256)
+def _host_of(url: str) -> str:
     try:
-        return urlsplit(request.url).hostname or "" if request.url.startswith("http") else ""
+        return urlsplit(url).hostname or "" if url.startswith("http") else ""
     except ValueError:
         return ""
 

@@ -39,7 +39,7 @@ from gossamer.frontier.address import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, State, Token
 from gossamer.model.counters import ITEMS, SECONDS
-from gossamer.worker import aside, cookies, early, feed_setting, hooks, robots, rounds, tuning
+from gossamer.worker import aside, cookies, early, feed_setting, heap, hooks, robots, rounds, tuning
 from gossamer.worker.entry import CLOSED, MODE, enter, mend, without_gone
 from gossamer.worker.failure import fail
 from gossamer.worker.feed_mark import waiting
@@ -83,7 +83,7 @@ class Scheduler(BaseScheduler):
         self._intakes: list[Intake] = []
         self._logged_duplicates = False
         self._paused = ""
-        self._closing = self._opened = self._restarting = self._drained = self._denied = False
+        self._closing = self._opened = self._restarting = self._drained = self._denied = self._frozen = False
         self._then: dict[int, State] = {}
         """In which states the frontier has said drained."""
         self._carrying = self._burying = 0
@@ -167,6 +167,9 @@ class Scheduler(BaseScheduler):
             short_cut(sys.modules["scrapy.http.request"])
         if "signals" in tunes:
             quiet(self.crawler.signals)
+        if "garbage" in tunes:
+            heap.opened()
+            self._frozen = True
         if "early" in tunes and join.remembers and early.possible(self.crawler):
             early.attach(self.crawler, self._surely_known)
         engine._start = self._started(engine._start)
@@ -367,12 +370,12 @@ class Scheduler(BaseScheduler):
             return False
         if page.withheld is None:
             page.withheld = Withheld(known.edition, partial(self._encoded, page, page.left_out))
-        page.left_out.append((request, lane, number))
+        page.left_out += request, lane, number
         return True
 
-    def _encoded(self, page: Page, left_out: Sequence[tuple[Request, str, int]]) -> list[Any]:
+    def _encoded(self, page: Page, left_out: Sequence[Any]) -> list[Any]:
         requests = []
-        for request, lane, number in left_out:
+        for request, lane, number in zip(left_out[::3], left_out[1::3], left_out[2::3], strict=True):
             try:
                 requests.append(self._encode(request, lane, number, page))
             except InvalidRequest as error:
@@ -380,7 +383,7 @@ class Scheduler(BaseScheduler):
         return requests
 
     def _surely_known(self, request: Request, response: Response) -> bool:
-        page = self.page_of(response)
+        page = self.pages.of(response)
         if page is None:
             return False
         try:
@@ -398,6 +401,9 @@ class Scheduler(BaseScheduler):
 
     def close(self, reason: str) -> Deferred[None] | None:
         self._closing = True
+        if self._frozen:
+            heap.closed()
+            self._frozen = False
         # Where it was not opened, there is nothing to say, and nobody to say it to.
         return deferred_from_coro(self._close()) if self._opened else None
 

@@ -105,6 +105,12 @@ TUNES: tuple[Tune, ...] = (
         _always,
         "A link that this worker knows to be a duplicate is dropped where the callback yields it. Only where all spider middlewares are Scrapy's own, DEPTH_LIMIT and DEPTH_STATS_VERBOSE are off, and nobody listens to request_scheduled or request_dropped.",
     ),
+    Tune(
+        "garbage",
+        {},
+        _always,
+        "What is loaded when a spider opens is left out of Python's garbage collection (gc.freeze) until it closes. What a crawl makes is collected as ever. Not in a process that has frozen something itself.",
+    ),
 )
 
 
