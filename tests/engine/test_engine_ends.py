@@ -92,6 +92,24 @@ def _paused(crawl: Crawl) -> str:
         return next(iter(row.paused for row in frontier.counts("pages").groups), "")
 
 
+async def test_a_server_that_has_not_even_the_group_after_it_said_drained_ends_no_worker(
+    crawl_name: str, tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not dropped: the server is another one."""
+    with SentinelPair() as pair, hold_port(free_port()) as nobody:
+        crawl = Crawl(pair.primary, crawl_name, tmp_path, site, GOSSAMER_URL=pair.url)
+        crawl.push(SITE + "    hooks: {after_round: 'tests.engine.test_engine_ends:after_round'}\n")
+        monkeypatch.setattr(AFTER, "rounds", [])
+        monkeypatch.setattr(AFTER, "do", lambda: pair.failover(kill=False))
+        await asyncio.to_thread(pair.wait_ok)
+        pair.replica.call("REPLICAOF", "127.0.0.1", nobody.getsockname()[1])
+        async with asyncio.timeout(60):
+            assert (await crawl.run()).reason == "drained"
+        with crawl.frontier() as frontier:
+            assert frontier.drained("pages").drained
+    assert AFTER.rounds == [0, 0]
+
+
 async def test_one_layer_alone_does_not_wait_for_what_is_left_of_others(crawl: Crawl, site: Site) -> None:
     crawl.push(SITE)
     async with held_at(crawl, "/page/3") as (worker, running):

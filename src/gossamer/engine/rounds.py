@@ -82,6 +82,8 @@ class Rounds:
         self._open, self._current = open_hint, current
         self._back: set[str] = set()
         """Sites of which some partitions may be in an earlier round than others."""
+        self.missing = False
+        """Whether `confirm` has found a site without its group."""
         self.called = asyncio.Event()
         """Set when something may have happened."""
 
@@ -101,18 +103,20 @@ class Rounds:
     async def confirm(self) -> None:
         """Ask once more about what is over, and forget what is not; to be called when `run` has ended. For as long as it takes: a
         server that is away may have been the one that said so."""
+        self.missing = GONE in self._over.values()
         sites = [site for site in self._book if self._over.get(site.name) != GONE]
         drained: dict[str, bool] = {}
         for site in sites[:FEW]:
             with suppress(UnknownGroup):
                 # Behind sentinels this finds the present primary, and what follows is asked there.
                 drained[site.name] = (await self._patiently("drained", site.name)).drained
-        if len(sites) <= FEW and all(drained.values()):
+        if len(drained) == len(sites) and all(drained.values()):
             return
         rows, lanes = _by_group(await self._patiently("counts"))
         for site in sites:
             row = rows.get(site.name)
-            # Without a row it was dropped meanwhile.
+            # Without a row it was dropped meanwhile, or its server is another one.
+            self.missing = self.missing or row is None
             if row is None or drained.get(site.name, row.open == 0) or self._rests(site, row, lanes.get(site.name, [])):
                 continue
             self._over.pop(site.name, None)

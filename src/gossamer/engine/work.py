@@ -247,12 +247,22 @@ class Worker:
         last second. As long as one worker lives, what such a server lacks is done again."""
         if not await before(self._stop, self._rounds.confirm()):
             return "shutdown"
-        if self._rounds.over or not self._book:
+        if (self._rounds.over and not await self._robbed()) or not self._book:
             return "drained"
         logger.warning(
             "There is something left after all: the server was replaced or set back, or a round began. This worker goes on."
         )
         return AGAIN_FROM_THE_START
+
+    async def _robbed(self) -> bool:
+        """Whether a site lacks its group because the server is another one, or was set back: otherwise somebody has dropped it."""
+        if not self._rounds.missing:
+            return False
+        courier = self._engine.courier
+        answer = await self.ask("exchange", courier.token.next().next(), everywhere=True)
+        await self.ask("leave", courier.token.incarnation)
+        # It may have heard of that server by its last words already.
+        return self._behind or not courier.follows(answer.states)
 
     async def _close(self, robots: Robots) -> None:
         await robots.close()
