@@ -19,6 +19,8 @@ from gossamer.testing.servers import Server
 
 SPIDER = """
 import json
+import os
+import time
 
 import scrapy
 from scrapy.exporters import BaseItemExporter
@@ -34,6 +36,7 @@ class Whole(BaseItemExporter):
         self.items.append({"url": item["url"].rpartition("/")[2]})
 
     def finish_exporting(self):
+        time.sleep(float(os.environ.get("SLOW_END", "0")))
         self.file.write(json.dumps(self.items).encode())
 
 
@@ -131,7 +134,8 @@ def test_one_file_has_every_item_once(project: Project) -> None:
         assert frontier.counts("shop").groups[0].items_waiting == 0
 
     site.on("/list", links("/0", "/new"))
-    said = project.run("gossamer", "crawl", "shop", "-w", "2", "-O", "out.json")
+    project.environ["SLOW_END"] = "6"  # longer than anybody waits for what does not come on
+    said = project.run("gossamer", "crawl", "shop", "-w", "2", "-O", "out.json", "-s", "GOSSAMER_CLOSE_SECONDS=3")
     assert "each of the" not in said
     assert in_json(out) == Counter(["list", "0", "new"]), "a new round begins the file anew"
     assert in_json(folder / "whole.json") == Counter(["list", "0", "new"])

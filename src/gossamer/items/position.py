@@ -53,6 +53,8 @@ def held(path: Path, owner: Mapping[str, str]) -> Iterator[Marks]:
                 f"{path} is being written by another export. Wait for it, or name another file."
             ) from None
         rows, size = _rows(stream)
+        if not rows:
+            _refuse_feed(path, stream)
         stream.truncate(size)
         stream.seek(size)
         if rows and rows[0] != dict(owner):
@@ -65,6 +67,19 @@ def held(path: Path, owner: Mapping[str, str]) -> Iterator[Marks]:
             sync(stream)
             _sync_directory(path)
         yield Marks(stream, _mark(rows[-1]) if len(rows) > 1 else Mark(), len(rows) < 2)
+
+
+def _refuse_feed(path: Path, stream: IO[bytes]) -> None:
+    """A feed of a fleet notes how far it has come under the same name: without that, its next run would begin the file anew."""
+    stream.seek(0)
+    try:
+        noted = json.loads(stream.read())
+        whose = f"group {noted['group']} of crawl {noted['crawl']}"
+    except (ValueError, TypeError, KeyError):
+        return
+    raise ExportStopped(
+        f"{path} is a feed of {whose}, which workers go on with. Name another file; nothing was changed."
+    )
 
 
 def sync(stream: IO[bytes]) -> None:

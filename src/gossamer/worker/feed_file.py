@@ -58,7 +58,9 @@ class FeedFile:
         """The exporter has items that it has not written."""
         self.count = 0
         self.failed = 0
-        """Items that the exporter could not write."""
+        """Items that no exporter could write, and of which nobody has told; known when the file is closed."""
+        self.ending = False
+        """The exporter writes its end, which may take long."""
         self.past = False
         """The round is over and all its items were read: there is nothing to write, and the file stays as it is."""
 
@@ -116,7 +118,7 @@ class FeedFile:
     def write(self, frontier: ValkeyFrontier, until: Mapping[int, str] | None = None) -> None:
         """Bring what waits, up to these positions, into the file, if this process writes it."""
         file, state = self._file, self._state
-        if file is None or self._tap is None:
+        if file is None or self._tap is None or self._exporter is None:
             return
         for partition in range(frontier.partitions):
             start = stream.place(state["starts"][str(partition)]) if state["rows"] is not None else (0, 0)
@@ -224,6 +226,7 @@ class FeedFile:
         if self._fits(frontier, info, before):
             before.pop("holder", None)
             before.setdefault("rows", None)
+            closed = before.pop("closed", None)
             if size < before["size"]:
                 logger.warning(
                     "%s was made shorter by somebody: what it had is not written again, it goes on with what comes.",
@@ -232,6 +235,11 @@ class FeedFile:
                 before["size"], before["first"] = size, None
             else:
                 logger.info("The feed %s goes on: it has items of round %d already.", self.path, before["round"])
+                if not self._overwrite and closed is not None and before["size"] <= closed < size:
+                    logger.warning("%s was added to by somebody: that stays, and new items come after it.", self.path)
+                    # Behind an exporter's end it begins once more.
+                    before["first"] = before["first"] if closed == before["size"] else None
+                    before["size"] = size
             if not self._is_of(info, before):
                 self._turn(frontier, info, before)
             self._state = before
@@ -247,18 +255,26 @@ class FeedFile:
         frontier.keep_items(self.group, state["consumer"], state["positions"])
         forget_past(frontier, self.group, info.round - 1)
         self._tap, self._keeps = io.BytesIO(), False
-        state.pop("finished", None)
+        for name in ("finished", "ending"):
+            state.pop(name, None)
+        self._start()
+        if state["first"] is not None:
+            # The exporter learns what it was like after the file's first item (its columns, a comma to write).
+            first, state["first"], failed = state["first"], None, state.get("failed", 0)
+            self._export(b64decode(first))
+            self.count, state["failed"] = 0, failed
+            self._taken()
+            if self._keeps:
+                # It would write that item once more at its end.
+                self._keeps = False
+                self._start()
+        file.write(self._taken())
+        self._mark.write(state)
+
+    def _start(self) -> None:
+        assert self._tap is not None
         self._exporter = self._make(self._tap)
         self._exporter.start_exporting()
-        if state["first"] is None:
-            file.write(self._taken())
-        else:
-            # The exporter learns what it was like after the file's first item (its columns, a comma to write).
-            first, state["first"] = state["first"], None
-            self._export(b64decode(first))
-            self.count = self.failed = 0
-            self._taken()
-        self._mark.write(state)
 
     def _fresh(self, frontier: ValkeyFrontier, info: RoundInfo, size: int) -> State:
         """What is noted of a file that begins. One that is added to goes on after what its last writer has finished."""
@@ -267,7 +283,7 @@ class FeedFile:
             for other in [*others.values(), *([found] if found else [])]:
                 gone = dict.fromkeys(map(int, other["positions"]), "gone")
                 frontier.keep_items(other["group"], other["consumer"], gone)
-        elif others and size > found["size"] and size != found.get("closed"):
+        elif others and size > found["size"] and size < found.get("closed", size + 1):
             size = found["size"]
         begin = starts(frontier, info)
         return {
@@ -330,7 +346,7 @@ class FeedFile:
                 if self._state["first"] is None:
                     self._state["first"] = b64encode(data).decode()
         except Exception:
-            self.failed += 1
+            self._state["failed"] = self._state.get("failed", 0) + 1
             self._tap.seek(before)
             self._tap.truncate()
             logger.exception("An item could not be written to the feed %s: %.500r", self.path, item)
@@ -348,14 +364,8 @@ class FeedFile:
         if file is None:
             return
         if self._tap is not None:
-            self._exporter.finish_exporting()
-            file.write(self._taken())
-            file.flush()
-            os.fsync(file.fileno())
-            self._state["closed"] = file.tell()
-            if self._keeps and over:
-                self._state["finished"], self._state["size"], self._keeps = True, file.tell(), False
-            self._note()
+            if self._exporter is not None:
+                self._end(file, over)
             if over and not self._store_empty and self._state["first"] is None and not self._state["size"]:
                 self.path.unlink(missing_ok=True)
             if over:
@@ -364,6 +374,28 @@ class FeedFile:
                 )
                 forget_past(frontier, self.group, self._state["round"])
         self._let_go()
+
+    def _end(self, file: IO[bytes], over: bool) -> None:
+        """Once: the server may not hear of it at the first time."""
+        self.ending = True
+        if self._keeps:
+            # Who waits for this file sees that it comes.
+            self._mark.write({**self._mark.mine(), "ending": True})
+        try:
+            self._exporter.finish_exporting()
+        finally:
+            self.ending, self._exporter = False, None
+        file.write(self._taken())
+        file.flush()
+        os.fsync(file.fileno())
+        self._state["closed"], self.failed = file.tell(), self._state.pop("failed", 0)
+        if self._keeps and over:
+            self._state["finished"], self._state["size"], self._keeps = True, file.tell(), False
+        self._note()
+
+    def ends_elsewhere(self) -> bool:
+        """Whether another process, which lives, has all items and writes the exporter's end."""
+        return self._file is None and bool(self._mark.mine().get("ending"))
 
     def _let_go(self) -> None:
         assert self._file is not None

@@ -2,7 +2,8 @@
 
 `FILE.position` is one JSON object. It says of whom the file is (crawl, group, round), how large it was and up to which `positions`
 of the stream its items reach when both had come to disk, how many items of the round were read for it (`rows`; None: nobody knows),
-and the `first` item in it, of which an exporter learns what it was like. `elsewhere` is the consumer of another machine that had the
+and the `first` item in it, of which an exporter learns what it was like. A file that nobody writes was `closed` at some size: what is
+behind that is not ours. `failed` items could not be written, of which nobody has told yet. `elsewhere` is the consumer of another machine that had the
 same feed before, `told` whether somebody has failed since the file lacks items. A file that is added to may be of several groups, one
 after another: what was noted for the `others` is in there too.
 """
@@ -129,7 +130,8 @@ class Mark:
         if kept is None:
             return {}
         others[f"{found['crawl']}|{found['group']}"] = _alone(found)
-        return {**kept, "positions": _numbered(kept["positions"]), "size": found["size"], "others": others}
+        closed = {"closed": found["closed"]} if "closed" in found else {}
+        return {**kept, "positions": _numbered(kept["positions"]), "size": found["size"], "others": others, **closed}
 
     def others(self) -> dict[str, State]:
         """What is noted for other groups, by their names."""

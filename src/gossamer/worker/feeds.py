@@ -59,6 +59,8 @@ class Feeds(FeedExporter):
         self._incomplete = False
         self._stored: list[tuple[str, FeedFile]] = []
         self._as_mappings: set[str] = set()
+        self._closed: FeedFile | None = None
+        """The file that was closed last, or is."""
         join = getattr(scheduler, "join", None)
         if join is not None and join.feeds:
             self._shared = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
@@ -109,7 +111,8 @@ class Feeds(FeedExporter):
             await in_thread(partial(thread.join, left))
             if not thread.is_alive():
                 return True
-            if before == self._passed or (left <= LAST and not self._over()):
+            ending = self._closed is not None and self._closed.ending
+            if (before == self._passed and not ending) or (left <= LAST and not self._over()):
                 return False
 
     def _tell(self, spider: Spider, uri: str, file: FeedFile) -> None:
@@ -223,7 +226,7 @@ class Feeds(FeedExporter):
         mine = {uri: file for uri, file in files.items() if self._over() or file.writes}
         end = self._end(frontier, info)
         while lacking := [uri for uri, file in mine.items() if not file.complete(frontier, info, end)]:
-            if time.monotonic() > until:
+            if time.monotonic() > until and not any(mine[uri].ends_elsewhere() for uri in lacking):
                 self._incomplete = True
                 logger.error(
                     "The feed %s lacks items that wait on the server, since another process writes the file; this worker fails. "
@@ -273,7 +276,7 @@ class Feeds(FeedExporter):
             )  # fmt: skip
 
     def _close(self, frontier: ValkeyFrontier, uri: str, file: FeedFile, over: bool) -> None:
-        consumer = file.consumer
+        consumer, self._closed = file.consumer, file
         file.close(frontier, over)
         self._stored.append((uri, file))
         logger.info("Stored feed (%s written by this worker) in: %s", counted(file.count, "item"), file.path)

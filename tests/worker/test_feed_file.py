@@ -1,0 +1,161 @@
+"""A feed's file between two of its states: nothing that is in it is lost, doubled or forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from scrapy.exporters import BaseItemExporter, JsonItemExporter, JsonLinesItemExporter
+
+from gossamer.errors import ExportStopped, FrontierUnavailable
+from gossamer.frontier import codec, stream
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.items.export import Plan, export
+from gossamer.model import LanePolicy, Lease, Request, RoundInfo, Settlement, Token
+from gossamer.settings import load
+from gossamer.testing.servers import Server
+from gossamer.worker.feed_file import FeedFile
+
+
+class Whole(BaseItemExporter):
+    """Writes nothing before its end."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self.file, self.items = file, []  # type: ignore[var-annotated]
+
+    def export_item(self, item: Any) -> None:
+        self.items.append(item["n"])
+
+    def finish_exporting(self) -> None:
+        self.file.write(json.dumps(self.items).encode() + b"\n")
+
+
+class Picky(JsonLinesItemExporter):
+    def export_item(self, item: Any) -> None:
+        if item["n"] == 1:
+            raise ValueError("not this one")
+        super().export_item(item)
+
+
+@pytest.fixture
+def frontier(valkey_server: Server, crawl_name: str) -> Iterator[ValkeyFrontier]:
+    given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 2}
+    with ValkeyFrontier.open(load(given, {})) as opened:
+        opened.define("g", {"a": LanePolicy()})
+        opened.new_round("g", 1)
+        yield opened
+
+
+def produce(frontier: ValkeyFrontier, *items: int) -> RoundInfo:
+    """A page of each of two hosts brings these items; the round."""
+    token = Token.fresh()
+    leases: list[Lease] = []
+    frontier.add([Request(n, f"h{n}", "g.a", b"x", dont_filter=True) for n in range(2)])
+    while len(leases) < 2:
+        leases += frontier.exchange(token, want=2).leases
+        token = token.next()
+    parts = [items[::2], items[1::2]]
+    every = zip(leases, parts, strict=True)
+    frontier.exchange(token, settle=[Settlement(one, items=[codec.encode({"n": n}) for n in of]) for one, of in every])
+    return frontier.rounds("g", 1)[0]
+
+
+def opened(
+    frontier: ValkeyFrontier, path: Path, kind: Any = JsonLinesItemExporter, overwrite: bool = False
+) -> FeedFile:
+    return FeedFile(path, path.name, frontier.crawl, "g", overwrite, True, kind, codec.decode)
+
+
+def bring(frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile, over: bool = False) -> FeedFile:
+    file.prepare(frontier, info, keep_all=False)
+    file.write(frontier)
+    file.close(frontier, over)
+    return file
+
+
+def lines(path: Path) -> list[int]:
+    return sorted(json.loads(line)["n"] for line in path.read_text().splitlines())
+
+
+def test_an_export_to_a_feeds_file_is_refused_and_the_feed_goes_on(frontier: ValkeyFrontier, tmp_path: Path) -> None:
+    """Whoever stops a crawl and wants the rest of its items may name the same file."""
+    out = tmp_path / "out.jl"
+    info = produce(frontier, 0, 1, 2, 3)
+    for begun in (False, True):
+        if begun:
+            bring(frontier, info, opened(frontier, out, overwrite=True))
+        else:
+            file = opened(frontier, out, overwrite=True)
+            file.prepare(frontier, info, keep_all=False)  # killed before the first item was in it
+        with pytest.raises(ExportStopped, match=r"out\.jl is a feed of group g of crawl"):
+            export(frontier, Plan("g", "export", out, "jsonl"), print)
+        if not begun:
+            file.close(frontier, over=False)
+    bring(frontier, produce(frontier, 4, 5), opened(frontier, out, overwrite=True), over=True)
+    assert lines(out) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_others_have_added_to_a_file_stays(frontier: ValkeyFrontier, tmp_path: Path) -> None:
+    """A file that is added to (-o) and was closed has no bytes behind its end that are not somebody's."""
+    for kind, path in ((JsonLinesItemExporter, tmp_path / "all.jl"), (JsonItemExporter, tmp_path / "all.json")):
+        bring(frontier, produce(frontier, 0, 1), opened(frontier, path, kind))
+        with path.open("a") as more:
+            more.write('{"n": 100}\n')
+        bring(frontier, produce(frontier, 2, 3), opened(frontier, path, kind))
+        bring(frontier, produce(frontier, 4, 5), opened(frontier, path, kind), over=True)
+        assert path.read_text().count('"n"') == 7
+        assert path.read_text().count('{"n": 100}\n') == 1
+    assert lines(tmp_path / "all.jl") == [0, 1, 2, 3, 4, 5, 100]
+    ours = (tmp_path / "all.json").read_text().split('{"n": 100}\n')
+    assert [sorted(item["n"] for item in json.loads(part)) for part in ours] == [[0, 1], [2, 3, 4, 5]]
+
+
+def test_an_exporter_that_writes_at_its_end_adds_to_a_file_without_what_is_in_it(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    out = tmp_path / "all.whole"
+    bring(frontier, produce(frontier, 0, 1), opened(frontier, out, Whole), over=True)
+    frontier.new_round("g", 2)
+    info = produce(frontier, 2, 3)
+    bring(frontier, info, opened(frontier, out, Whole))  # stopped, and run again
+    bring(frontier, info, opened(frontier, out, Whole), over=True)
+    assert [sorted(json.loads(line)) for line in out.read_text().splitlines()] == [[0, 1], [2, 3]]
+
+
+def test_an_item_that_could_not_be_written_is_told_by_who_goes_on_after_a_kill(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jl"
+    info = produce(frontier, 0, 1, 2)
+    killed = opened(frontier, out, Picky)
+    killed.prepare(frontier, info, keep_all=False)
+    killed.write(frontier)
+    assert killed._file is not None
+    killed._file.close()  # as the kernel does
+    assert bring(frontier, info, opened(frontier, out, Picky)).failed == 1
+    assert bring(frontier, info, opened(frontier, out, Picky), over=True).failed == 0, "once"
+    assert lines(out) == [0, 2]
+
+
+def test_an_end_that_the_server_did_not_hear_is_written_once(
+    frontier: ValkeyFrontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.json"
+    file = opened(frontier, out, JsonItemExporter)
+    file.prepare(frontier, produce(frontier, 0, 1), keep_all=False)
+    file.write(frontier)
+
+    def away(*_words: Any) -> None:
+        raise FrontierUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(frontier, "keep_items", away)
+        with pytest.raises(FrontierUnavailable):
+            file.close(frontier, over=True)
+    file.close(frontier, over=True)
+    assert sorted(item["n"] for item in json.loads(out.read_text())) == [0, 1]
+    assert stream.consumers(frontier, "g") == {}
