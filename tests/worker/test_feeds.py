@@ -175,15 +175,33 @@ def test_a_file_is_of_its_crawl_and_says_if_it_is_not_whole(project: Project) ->
     assert "Traceback" not in said
 
 
+LATE = """
+# The thread of the feeds comes to its first look when the next round has begun.
+from gossamer.worker.feeds import Feeds
+
+serve_on = Feeds._serve_on
+
+
+def late(self, *words):
+    self._ended.wait()
+    serve_on(self, *words)
+
+
+Feeds._serve_on = late
+"""
+
+
 @pytest.mark.timeout(200)
 def test_a_worker_that_ends_and_begins_the_next_round_does_not_empty_its_file(
     project: Project, valkey_server: Server
 ) -> None:
     with (project.folder / "shop_settings.py").open("a") as settings:
         settings.write(f"SCHEDULER = 'gossamer.scrapy_redis.scheduler.Scheduler'\nREDIS_URL = {valkey_server.url!r}\n")
-    for _ in range(2):
+    for late in ("", LATE):
+        (project.folder / "shop_spiders.py").write_text(SPIDER + late)
+        project.site.on("/list", links(*PAGES, *(["/late"] if late else [])))
         said = project.crawl("-O", "out.jl")
-        assert in_lines(project.folder / "out.jl") == EVERY, said
+        assert in_lines(project.folder / "out.jl") == EVERY + Counter(["late"] if late else []), said
 
 
 @pytest.mark.timeout(300)

@@ -67,6 +67,7 @@ class Feeds(FeedExporter):
             self._ended = threading.Event()
             self._drained: Callable[[], bool] = lambda: bool(scheduler._drained)
             self._over: Callable[[], bool] = lambda: bool(scheduler._drained or scheduler.idled)
+            self._settled: Callable[[], int] = lambda: int(scheduler._settled)
             self._closing: Callable[[], bool] = lambda: bool(scheduler._closing)
             self._patience = partial(self._seconds, scheduler)
             # One that may not join leaves the files as they are.
@@ -161,8 +162,10 @@ class Feeds(FeedExporter):
             try:
                 info = next(iter(frontier.rounds(join.group, 1)), None)
                 closing = closing or self._closing()
-                if closing and served is not None and info is not None and info.round != served.round:
-                    info = served
+                mine = served.round if served is not None else self._settled()
+                if closing and info is not None and info.round != mine >= 0:
+                    rows = frontier.rounds(join.group, 2)
+                    info = served or next((row for row in rows if row.round == mine), None)
                 if info is not None and info.began is not None:
                     if served is None or (info.round, info.began) != (served.round, served.began):
                         files = self._turned(frontier, spider, files, info)
