@@ -18,6 +18,7 @@ from gossamer.model import LanePolicy, Lease, Request, RoundInfo, Settlement, To
 from gossamer.settings import load
 from gossamer.testing.servers import Server
 from gossamer.worker.feed_file import FeedFile
+from gossamer.worker.feed_mark import waiting
 
 
 class Whole(BaseItemExporter):
@@ -159,3 +160,51 @@ def test_an_end_that_the_server_did_not_hear_is_written_once(
     file.close(frontier, over=True)
     assert sorted(item["n"] for item in json.loads(out.read_text())) == [0, 1]
     assert stream.consumers(frontier, "g") == {}
+
+
+def test_a_file_that_is_resumed_with_o_keeps_its_items_in_every_later_round(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    """Begun with -O, whose consumer is forgotten with its round."""
+    out = tmp_path / "out.jl"
+    bring(frontier, produce(frontier, 0, 1), opened(frontier, out, overwrite=True))
+    for number in (2, 3, 4):
+        frontier.new_round("g", number)
+        file = opened(frontier, out)
+        file.prepare(frontier, produce(frontier, number), keep_all=False)
+        assert list(stream.consumers(frontier, "g")) == [file.consumer]
+        assert waiting(frontier, "g") == [file.consumer]
+        bring(frontier, frontier.rounds("g", 1)[0], file)
+    assert lines(out) == [0, 1, 2, 3, 4]
+
+
+def test_a_new_round_of_an_exporter_that_writes_at_its_end_keeps_no_other_file_waiting(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    out = tmp_path / "all.whole"
+    file, other = opened(frontier, out, Whole), opened(frontier, out, Whole)
+    file.prepare(frontier, produce(frontier, 0, 1), keep_all=False)
+    file.write(frontier)
+    frontier.new_round("g", 2)
+    info = produce(frontier, 2, 3)
+    file.prepare(frontier, info, keep_all=False)
+    other.prepare(frontier, info, keep_all=False)
+    assert other.ready(frontier, info)
+    assert file._file is not None
+    file._file.close()  # killed
+    other.prepare(frontier, info, keep_all=False)
+    other.write(frontier)
+    assert other.lacking(info) == 0
+    other.close(frontier, over=True)
+    assert sorted(json.loads(out.read_text())) == [0, 1, 2, 3]
+
+
+def test_what_a_late_file_lacks_is_counted_while_items_come(
+    frontier: ValkeyFrontier, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = produce(frontier, 0, 1)
+    bring(frontier, info, opened(frontier, tmp_path / "early.jl"), over=True)
+    produce(frontier, 2, 3)
+    bring(frontier, info, opened(frontier, tmp_path / "late.jl"))
+    assert "late.jl begins in the middle of round 1: 2 items of the round" in caplog.text
+    assert lines(tmp_path / "late.jl") == [2, 3]

@@ -24,7 +24,16 @@ from gossamer.errors import SettingError
 from gossamer.frontier import stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
-from gossamer.worker.feed_mark import Mark, State, consumer_of, elsewhere, forget_past, owner_of, starts
+from gossamer.worker.feed_mark import (
+    Mark,
+    State,
+    consumer_of,
+    elsewhere,
+    forget_past,
+    is_of_one_round,
+    owner_of,
+    starts,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +41,8 @@ EXPORT = "export"
 """The consumer of `gossamer items export`."""
 LOOKS = 2
 """So often in a row another group is seen to have the file before it is believed."""
+COUNTS = 5
+"""So often what is missing is counted while items come."""
 
 
 class FeedFile:
@@ -96,6 +107,10 @@ class FeedFile:
         elif not self._is_of(info, self._state):
             self._turn(frontier, info, self._state)
             self._note()
+            if self._keeps and (noted := self._mark.mine()):
+                # Others hear of the round, but not of more.
+                self._turn(frontier, info, noted)
+                self._mark.write(noted)
 
     def _is_finished(self, info: RoundInfo) -> bool:
         """Whether the file was written as one whole, to which nothing can be added."""
@@ -220,7 +235,7 @@ class FeedFile:
         return not any(frontier.read_items(self.group, one, at, 1) for one, at in starts(frontier, info).items())
 
     def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
-        file, before = self._file, self._mark.mine()
+        file, before, left = self._file, self._mark.mine(), ""
         assert file is not None
         size = file.seek(0, io.SEEK_END)
         if self._fits(frontier, info, before):
@@ -243,6 +258,9 @@ class FeedFile:
             if not self._is_of(info, before):
                 self._turn(frontier, info, before)
             self._state = before
+            if not self._overwrite and is_of_one_round(before["consumer"]):
+                # It was begun with -O.
+                left, before["consumer"] = before["consumer"], consumer_of(self.path, self._uri, None)
         else:
             self._state = self._fresh(frontier, info, size)
             if size and self._overwrite:
@@ -270,6 +288,8 @@ class FeedFile:
                 self._start()
         file.write(self._taken())
         self._mark.write(state)
+        if left:
+            frontier.keep_items(self.group, left, dict.fromkeys(range(frontier.partitions), "gone"))
 
     def _start(self) -> None:
         assert self._tap is not None
@@ -304,7 +324,12 @@ class FeedFile:
         state["starts"] = {str(p): at for p, at in begin.items()}
 
     def _say_late(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
-        [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
+        for _ in range(COUNTS):
+            [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
+            # An item that has come between two calls is not missing.
+            before, info = info, next(iter(frontier.rounds(self.group, 1)), info)
+            if info.items == before.items:
+                break
         if info.items > row.items_waiting:
             found = self._state["elsewhere"]
             logger.warning(

@@ -42,6 +42,11 @@ def consumer_of(path: Path, uri: str, overwritten_in: int | None) -> str:
     return f"{FEED}{of_round}{where}-{_digest(uri)}{_place(path)}{secrets.token_hex(2)}"
 
 
+def is_of_one_round(consumer: str) -> bool:
+    """Whether the consumer is forgotten when its round is over."""
+    return _ROUND.match(consumer) is not None
+
+
 def elsewhere(frontier: ValkeyFrontier, group: str, path: Path, uri: str) -> str:
     """Who keeps the items of the same feed in the present round already, for another file; "" if nobody does."""
     same = re.compile(rf"-{_digest(uri)}(?!{_place(path)})[0-9a-f]{{8}}$")
