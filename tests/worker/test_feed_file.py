@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from scrapy.exporters import BaseItemExporter, JsonItemExporter, JsonLinesItemExporter
+import scrapy
+from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
 
 from gossamer.errors import ExportStopped, FrontierUnavailable
 from gossamer.frontier import codec, stream
@@ -208,3 +209,42 @@ def test_what_a_late_file_lacks_is_counted_while_items_come(
     bring(frontier, info, opened(frontier, tmp_path / "late.jl"))
     assert "late.jl begins in the middle of round 1: 2 items of the round" in caplog.text
     assert lines(tmp_path / "late.jl") == [2, 3]
+
+
+def test_a_file_goes_on_where_the_class_of_its_first_item_is_not_known(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    """A function made it, in a process that was killed."""
+
+    class Row(scrapy.Item):
+        n = scrapy.Field()
+        title = scrapy.Field()
+
+    def known(data: bytes) -> Any:
+        return Row(**codec.decode(data))
+
+    def unknown(data: bytes) -> Any:
+        if codec.decode(data)["n"] < 2:
+            raise LookupError("this process does not find its class")
+        return Row(**codec.decode(data), title="t")
+
+    def unwanted(data: bytes) -> Any:
+        return None if codec.decode(data)["n"] < 2 else unknown(data)
+
+    kinds: list[tuple[str, Any]] = [("json", JsonItemExporter), ("csv", CsvItemExporter)]
+    for later in (unknown, unwanted):
+        files = [(tmp_path / f"{later.__name__}.{name}", kind) for name, kind in kinds]
+        for read, items in ((known, (0, 1)), (later, (2, 3))):
+            info = produce(frontier, *items)
+            every = [FeedFile(path, path.name, frontier.crawl, "g", False, True, kind, read) for path, kind in files]
+            for file in every:
+                file.prepare(frontier, info, keep_all=False)
+            for file in every:
+                bring(frontier, info, file)
+        found = json.loads(files[0][0].read_text())
+        assert [row for row in found if "title" in row] == [{"n": n, "title": "t"} for n in (2, 3)]
+        assert len(found) == 4
+        rows = files[1][0].read_text().split()
+        assert rows[0] == "n,title"
+        assert sorted(rows[1:]) == ["0,", "1,", "2,t", "3,t"]
+        frontier.new_round("g", frontier.rounds("g", 1)[0].round + 1)

@@ -16,12 +16,13 @@ import io
 import logging
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from gossamer.errors import SettingError
-from gossamer.frontier import stream
+from gossamer.frontier import codec, stream
+from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
 from gossamer.worker.feed_mark import (
@@ -278,22 +279,32 @@ class FeedFile:
         self._start()
         if state["first"] is not None:
             # The exporter learns what it was like after the file's first item (its columns, a comma to write).
-            first, state["first"], failed = state["first"], None, state.get("failed", 0)
-            self._export(b64decode(first))
-            self.count, state["failed"] = 0, failed
-            self._taken()
-            if self._keeps:
+            self._learn(b64decode(state["first"]), state.get("columns"))
+            if not self._taken():
                 # It would write that item once more at its end.
-                self._keeps = False
                 self._start()
         file.write(self._taken())
         self._mark.write(state)
         if left:
             frontier.keep_items(self.group, left, dict.fromkeys(range(frontier.partitions), "gone"))
 
+    def _learn(self, data: bytes, columns: Any) -> None:
+        """Also where this process does not know the item's class, or the feed does not want what it makes of it."""
+        item = None
+        with contextlib.suppress(Exception):
+            item = self._read(data)
+        if item is None:
+            value = codec.decode(data)
+            item = {name: part for name, part in value.items() if name != CLASS} if isinstance(value, dict) else value
+        self._taken()
+        self._exporter.export_item(item)
+        if columns is not None and not self._chosen:
+            self._exporter.fields_to_export = columns
+
     def _start(self) -> None:
         assert self._tap is not None
         self._exporter = self._make(self._tap)
+        self._chosen = bool(getattr(self._exporter, "fields_to_export", None))
         self._exporter.start_exporting()
 
     def _fresh(self, frontier: ValkeyFrontier, info: RoundInfo, size: int) -> State:
@@ -370,6 +381,7 @@ class FeedFile:
                     )  # fmt: skip
                 if self._state["first"] is None:
                     self._state["first"] = b64encode(data).decode()
+                    self._state["columns"] = None if self._chosen else _columns(self._exporter)
         except Exception:
             self._state["failed"] = self._state.get("failed", 0) + 1
             self._tap.seek(before)
@@ -429,3 +441,13 @@ class FeedFile:
 
     _tap: io.BytesIO | None = None
     _exporter: Any = None
+    _chosen = False
+    """The project has said which fields the feed has."""
+
+
+def _columns(exporter: Any) -> list[str] | None:
+    """Those that an exporter of tables has found by its first item; None for others."""
+    found = getattr(exporter, "fields_to_export", None)
+    if not isinstance(found, Collection) or isinstance(found, Mapping):
+        return None
+    return list(found) if all(isinstance(name, str) for name in found) else None
