@@ -297,6 +297,7 @@ def _become(job: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
     sys.path[0:1] = job["path"]
     if os.environ.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if any((Path(each) / "sitecustomize.py").exists() for each in job["path"]):
         sys.modules.pop("sitecustomize", None)
         __import__("sitecustomize")

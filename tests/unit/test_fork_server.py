@@ -54,6 +54,15 @@ def test_it_is_as_a_program_that_is_started(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[0])["custom"] is False
 
 
+def test_it_writes_compiled_files_unless_told_not_to(tmp_path: Path) -> None:
+    (tmp_path / "imports.py").write_text("import imported\n")
+    (tmp_path / "imported.py").write_text("")
+    assert fork_server.run("imports", [], {"PYTHONDONTWRITEBYTECODE": "1"}, tmp_path, 60).returncode == 0
+    assert not (tmp_path / "__pycache__").exists()
+    assert fork_server.run("imports", [], {}, tmp_path, 60).returncode == 0
+    assert (tmp_path / "__pycache__").exists()
+
+
 def test_a_failure_and_a_module_that_is_not_there_end_it_with_an_error(tmp_path: Path) -> None:
     (tmp_path / "fails.py").write_text("raise ValueError('by itself')\n")
     done = fork_server.run("fails", [], {}, tmp_path, 60)
