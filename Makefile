@@ -78,7 +78,7 @@ mutants: $(DEV_STAMP) system
 # The long forms of tests/chaos and of the state machine: CHAOS_ARGS="--rounds 200", WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30",
 # MACHINE=20 (times as many examples).
 MACHINE ?= 10
-SEARCHES := $(addprefix tests/contract/test_,state_machine.py attempts.py relied.py partitions.py shares.py)
+SEARCHES := $(addprefix tests/contract/test_,state_machine.py attempts.py relied.py partitions.py shares.py) tests/worker/test_feed_histories.py
 chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos.py $(CHAOS_ARGS)
 	@$(BIN)/python scripts/chaos_workers.py $(WORKER_ARGS)
