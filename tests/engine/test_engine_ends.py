@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -92,17 +92,27 @@ def _paused(crawl: Crawl) -> str:
         return next(iter(row.paused for row in frontier.counts("pages").groups), "")
 
 
+@contextmanager
+def replaced_after_a_round(
+    crawl_name: str, folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Crawl, SentinelPair, int]]:
+    """A crawl behind sentinels whose replica takes over as soon as a round is over, and a port that nobody listens on: a replica
+    that follows it hears nothing more."""
+    with SentinelPair() as pair, hold_port(free_port()) as nobody:
+        crawl = Crawl(pair.primary, crawl_name, folder, site, GOSSAMER_URL=pair.url)
+        crawl.push(SITE + "    hooks: {after_round: 'tests.engine.test_engine_ends:after_round'}\n")
+        monkeypatch.setattr(AFTER, "rounds", [])
+        monkeypatch.setattr(AFTER, "do", lambda: pair.failover(kill=False))
+        yield crawl, pair, nobody.getsockname()[1]
+
+
 async def test_a_server_that_has_not_even_the_group_after_it_said_drained_ends_no_worker(
     crawl_name: str, tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was not dropped: the server is another one."""
-    with SentinelPair() as pair, hold_port(free_port()) as nobody:
-        crawl = Crawl(pair.primary, crawl_name, tmp_path, site, GOSSAMER_URL=pair.url)
-        crawl.push(SITE + "    hooks: {after_round: 'tests.engine.test_engine_ends:after_round'}\n")
-        monkeypatch.setattr(AFTER, "rounds", [])
-        monkeypatch.setattr(AFTER, "do", lambda: pair.failover(kill=False))
+    with replaced_after_a_round(crawl_name, tmp_path, site, monkeypatch) as (crawl, pair, nobody):
         await asyncio.to_thread(pair.wait_ok)
-        pair.replica.call("REPLICAOF", "127.0.0.1", nobody.getsockname()[1])
+        pair.replica.call("REPLICAOF", "127.0.0.1", nobody)
         async with asyncio.timeout(60):
             assert (await crawl.run()).reason == "drained"
         with crawl.frontier() as frontier:
@@ -232,14 +242,10 @@ async def test_a_server_that_is_replaced_after_it_said_drained_ends_no_worker(
     crawl_name: str, tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the replica had not heard is done again by the worker that was about to end."""
-    with SentinelPair() as pair, hold_port(free_port()) as nobody:
-        crawl = Crawl(pair.primary, crawl_name, tmp_path, site, GOSSAMER_URL=pair.url)
-        crawl.push(SITE + "    hooks: {after_round: 'tests.engine.test_engine_ends:after_round'}\n")
-        monkeypatch.setattr(AFTER, "rounds", [])
-        monkeypatch.setattr(AFTER, "do", lambda: pair.failover(kill=False))
+    with replaced_after_a_round(crawl_name, tmp_path, site, monkeypatch) as (crawl, pair, nobody):
         async with held_at(crawl, "/page/3") as (_, running):
             await asyncio.to_thread(pair.wait_ok)
-            pair.replica.call("REPLICAOF", "127.0.0.1", nobody.getsockname()[1])
+            pair.replica.call("REPLICAOF", "127.0.0.1", nobody)
         assert await ended(running) == "drained"
         with crawl.frontier() as frontier:
             assert frontier.drained("pages").drained
