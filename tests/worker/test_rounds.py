@@ -17,7 +17,7 @@ from tests.support.fork_server import Program
 from tests.worker.harness.site import Reply, Site, links
 
 from gossamer.courier import Courier, Plan
-from gossamer.errors import OtherArguments
+from gossamer.errors import OtherArguments, PermissionDenied
 from gossamer.frontier import keys, stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, RoundInfo, Selection, Token
@@ -297,3 +297,9 @@ def test_a_worker_that_has_ended_looks_at_every_partition_for_a_state_that_went_
         for key in frontier.connection.execute("KEYS", f"*{crawl_name}*"):
             frontier.connection.execute("DEL", key)
         assert "lost the crawl" in asyncio.run(rounds.left(ask, sleep, courier, then, 1.0))
+
+        async def denied(verb: str, /, *args: Any, **named: Any) -> Any:
+            raise PermissionDenied("no right to ask")
+
+        said = asyncio.run(rounds.left(denied, sleep, courier, then, 1.0))
+        assert said == "whether its round is over was not confirmed: no right to ask"

@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.courier import Courier, follow
-from gossamer.errors import FrontierUnavailable, GossamerError, OtherArguments, UnknownCrawl, UnknownGroup
+from gossamer.errors import (
+    FrontierUnavailable,
+    GossamerError,
+    GroupDropping,
+    OtherArguments,
+    UnknownCrawl,
+    UnknownGroup,
+)
 from gossamer.model import EndState, RoundInfo, StartState, State, Token
 from gossamer.model.counting import counted, counted_are
 
@@ -281,7 +288,7 @@ async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, Stat
         try:
             try:
                 drained = await ask("drained", group)
-            except UnknownGroup:
+            except (UnknownGroup, GroupDropping):
                 drained = None  # somebody has dropped it, or its server is another one
             if drained is not None and drained.drained:
                 return ""
@@ -292,10 +299,7 @@ async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, Stat
             return f"its server was replaced or lost its last writes since it said drained, and {found}."
         except UnknownCrawl as error:
             return f"its server said drained, and has lost the crawl since: {error}"
-        except FrontierUnavailable as error:
-            if courier.link.now() >= until:
+        except GossamerError as error:
+            if not isinstance(error, FrontierUnavailable) or courier.link.now() >= until:
                 return f"whether its round is over was not confirmed: {error}"
             await sleep(AGAIN)
-        except GossamerError as error:
-            logger.warning("Whether %s is still drained is not known: %s", group, error)
-            return ""
