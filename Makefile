@@ -49,7 +49,7 @@ test: system lint
 	@$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 test-matrix: $(DEV_STAMP) system scrapy-versions
-	@SCRAPY_MATRIX=1 $(BIN)/python -m pytest -n $(WORKERS) tests/worker $(PYTEST_ARGS)
+	@SCRAPY_MATRIX=1 $(BIN)/python -m pytest -n $(WORKERS) tests/scrapy tests/scrapy_redis tests/courier tests/cli/run $(PYTEST_ARGS)
 
 scrapy-versions: $(DEV_STAMP)
 	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST) $(SCRAPY_OTHERS)
@@ -78,11 +78,11 @@ mutants: $(DEV_STAMP) system
 # The long forms of tests/chaos and of the state machine: CHAOS_ARGS="--rounds 200", WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30",
 # MACHINE=20 (times as many examples).
 MACHINE ?= 10
-SEARCHES := $(addprefix tests/contract/test_,state_machine.py attempts.py relied.py partitions.py shares.py) tests/worker/test_feed_histories.py
+SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py) tests/scrapy/feeds/test_histories.py
 chaos: $(DEV_STAMP) system
-	@$(BIN)/python scripts/chaos.py $(CHAOS_ARGS)
-	@$(BIN)/python scripts/chaos_workers.py $(WORKER_ARGS)
-	@$(BIN)/python scripts/chaos_crawls.py $(CRAWLS_ARGS)
+	@$(BIN)/python scripts/chaos/server.py $(CHAOS_ARGS)
+	@$(BIN)/python scripts/chaos/workers.py $(WORKER_ARGS)
+	@$(BIN)/python scripts/chaos/crawls.py $(CRAWLS_ARGS)
 	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py
 	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest $(SEARCHES) -k "not planted"
 

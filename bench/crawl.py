@@ -22,16 +22,16 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.contender import CONTENDERS, OURS, PLAIN, REDIS, REDIS_STATS, TUNED
-from bench.distance import Distance, round_trip
+from bench.crawls.contender import CONTENDERS, OURS, PLAIN, REDIS, REDIS_STATS, TUNED
+from bench.crawls.distance import Distance, round_trip
+from bench.crawls.lap import Lap, Row, per_page, ratio, row, run
+from bench.crawls.shape import Shape
+from bench.crawls.site import SiteProcess
 from bench.frontier import RESULTS, table
-from bench.lap import Lap, Row, per_page, ratio, row, run
-from bench.measure import PRELOAD, Progress, start_server
-from bench.shape import Shape
-from bench.site import SiteProcess
-from bench.target import Target
+from bench.storage.measure import PRELOAD, Progress, start_server
+from bench.storage.target import Target
 
-from gossamer.frontier.supervisor import allocator
+from gossamer.frontier.connection.supervisor import allocator
 
 START = 3.0
 """Seconds that a lap takes beside the crawl itself."""

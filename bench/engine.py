@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import contender, lap
+from bench.crawls import contender, lap
+from bench.crawls.lap import Lap, lap_of, per_page, ratio
+from bench.crawls.native import LAYERS
+from bench.crawls.shape import Shape
+from bench.crawls.site import SiteProcess
 from bench.frontier import RESULTS, table
-from bench.lap import Lap, lap_of, per_page, ratio
-from bench.measure import Progress, server_seconds, start_server
-from bench.native import LAYERS
-from bench.shape import Shape
-from bench.site import SiteProcess
-from bench.target import Target
+from bench.storage.measure import Progress, server_seconds, start_server
+from bench.storage.target import Target
 
 from gossamer.testing.servers import Server
 

@@ -33,12 +33,12 @@ from w3lib.encoding import html_to_unicode
 from w3lib.html import get_base_url
 from w3lib.url import safe_url_string
 
-from gossamer.sites.compiled import CompiledSite, compile_site
-from gossamer.sites.kinds import loads
-from gossamer.sites.load import load_text
-from gossamer.sites.values import Document
+from gossamer.sites.compile import CompiledSite, compile_site
+from gossamer.sites.extract.types import loads
+from gossamer.sites.file.load import load_text
+from gossamer.sites.page import Document
 
-PAGES = Path(__file__).resolve().parents[1] / "tests" / "unit" / "sites" / "pages"
+PAGES = Path(__file__).resolve().parents[1] / "tests" / "sites" / "extract" / "pages"
 SITE = r"""
 site: bench
 seeds: http://bbs.example/list/python/1

@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aiohttp
 import uvloop
-from bench.shape import Shape
-from bench.site import SiteProcess
+from bench.crawls.shape import Shape
+from bench.crawls.site import SiteProcess
 
-from gossamer.engine.ask import Ask
-from gossamer.engine.fetch import Fetcher
+from gossamer.engine.http.fetcher import Fetcher
+from gossamer.engine.http.request import Ask
 
 Get = Callable[[str], Awaitable[int]]
 """Fetches a page and says how many bytes it had."""

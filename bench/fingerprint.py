@@ -31,8 +31,8 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 from w3lib.url import canonicalize_url
 
-from gossamer.sites.canonical import short_way
-from gossamer.worker import fingerprint as ours
+from gossamer.scrapy.speedups import fingerprint as ours
+from gossamer.sites.url.canonical import short_way
 
 PORTION = 25_000
 RUN = 200

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import growth, size, speed, target
-from bench.clients import Clients
-from bench.measure import PRELOAD, Progress, start_server
-from bench.workload import Site
+from bench.storage import growth, size, speed, target
+from bench.storage.clients import Clients
+from bench.storage.measure import PRELOAD, Progress, start_server
+from bench.storage.workload import Site
 
-from gossamer.frontier.supervisor import allocator
+from gossamer.frontier.connection.supervisor import allocator
 
 PARTS = ("speed", "queued", "growth", "seen")
 RESULTS = Path(__file__).resolve().parent / "results"

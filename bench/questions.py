@@ -18,9 +18,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.asked import EACH, KINDS
-from bench.contender import OURS, PLAIN, REDIS
-from bench.counting import Crawls, Links, said, serving, table
+from bench.crawls.contender import OURS, PLAIN, REDIS
+from bench.crawls.counting import Crawls, Links, said, serving, table
+from bench.crawls.question_spiders import EACH, KINDS
 
 from gossamer.frontier.codec import encode_request
 from gossamer.model import Request

@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.figures import decile
 
-from gossamer.sites.compiled import compile_site
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.load import load_text, survey
 from gossamer.sites.format import Identity
-from gossamer.sites.identity import Identifier
-from gossamer.sites.load import load_text, survey
+from gossamer.sites.url.identity import Identifier
 
 TARGET_SECONDS = 3.0
 RUN = 200

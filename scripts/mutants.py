@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src") / "gossamer"
 LIST = Path(__file__).with_name("mutations.toml")
 PAGE = ROOT / "docs" / "explanation" / "mutations.md"
-SUITE = "tests/contract/test_contract.py"
+SUITE = "tests/frontier/contract/test_contract.py"
 PLACE = "valkey"
 PLACES = (PLACE, "cluster")
 """Where tests of the suite can be asked for; without a word they run on the first."""

@@ -1,6 +1,6 @@
 """Two contracts for import-linter that read the architecture's tables as they stand in `.importlinter`.
 
-`rooms` holds each room (a module or folder directly below the root package) to the rooms its line names,
+`rooms` holds each room (a module or folder below the root package, or a room inside one) to the rooms its line names,
 and to what those reach. `keepers` holds a third-party library to the rooms that keep it. Only direct imports
 are reported: every step of a longer chain is itself an import of some room.
 """
@@ -54,9 +54,11 @@ class _TableContract(Contract):
     def _root(self) -> str:
         return str(self.session_options["root_packages"][0])
 
-    def _room(self, module: str) -> str:
-        """The room of a module of ours; the root package itself counts as a room of its own name."""
-        return module.split(".")[1] if "." in module else module
+    def _room(self, module: str, known: Mapping[str, frozenset[str]]) -> str:
+        """The innermost room of a module of ours that is known; the root package itself counts as a room of its own name."""
+        words = module.split(".")[1:] or [module]
+        inner = (".".join(words[:count]) for count in range(len(words), 0, -1))
+        return next((room for room in inner if room in known), words[0])
 
     def _imports(self, graph: ImportGraph) -> Iterator[tuple[str, str]]:
         for importer in graph.modules:
@@ -87,12 +89,12 @@ class RoomsContract(_TableContract):
 
     def _faults(self, graph: ImportGraph, allowed: Mapping[str, frozenset[str]]) -> Iterator[str]:
         for module in graph.modules:
-            if self._is_ours(module) and self._room(module) not in allowed:
-                yield f"{self._room(module)} is a room without a line in the table"
+            if self._is_ours(module) and self._room(module, allowed) not in allowed:
+                yield f"{self._room(module, allowed)} is a room without a line in the table"
         for importer, imported in self._imports(graph):
             if not self._is_ours(imported) or imported == self._root:
                 continue
-            source, target = self._room(importer), self._room(imported)
+            source, target = self._room(importer, allowed), self._room(imported, allowed)
             if source != target and source in allowed and target not in allowed[source]:
                 place = self._place(graph, importer, imported)
                 yield f"{source} may not import {target}: {importer} imports {imported} ({place})"

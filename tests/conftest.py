@@ -18,7 +18,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-pytest_plugins = ["gossamer.testing.plugin"]
+pytest_plugins = ["gossamer.testing.plugin", "tests.support.command_fixtures", "tests.support.site_fixtures"]
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -7,13 +7,13 @@ __version__ = "0.1.0"
 
 # By name only, and loaded when asked for: who uses the frontier alone never loads Scrapy.
 _PUBLIC = {
-    "Addon": "gossamer.worker.addon",
-    "FleetCrawlSpider": "gossamer.worker.spiders",
-    "FleetSitemapSpider": "gossamer.worker.spiders",
-    "FleetSpider": "gossamer.worker.spiders",
-    "Lane": "gossamer.worker.lanes",
-    "lane": "gossamer.worker.lanes",
-    "metrics": "gossamer.worker.metric",
+    "Addon": "gossamer.scrapy.addon",
+    "FleetCrawlSpider": "gossamer.scrapy.spiders",
+    "FleetSitemapSpider": "gossamer.scrapy.spiders",
+    "FleetSpider": "gossamer.scrapy.spiders",
+    "Lane": "gossamer.scrapy.lanes",
+    "lane": "gossamer.scrapy.lanes",
+    "metrics": "gossamer.scrapy.metric",
 }
 
 

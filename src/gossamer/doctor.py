@@ -8,10 +8,10 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from gossamer.errors import FrontierError, GossamerError, PermissionDenied, UnknownCrawl
-from gossamer.frontier import keys, rights, schema
-from gossamer.frontier.connection import Connection, connect
-from gossamer.frontier.routing import slot_of
-from gossamer.frontier.serverinfo import ServerInfo, version_numbers
+from gossamer.frontier.connection import Connection, acl, connect
+from gossamer.frontier.connection.router import slot_of
+from gossamer.frontier.server import keys, library
+from gossamer.frontier.server.info import ServerInfo, version_numbers
 from gossamer.frontier.valkey import check_data, found_crawl
 from gossamer.settings import SETTINGS, Settings
 
@@ -272,10 +272,10 @@ def seconds_ahead(connection: Connection, meta: str) -> float:
 
 
 def function_checks(connection: Connection, _: Settings) -> Iterator[Check]:
-    ours = schema.revision_of(schema.name_of(schema.library()))
+    ours = library.revision_of(library.name_of(library.library()))
     assert ours is not None
-    for node, found in connection.function_list(schema.PATTERN).items():
-        theirs = max((r for r in (schema.revision_of(each.name) for each in found) if r), default=None)
+    for node, found in connection.function_list(library.PATTERN).items():
+        theirs = max((r for r in (library.revision_of(each.name) for each in found) if r), default=None)
         if theirs is None:
             yield Check("functions", GOOD, f"not loaded at {node}; the first worker loads them")
         elif theirs == ours:
@@ -294,18 +294,18 @@ def function_checks(connection: Connection, _: Settings) -> Iterator[Check]:
 
 
 def right_checks(connection: Connection, settings: Settings) -> Iterator[Check]:
-    needed, loading, optional = rights.missing(connection, settings["GOSSAMER_CRAWL"])
-    found = connection.function_list(schema.PATTERN)
-    unloaded = loading and any(not any(schema.revision_of(each.name) for each in here) for here in found.values())
+    needed, loading, optional = acl.missing(connection, settings["GOSSAMER_CRAWL"])
+    found = connection.function_list(library.PATTERN)
+    unloaded = loading and any(not any(library.revision_of(each.name) for each in here) for here in found.values())
     if needed or unloaded:
         bad = [*needed, *(loading if unloaded else [])]
-        yield Check("rights", BAD, f"this user may not: {' '.join(bad)}", f"ACL SETUSER name {rights.grant(bad)}")
+        yield Check("rights", BAD, f"this user may not: {' '.join(bad)}", f"ACL SETUSER name {acl.grant(bad)}")
     elif loading:
         yield Check("rights", DOUBTFUL, f"workers can work; this user may not load newer functions: {' '.join(loading)}",
-                    f"call Gossamer once as a user who may after every upgrade, or: ACL SETUSER name {rights.grant(loading)}")  # fmt: skip
+                    f"call Gossamer once as a user who may after every upgrade, or: ACL SETUSER name {acl.grant(loading)}")  # fmt: skip
     elif optional:
         yield Check("rights", DOUBTFUL, f"workers can work; this user may not: {' '.join(optional)}",
-                    f"for doctor, export, and to know at once that a worker is gone: ACL SETUSER name {rights.grant(optional)}")  # fmt: skip
+                    f"for doctor, export, and to know at once that a worker is gone: ACL SETUSER name {acl.grant(optional)}")  # fmt: skip
     else:
         yield Check("rights", GOOD, "this user may do all that is needed")
 
@@ -317,12 +317,12 @@ def crawl_checks(connection: Connection, settings: Settings) -> Iterator[Check]:
     except UnknownCrawl:
         yield Check("crawl", GOOD, f"{crawl} does not exist yet; the first worker makes it")
         return
-    if number > schema.SCHEMA:
+    if number > library.SCHEMA:
         yield Check(
-            "crawl", BAD, f"{crawl} has schema {number}, this Gossamer writes {schema.SCHEMA}", "upgrade Gossamer here"
+            "crawl", BAD, f"{crawl} has schema {number}, this Gossamer writes {library.SCHEMA}", "upgrade Gossamer here"
         )
-    elif number < schema.SCHEMA:
-        yield Check("crawl", BAD, f"{crawl} has schema {number}, this Gossamer writes {schema.SCHEMA}",
+    elif number < library.SCHEMA:
+        yield Check("crawl", BAD, f"{crawl} has schema {number}, this Gossamer writes {library.SCHEMA}",
                     "export it with the older version and import it here")  # fmt: skip
     elif wanted != partitions and settings.source("GOSSAMER_PARTITIONS") != "default":
         yield Check("crawl", DOUBTFUL, f"{crawl} has {partitions} partitions, GOSSAMER_PARTITIONS says {wanted}",

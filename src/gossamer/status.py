@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import UnknownGroup
-from gossamer.frontier import keys
-from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
-from gossamer.frontier.serverinfo import ServerInfo
+from gossamer.frontier.server import keys
+from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
 from gossamer.model import DeadLetter, GroupCounts, LaneCounts, WorkerInfo
 from gossamer.settings import Settings
 

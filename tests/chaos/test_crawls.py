@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from scripts.chaos_crawls import Outcome, Plan, run
+from scripts.chaos.crawls import Outcome, Plan, run
 
 PAGES = 400
 

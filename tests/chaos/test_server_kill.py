@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts.chaos import Mode, campaign
+from scripts.chaos.server import Mode, campaign
 
 
 @pytest.mark.timeout(300)

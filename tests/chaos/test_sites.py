@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from scripts.chaos_sites import FILES, SHOPS, Scenario, run
+from scripts.chaos.sites import FILES, SHOPS, Scenario, run
+from tests.support.many_sites import audit
+from tests.support.many_sites.audit import Story
+from tests.support.many_sites.server import Access
 
 from gossamer.sites import format as form
-from gossamer.testing import manyaudit
-from gossamer.testing.manyaudit import Story
-from gossamer.testing.manysites import Access
 from gossamer.testing.servers import Server
 
 STORY = Story({"n1": 1, "n2": 0, "n12": 0}, SHOPS, 3, 2, 4, {1: 0.08}, {0: 2, 1: 2, 6: 1}, slack=0.5)
@@ -75,26 +75,26 @@ ELSEWHERE = {
     ),
     *("backlog", "seeds", "default", "database", "strip", "again"),
 }
-"""What has tests of its own: tests/engine, tests/store and tests/unit/sites."""
+"""What has tests of its own: tests/engine, tests/store and tests/sites."""
 
 
-def access(key: manyaudit.Key, at: float, lasting: float = 0.01) -> Access:
+def access(key: audit.Key, at: float, lasting: float = 0.01) -> Access:
     who = "details" if "/comments/" in key[2] else "one"
     return Access(key[0], key[1], key[2], {"x-worker": who}, "", at, at + lasting, 200)
 
 
 def fine_log() -> list[Access]:
     """A log as it should be: everything as often as expected, a second apart."""
-    keys = [key for key, count in manyaudit.expected(STORY).items() for _ in range(count)]
+    keys = [key for key, count in audit.expected(STORY).items() for _ in range(count)]
     keys += [(3, "GET", f"/c/{n}") for n in range(1, 4)]
     return [access(key, float(place)) for place, key in enumerate(sorted(keys))]
 
 
 def test_an_honest_log_is_accepted() -> None:
     log = fine_log()
-    assert manyaudit.pages(log, STORY) == []
-    assert manyaudit.politeness(log, STORY) == []
-    assert manyaudit.details(log, "details") == []
+    assert audit.pages(log, STORY) == []
+    assert audit.politeness(log, STORY) == []
+    assert audit.details(log, "details") == []
 
 
 @pytest.mark.parametrize(
@@ -114,33 +114,33 @@ def test_an_honest_log_is_accepted() -> None:
 def test_the_audit_notices_pages(spoil: Callable[[list[Access]], None], says: str) -> None:
     log = fine_log()
     spoil(log)
-    assert any(says in one for one in manyaudit.pages(log, STORY))
+    assert any(says in one for one in audit.pages(log, STORY))
 
 
 def test_the_audit_notices_impoliteness() -> None:
     log = [access((0, "GET", f"/{n}"), 10.0 + n / 100, 1.0) for n in range(3)]
-    assert "3 pages at a time instead of 2" in manyaudit.politeness(log, STORY)[0]
+    assert "3 pages at a time instead of 2" in audit.politeness(log, STORY)[0]
     log = [access((1, "GET", f"/{n}"), n * 0.02) for n in range(20)]
-    assert "0.08 s apart" in manyaudit.politeness(log, STORY)[0]
+    assert "0.08 s apart" in audit.politeness(log, STORY)[0]
     busy = access((6, "GET", "/x/3"), 1.0)._replace(status=429)
-    assert "2 s of rest" in manyaudit.politeness([busy, access((6, "GET", "/x/4"), 2.5)], STORY)[0]
-    assert manyaudit.politeness([busy, access((6, "GET", "/x/4"), 3.5)], STORY) == []
+    assert "2 s of rest" in audit.politeness([busy, access((6, "GET", "/x/4"), 2.5)], STORY)[0]
+    assert audit.politeness([busy, access((6, "GET", "/x/4"), 3.5)], STORY) == []
 
 
 def test_the_audit_notices_disorder_and_the_wrong_pool() -> None:
     paths = ["lifo/1", "lifo/2", "prio/1", "prio/2", *(f"weight/light/{n}" for n in range(8)), "weight/last/1"]
-    assert len(manyaudit.order([access((4, "GET", f"/o/{path}"), float(n)) for n, path in enumerate(paths)])) == 4
+    assert len(audit.order([access((4, "GET", f"/o/{path}"), float(n)) for n, path in enumerate(paths)])) == 4
     wrong = access((0, "GET", "/n/n2/comments/1?page=1"), 1.0)._replace(headers={"x-worker": "one"})
-    assert "by one" in manyaudit.details([wrong], "details")[0]
+    assert "by one" in audit.details([wrong], "details")[0]
 
 
 def test_the_audit_notices_rows() -> None:
     urls = {number: f"http://h{number}" for number in range(9)}
     none: dict[str, list[dict[str, object]]] = {name: [] for name in TABLE_NAMES}
-    wrong = manyaudit.rows(none, STORY, urls)
+    wrong = audit.rows(none, STORY, urls)
     assert {one.partition(":")[0] for one in wrong} == set(TABLE_NAMES)
     doubled = none | {"private": [{"token": "t77", "method": "POST", "url": "x"}] * 2}
-    assert "private: 1 times ('t77', 'POST') is too many" in manyaudit.rows(doubled, STORY, urls)
+    assert "private: 1 times ('t77', 'POST') is too many" in audit.rows(doubled, STORY, urls)
 
 
 TABLE_NAMES = (

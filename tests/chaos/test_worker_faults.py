@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from bench.fleet import Fleet
-from bench.project import Worker
-from bench.shape import Shape
-from bench.spider import Walker
+from bench.crawls.fleet import Fleet
+from bench.crawls.project import Worker
+from bench.crawls.shape import Shape
+from bench.crawls.spider import Walker
 
-from gossamer.frontier import keys, schema
+from gossamer.frontier.server import keys, library
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
-from gossamer.testing.faultproxy import FaultProxy
+from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
@@ -184,8 +184,8 @@ def test_a_worker_that_alone_is_cut_off_loses_its_leases_to_the_others(
 VERSIONED = """
 import os
 
-from bench.spider import Walker
-from gossamer.frontier import keys, schema
+from bench.crawls.spider import Walker
+from gossamer.frontier.server import keys, library as schema
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
 
@@ -214,18 +214,18 @@ def test_workers_of_two_versions_share_a_crawl(order: tuple[str, str], crawl_nam
         fleet.site.release()
         assert fleet.end([first, second]) == ["finished", "finished"]
         with fleet.frontier() as frontier:
-            [libraries] = frontier.connection.function_list(schema.PATTERN).values()
-            revision = schema.revision_of(libraries[0].name)
+            [libraries] = frontier.connection.function_list(library.PATTERN).values()
+            revision = library.revision_of(libraries[0].name)
         # Both texts are changed, and so newer than the recorded one.
         assert revision is not None
-        assert revision.number == schema.REVISION + 2, "the newer one stays, whoever came first"
+        assert revision.number == library.REVISION + 2, "the newer one stays, whoever came first"
         fleet.check()
 
 
 def test_a_worker_of_an_older_schema_is_turned_away_and_changes_nothing(server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, server.url, crawl_name) as fleet:
         ValkeyFrontier.open(load(fleet.environ, environ={})).close()
-        server.call("HSET", keys.meta(crawl_name), "schema", schema.SCHEMA + 1)
+        server.call("HSET", keys.meta(crawl_name), "schema", library.SCHEMA + 1)
         before = stored(server)
         [worker] = fleet.start()
         worker.wait(120)

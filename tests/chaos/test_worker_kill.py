@@ -6,8 +6,8 @@ import random
 from collections import Counter
 
 import pytest
-from bench.fleet import Arrived, arrived
-from scripts.chaos_workers import Outcome, Plan, native, ours, plans, summary, theirs
+from bench.crawls.fleet import Arrived, arrived
+from scripts.chaos.workers import Outcome, Plan, native, ours, plans, summary, theirs
 
 from gossamer.testing.servers import Cluster, Server
 

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.engine.crawling import Crawl
-from tests.worker.harness.site import Site
+from tests.support.hard_server.server import ROBOTS, HardServer
+from tests.support.native_crawl import Crawl
+from tests.support.site import Site
 
-from gossamer.engine.ask import Options
-from gossamer.engine.dns import Resolver
-from gossamer.engine.fetch import Fetcher
-from gossamer.testing.hardserver import ROBOTS, HardServer
+from gossamer.engine.http.connection.dns import Resolver
+from gossamer.engine.http.fetcher import Fetcher
+from gossamer.engine.http.request import Options
 from gossamer.testing.servers import Server
 
 NAMES = dict.fromkeys((*ROBOTS, "a.test", "b.a.test", "other.test", "xn--bcher-kva.test"), "127.0.0.1")

@@ -9,14 +9,14 @@ import json
 import sqlite3
 
 import pytest
-from tests.engine.crawling import Crawl
-from tests.worker.harness.site import Reply, Site, links
+from tests.support.native_crawl import Crawl
+from tests.support.site import Reply, Site, links
 
-from gossamer.engine.book import Book, ServedSite
-from gossamer.engine.work import Job, Worker
+from gossamer.engine.sites import Book, ServedSite
+from gossamer.engine.worker import Job, Worker
 from gossamer.errors import SiteError
-from gossamer.sites.compiled import compile_site
-from gossamer.sites.load import load_text
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.load import load_text
 from gossamer.testing.servers import Server
 
 FORUM = """

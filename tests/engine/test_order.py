@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.engine.examples import SECONDS, Place
-from tests.worker.harness.site import Reply, Site
+from tests.support.example_sites import SECONDS, Place
+from tests.support.site import Reply, Site
 
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server

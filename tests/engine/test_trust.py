@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.engine.crawling import Crawl
-from tests.worker.harness.site import Site
+from tests.support.native_crawl import Crawl
+from tests.support.site import Site
 
-from gossamer.engine.source import digest
+from gossamer.engine.site_files import digest
 from gossamer.errors import SiteError
 
 PAGE = """

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.styles.style import PREFIX, PROJECTS
-from tests.worker.scrapy_redis_sides import SIDES
+from tests.support.scrapy_redis.sides import SIDES
+from tests.support.scrapy_redis.style import PREFIX, PROJECTS
 
 from gossamer.migrate.scrapy_redis import RULES, Project, Verdict, scan
 

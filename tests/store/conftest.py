@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
 
 from gossamer.store import Store
-from gossamer.store.address import database_of
-from gossamer.testing.databases import DatabaseServer, MariaDB, PostgreSQL
+from gossamer.store.database.url import database_of
 
 KINDS = ("sqlite", "postgresql", "mysql")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.databases import MariaDB, PostgreSQL
 
 from gossamer.errors import StoreAway, StoreError
 from gossamer.store import Column, Row, Store, Table
-from gossamer.store.address import database_of
-from gossamer.testing.databases import MariaDB, PostgreSQL
+from gossamer.store.database.url import database_of
 from gossamer.testing.process import free_port
 
 THINGS = Table("things", (Column("id", "int"),), ("id",))
@@ -81,7 +81,7 @@ def test_a_missing_driver_names_the_extra(url: str, extra: str, monkeypatch: pyt
     def without(name: str, package: str | None = None) -> Any:
         return None if name in ("psycopg", "pymysql") else real(name, package)
 
-    monkeypatch.setattr("gossamer.store.address.find_spec", without)
+    monkeypatch.setattr("gossamer.store.database.url.find_spec", without)
     assert f'pip install "gossamer[{extra}]"' in told(url)
 
 

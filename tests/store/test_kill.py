@@ -12,9 +12,9 @@ from typing import IO
 
 import pytest
 from tests.store.tables import FORUM, PRICES, bodies, post, reply, titles
+from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
 
 from gossamer.store import Row, Store, Writer
-from gossamer.testing.databases import DatabaseServer, MariaDB, PostgreSQL
 from gossamer.testing.process import wait_until
 
 # Several processes on a machine that may have other things to do.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gossamer.store import Column, Row, Store, Table
-from gossamer.store.sqlite import Sqlite
+from gossamer.store.database.sqlite import Sqlite
 
 TABLES = 60
 

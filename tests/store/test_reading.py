@@ -7,7 +7,7 @@ from tests.store.tables import FORUM, GOODS, PRICES, SHOPS, post, reply, shop
 
 from gossamer.errors import StoreError
 from gossamer.store import Column, Row, Store, Table
-from gossamer.store import reading as pages
+from gossamer.store import query as pages
 
 
 @pytest.fixture(autouse=True)

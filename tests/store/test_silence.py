@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 from tests.store.tables import FORUM, post
+from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
 
 from gossamer.errors import StoreAway
-from gossamer.store import Store, Writer, schema, vigil
-from gossamer.store.database import Database
-from gossamer.testing.databases import DatabaseServer, MariaDB, PostgreSQL
+from gossamer.store import Store, Writer, schema, watchdog
+from gossamer.store.database.database import Database
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -29,7 +29,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Database, "answer_seconds", 0.5)
-    monkeypatch.setattr(vigil, "PING_SECONDS", 3.0)
+    monkeypatch.setattr(watchdog, "PING_SECONDS", 3.0)
 
 
 def test_a_write_is_given_up_and_works_again_later(server: DatabaseServer, soon: None) -> None:

@@ -12,7 +12,7 @@ from tests.store.tables import FORUM, GOODS, POSTS, PRICES, REPLIES, SHOPS, bodi
 
 from gossamer.errors import StoreError, StoreRefused, TableMismatch
 from gossamer.store import TYPES, Column, Row, Store, Table
-from gossamer.store.address import database_of
+from gossamer.store.database.url import database_of
 
 WHOLE = Table("kinds", (Column("id", "int"), *(Column(f"c_{kind}", kind) for kind in TYPES)), ("id",))
 

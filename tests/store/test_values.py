@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.store.conftest import Sql
+from tests.support.databases import MariaDB
 
 from gossamer.errors import StoreRefused
 from gossamer.store import TYPES, Column, Row, Store, Table
-from gossamer.store.sqlite import Sqlite
-from gossamer.testing.databases import MariaDB
+from gossamer.store.database.sqlite import Sqlite
 
 WHOLE = Table("kinds", (Column("id", "int"), *(Column(f"c_{kind}", kind) for kind in TYPES)), ("id",))
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import Sql
 from tests.store.tables import FORUM, POSTS, SHOPS, bodies, post, reply, shop, titles
+from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused
 from gossamer.store import Row, Store, Writer
-from gossamer.testing.databases import DatabaseServer, MariaDB, PostgreSQL
 
 
 @asynccontextmanager
@@ -160,7 +160,7 @@ async def test_a_paused_server_is_no_reason_to_fail(postgresql: PostgreSQL) -> N
 
 
 async def test_a_locked_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gossamer.store.sqlite.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("gossamer.store.database.sqlite.BUSY_SECONDS", 0.01)
     monkeypatch.setattr("gossamer.store.store.TRIES", 2)
     url = f"sqlite:///{tmp_path}/x.db"
     async with writing(url) as writer:

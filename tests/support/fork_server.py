@@ -242,8 +242,8 @@ def run(
 LIBRARIES = (
     "gossamer.cli.app",
     "gossamer.scrapy_redis.scheduler",
-    "gossamer.worker.addon",
-    "gossamer.worker.scheduler",
+    "gossamer.scrapy.addon",
+    "gossamer.scrapy.scheduler",
     "scrapy.commands.crawl",
     "scrapy.core.engine",
     "scrapy.crawler",

@@ -20,35 +20,35 @@ import typer
 import typer.core
 import typer.main
 
-from gossamer import __version__, ending
-from gossamer.cli import exits, output
+from gossamer import __version__, shutdown
+from gossamer.cli import exit_codes, output
 from gossamer.errors import GossamerError, SettingError, SiteError
 from gossamer.settings import BY_NAME, load
 
 NOUNS: Mapping[str, str] = {
-    "demo": "gossamer.cli.demo",
-    "crawl": "gossamer.cli.crawl",
-    "work": "gossamer.cli.work",
-    "doctor": "gossamer.cli.doctor",
-    "acl": "gossamer.cli.acl",
-    "export": "gossamer.cli.export",
-    "exporter": "gossamer.cli.exporter",
-    "import": "gossamer.cli.import_",
-    "migrate": "gossamer.cli.migrate",
-    "init": "gossamer.cli.init",
-    "status": "gossamer.cli.status",
-    "top": "gossamer.cli.top",
-    "settings": "gossamer.cli.settings",
-    "task": "gossamer.cli.task",
-    "dead": "gossamer.cli.dead",
-    "items": "gossamer.cli.items",
-    "group": "gossamer.cli.group",
-    "lane": "gossamer.cli.lane",
-    "host": "gossamer.cli.host",
-    "worker": "gossamer.cli.worker",
-    "seen": "gossamer.cli.seen",
-    "site": "gossamer.cli.site",
-    "round": "gossamer.cli.round",
+    "demo": "gossamer.cli.run.demo",
+    "crawl": "gossamer.cli.run.crawl",
+    "work": "gossamer.cli.run.work",
+    "doctor": "gossamer.cli.setup.doctor",
+    "acl": "gossamer.cli.setup.acl",
+    "export": "gossamer.cli.transfer.export",
+    "exporter": "gossamer.cli.setup.exporter",
+    "import": "gossamer.cli.transfer.import_",
+    "migrate": "gossamer.cli.transfer.migrate",
+    "init": "gossamer.cli.setup.init",
+    "status": "gossamer.cli.view.status",
+    "top": "gossamer.cli.view.top",
+    "settings": "gossamer.cli.setup.settings",
+    "task": "gossamer.cli.steer.task",
+    "dead": "gossamer.cli.steer.dead",
+    "items": "gossamer.cli.steer.items",
+    "group": "gossamer.cli.steer.group",
+    "lane": "gossamer.cli.steer.lane",
+    "host": "gossamer.cli.steer.host",
+    "worker": "gossamer.cli.steer.worker",
+    "seen": "gossamer.cli.steer.seen",
+    "site": "gossamer.cli.site.site",
+    "round": "gossamer.cli.steer.round",
 }
 
 INTERRUPT_AGAIN_SECONDS = 0.01
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.unraisablehook = _repeat_interrupt
     code = _main(arguments)
     if arguments is None:
-        ending.limited(code)
+        shutdown.limited(code)
     return code
 
 
@@ -138,11 +138,11 @@ def _main(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
-        return exits.PIPE_CLOSED
+        return exit_codes.PIPE_CLOSED
     except OSError as error:
         _discard_output()
         named = f"{error.filename}: " if error.filename else ""
-        return _fail(error, f"{named}{error.strerror or error}.", exits.FAILED)
+        return _fail(error, f"{named}{error.strerror or error}.", exit_codes.FAILED)
     return code
 
 
@@ -160,9 +160,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except GossamerError as error:
         return _fail(error, str(error), error.exit_code)
     except typer.Abort:
-        return _fail(None, "stopped at the question; nothing was changed.", exits.FAILED)
+        return _fail(None, "stopped at the question; nothing was changed.", exit_codes.FAILED)
     except typer.TyperException as error:
-        return _fail(None, _usage_message(error), exits.MISUSED)
+        return _fail(None, _usage_message(error), exit_codes.MISUSED)
     except OSError:
         raise
     except SystemExit as ended:
@@ -171,15 +171,15 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise ended.__context__ from None
         raise
     except KeyboardInterrupt:
-        result = exits.INTERRUPTED
+        result = exit_codes.INTERRUPTED
     except Exception as error:
         return _fail(
             error,
             f"unforeseen {type(error).__name__}: {error}. GOSSAMER_TRACEBACK=1 shows where; please report it.",
-            exits.BUG,
+            exit_codes.BUG,
         )
-    code = result if isinstance(result, int) else exits.OK
-    if code == exits.INTERRUPTED:
+    code = result if isinstance(result, int) else exit_codes.OK
+    if code == exit_codes.INTERRUPTED:
         output.write_notice("interrupted")
     return code
 

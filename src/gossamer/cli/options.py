@@ -13,7 +13,7 @@ import typer
 from gossamer import settings
 from gossamer.cli import output
 from gossamer.cli.project import project_settings
-from gossamer.frontier.address import same_place
+from gossamer.frontier.connection.url import same_place
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*(s|m|h|d|)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gossamer.model.counting import counted as counted
-from gossamer.model.counting import counted_are as counted_are
-from gossamer.model.counting import counted_were as counted_were
+from gossamer.model.plural import counted as counted
+from gossamer.model.plural import counted_are as counted_are
+from gossamer.model.plural import counted_were as counted_were
 
 _NUMBER = re.compile(r"([≤≥] )?-?[\d,]+(\.\d+)?|")
 _BACKSLASH = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

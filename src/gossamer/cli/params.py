@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer.cli.spider import pairs
-from gossamer.sites.yaml import Unreadable, read
+from gossamer.cli.run.spider import pairs
+from gossamer.sites.file.yaml import Unreadable, read
 
 OPTION = "--param"
 Given = Annotated[

@@ -1,13 +1,13 @@
 """The worker's end of the frontier, for any engine: inbox, outbox, exchange loop, renewals, outage, release."""
 
-from gossamer.courier.adder import Adder
+from gossamer.courier.counters import Tally
 from gossamer.courier.courier import DRAINING, OVERDUE, Courier, Desk, Plan, follow
-from gossamer.courier.intake import Intake
-from gossamer.courier.keeper import Keeper
-from gossamer.courier.known import Known, Withheld
-from gossamer.courier.link import AsyncLink, Link, SharedLink, ThreadLink, Timer
-from gossamer.courier.silence import gone
-from gossamer.courier.tally import Tally
+from gossamer.courier.heartbeat import Keeper
+from gossamer.courier.seen_cache import Known, Withheld
+from gossamer.courier.stalls import gone
+from gossamer.courier.starts import Adder
+from gossamer.courier.tasks import Intake
+from gossamer.courier.transport import AsyncLink, Link, SharedLink, ThreadLink, Timer
 
 __all__ = [
     "DRAINING",

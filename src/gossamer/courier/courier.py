@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from gossamer.courier.held import Held, Hold, identity
-from gossamer.courier.known import Known, Withheld
-from gossamer.courier.link import Link, Timer
-from gossamer.courier.tally import Tally
+from gossamer.courier.counters import Tally
+from gossamer.courier.leases import Held, Hold, identity
+from gossamer.courier.seen_cache import Known, Withheld
+from gossamer.courier.transport import Link, Timer
 from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.model import (
     AddOutcome,
@@ -37,8 +37,8 @@ from gossamer.model import (
     State,
     Token,
 )
-from gossamer.model.counters import EXCHANGE_SECONDS, EXCHANGES, OUTAGES
-from gossamer.model.counting import counted
+from gossamer.model.counter_names import EXCHANGE_SECONDS, EXCHANGES, OUTAGES
+from gossamer.model.plural import counted
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ GROUP = "forum"
 LIMIT = 8
 """Requests at once to one host, of the whole fleet."""
 SETTINGS: dict[str, Any] = {"CONCURRENT_REQUESTS_PER_DOMAIN": LIMIT}
-PROJECT = {"SCRAPY_SETTINGS_MODULE": "gossamer.worker.demo_settings"}
+PROJECT = {"SCRAPY_SETTINGS_MODULE": "gossamer.scrapy.demo.settings"}
 """What makes Scrapy take the demo's project, whatever project lies around it."""
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gossamer.courier import DRAINING, OVERDUE, Courier, Keeper, Plan, SharedLink, Tally
-from gossamer.courier.held import Identity, identity
-from gossamer.engine.waiting import cancelled
+from gossamer.courier.leases import Identity, identity
+from gossamer.engine.http.deadline import cancelled
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
 
 logger = logging.getLogger(__name__)

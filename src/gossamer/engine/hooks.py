@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gossamer.errors import SiteError
-from gossamer.sites.code import NotAllowed, function
-from gossamer.sites.grant import Grant
+from gossamer.sites.file.functions import NotAllowed, function
+from gossamer.sites.file.grant import Grant
 
 
 def find(name: str, grant: Grant) -> Callable[..., Any]:

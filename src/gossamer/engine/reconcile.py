@@ -14,18 +14,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gossamer.engine.errand import pack
+from gossamer.engine.page.payload import pack
 from gossamer.errors import GossamerError, SiteError, UnknownDocument, UnknownGroup, VersionConflict
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome
 from gossamer.settings import Settings
 from gossamer.sites import tables as tables_
-from gossamer.sites.compiled import CompiledSite
+from gossamer.sites.compile import CompiledSite
+from gossamer.sites.file.params import Parameters, parameters
+from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS
-from gossamer.sites.params import Parameters, parameters
+from gossamer.sites.page import Link
 from gossamer.sites.plan import Layout
-from gossamer.sites.problems import did_you_mean
-from gossamer.sites.values import Link
 from gossamer.store import Column, Store, Table
 
 KIND = "reconcile"

@@ -15,12 +15,12 @@ from typing import Any
 
 from gossamer.courier import Adder
 from gossamer.engine import hooks
-from gossamer.engine.book import Book, ServedSite
-from gossamer.engine.errand import pack
-from gossamer.engine.shelf import Shelf
-from gossamer.engine.waiting import cancelled, happens
+from gossamer.engine.http.deadline import cancelled, happens
+from gossamer.engine.page.payload import pack
+from gossamer.engine.records import Shelf
+from gossamer.engine.sites import Book, ServedSite
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
-from gossamer.frontier.reading import PAGES_FULL, Counts
+from gossamer.frontier.verbs.counts import PAGES_FULL, Counts
 from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due

@@ -6,8 +6,8 @@ import json
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from gossamer.engine.book import ServedSite
-from gossamer.engine.errand import pack
+from gossamer.engine.page.payload import pack
+from gossamer.engine.sites import ServedSite
 from gossamer.errors import BadTask
 from gossamer.model import Request
 

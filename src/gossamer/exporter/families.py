@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from prometheus_client.core import Metric as Family
 
 from gossamer import __version__
-from gossamer.exporter import metrics, usermetric
-from gossamer.model import GroupCounts, WorkerInfo, counters
-from gossamer.model.counters import ERRORS, RESPONSES
+from gossamer.exporter import metrics, user_metric
+from gossamer.model import GroupCounts, WorkerInfo, counter_names
+from gossamer.model.counter_names import ERRORS, RESPONSES
 from gossamer.status import SILENT_SECONDS, Overview
 
 GONE_SECONDS = 3600.0
@@ -24,11 +24,11 @@ LABEL_MAX = 200
 _STATUS = re.compile(r"[1-9][0-9]{2}\Z")
 _ERROR = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}\Z")
 _SUMS: Mapping[str, str] = {
-    counters.FILTERED: "gossamer_filtered_total",
-    counters.REQUESTS: "gossamer_requests_sent_total",
-    counters.REQUEST_BYTES: "gossamer_request_bytes_total",
-    counters.RESPONSE_BYTES: "gossamer_response_bytes_total",
-    counters.RETRIES: "gossamer_retries_total",
+    counter_names.FILTERED: "gossamer_filtered_total",
+    counter_names.REQUESTS: "gossamer_requests_sent_total",
+    counter_names.REQUEST_BYTES: "gossamer_request_bytes_total",
+    counter_names.RESPONSE_BYTES: "gossamer_response_bytes_total",
+    counter_names.RETRIES: "gossamer_retries_total",
 }
 
 
@@ -45,7 +45,7 @@ class Page:
         pairs = zip(("crawl", *metric.labels), (self.crawl, *map(_plain, labels)), strict=True)
         self._samples.setdefault(name, []).append((name + suffix, dict(pairs), value))
 
-    def put_sample(self, name: str, sample: usermetric.Sample) -> None:
+    def put_sample(self, name: str, sample: user_metric.Sample) -> None:
         """A sample of a histogram that workers gathered."""
         labels = {"crawl": self.crawl, **dict(sample.labels)}
         self._samples.setdefault(name, []).append((name + sample.suffix, labels, sample.value))
@@ -142,9 +142,9 @@ def _downloads(page: Page, group: str, counted: Mapping[str, float]) -> None:
             page.put("gossamer_responses_total", value, group, status)
         elif counter.startswith(ERRORS) and _ERROR.match(error := counter.removeprefix(ERRORS)):
             page.put("gossamer_download_errors_total", value, group, error)
-    if counters.EXCHANGES in counted:
-        page.put("gossamer_exchange_seconds", counted.get(counters.EXCHANGE_SECONDS, 0.0), group, suffix="_sum")
-        page.put("gossamer_exchange_seconds", counted[counters.EXCHANGES], group, suffix="_count")
+    if counter_names.EXCHANGES in counted:
+        page.put("gossamer_exchange_seconds", counted.get(counter_names.EXCHANGE_SECONDS, 0.0), group, suffix="_sum")
+        page.put("gossamer_exchange_seconds", counted[counter_names.EXCHANGES], group, suffix="_count")
 
 
 def _memories(page: Page, view: Overview) -> None:
@@ -195,7 +195,7 @@ def _stats(page: Page, groups: Iterable[GroupCounts], patterns: Sequence[str]) -
 
 
 def _user_metrics(page: Page, groups: Iterable[GroupCounts]) -> Iterator[Family]:
-    found, skipped = usermetric.gathered((group.group, group.counters) for group in groups)
+    found, skipped = user_metric.gathered((group.group, group.counters) for group in groups)
     page.skipped.update(skipped)
     for metric in found:
         declared = metrics.BY_NAME.get(metric.name)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from gossamer.frontier.exchange import Added
-from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
-from gossamer.frontier.snapshot import Page
+from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
+from gossamer.frontier.verbs.exchange import Added
+from gossamer.frontier.verbs.scan import Page
 from gossamer.model import (
     Answer,
     Counter,

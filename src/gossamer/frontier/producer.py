@@ -12,9 +12,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from gossamer.errors import PolicyError
-from gossamer.frontier import keys
-from gossamer.frontier.ask import ask
-from gossamer.frontier.asker import Asker
+from gossamer.frontier.call import ask
+from gossamer.frontier.client import Asker
+from gossamer.frontier.server import keys
 from gossamer.model import Token
 
 Kind = Literal["list", "set", "zset"]

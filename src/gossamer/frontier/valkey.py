@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from gossamer.errors import UnknownCrawl, UnknownDeadLetter
-from gossamer.frontier import keys
-from gossamer.frontier.asker import Asker
+from gossamer.frontier.client import Asker
 from gossamer.frontier.connection import Connection, connect, data_directory
-from gossamer.frontier.control import scope_of, start_state
-from gossamer.frontier.exchange import Added
-from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
-from gossamer.frontier.snapshot import Page
-from gossamer.frontier.verbs import Verbs, checked_schema
+from gossamer.frontier.server import keys
+from gossamer.frontier.verbs.control import scope_of, start_state
+from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
+from gossamer.frontier.verbs.crawl import Verbs, checked_schema
+from gossamer.frontier.verbs.exchange import Added
+from gossamer.frontier.verbs.scan import Page
 from gossamer.model import (
     Answer,
     Counter,
@@ -61,7 +61,7 @@ def check_data(settings: Settings, crawl: str) -> None:
     directory = data_directory(settings)
     if directory is None:
         return
-    from gossamer.frontier.embedded import has_data
+    from gossamer.frontier.connection.embedded import has_data
 
     if not has_data(directory):
         raise UnknownCrawl(

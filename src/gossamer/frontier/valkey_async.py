@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 from gossamer.errors import UnknownDeadLetter
-from gossamer.frontier import keys
-from gossamer.frontier.asker import AsyncAsker
+from gossamer.frontier.client import AsyncAsker
 from gossamer.frontier.connection import AsyncConnection, connect_async
-from gossamer.frontier.control import scope_of, start_state
-from gossamer.frontier.exchange import Added
-from gossamer.frontier.reading import Counts, HostInfo, SeenInfo
-from gossamer.frontier.snapshot import Page
-from gossamer.frontier.verbs import Verbs, checked_schema
+from gossamer.frontier.server import keys
+from gossamer.frontier.verbs.control import scope_of, start_state
+from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
+from gossamer.frontier.verbs.crawl import Verbs, checked_schema
+from gossamer.frontier.verbs.exchange import Added
+from gossamer.frontier.verbs.scan import Page
 from gossamer.model import (
     Answer,
     Counter,

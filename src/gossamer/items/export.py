@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.items import parquet, text
+from gossamer.items import lines as item_lines
+from gossamer.items import parquet
+from gossamer.items.consumer import Source
 from gossamer.items.position import held
-from gossamer.items.source import Source
 
 Format = Literal["jsonl", "csv", "parquet"]
 SUFFIXES: dict[str, Format] = {
@@ -44,11 +45,11 @@ def export(
             return parquet.write(source, plan.path, before, plan.fields, heard)
         source = Source(frontier, plan.group, plan.consumer, marks.mark.positions)
         begun(source.waiting)
-        lines: text.Lines = text.JsonLines()
+        lines: item_lines.Lines = item_lines.JsonLines()
         if plan.form == "csv":
             columns = plan.fields or marks.mark.fields or source.columns(plan.look)
             if not columns:
                 return 0
-            text.same_columns(plan.path, marks.mark.fields, plan.fields)
-            lines = text.Table(columns, plan.fields is not None)
-        return text.write(source, plan.path, marks, lines, heard)
+            item_lines.same_columns(plan.path, marks.mark.fields, plan.fields)
+            lines = item_lines.Table(columns, plan.fields is not None)
+        return item_lines.write(source, plan.path, marks, lines, heard)

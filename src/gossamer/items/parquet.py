@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.errors import ExportStopped, PackageMissing
-from gossamer.items import plain, text
-from gossamer.items.source import Item, Source
+from gossamer.items import lines
+from gossamer.items import rows as item_rows
+from gossamer.items.consumer import Item, Source
 
 ROWS = 20_000
 META = b"gossamer"
@@ -70,7 +71,7 @@ def value_for(kind: str, value: Any) -> Any:
     if value is None or kind == "null":
         return None
     if kind == "text":
-        return plain.cell(value)
+        return item_rows.cell(value)
     if kind == "float":
         return float(value)
     if kind == "bytes":
@@ -127,7 +128,7 @@ def write(source: Source, path: Path, before: Before, chosen: Sequence[str] | No
             yield from (item for _, item in rows)
 
     if before.kinds and chosen is not None:
-        text.same_columns(path, tuple(before.kinds), chosen)
+        lines.same_columns(path, tuple(before.kinds), chosen)
     kinds = kinds_in(first_look(), before.kinds, chosen)
     if until == source.positions:
         return 0

@@ -1,6 +1,8 @@
 """Frozen values that every room speaks in."""
 
-from gossamer.model.answer import (
+from gossamer.model.document import Document, DocumentInfo
+from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
+from gossamer.model.reply import (
     AddOutcome,
     Answer,
     DeadLetter,
@@ -13,8 +15,6 @@ from gossamer.model.answer import (
     State,
     WorkerInfo,
 )
-from gossamer.model.document import Document, DocumentInfo
-from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.model.request import (
     Counter,
     CounterOp,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.errors import FilesExist
-from gossamer.registry.alone import alone
 from gossamer.registry.registry import KIND, Registry
-from gossamer.registry.texts import SiteText
+from gossamer.registry.site_text import SiteText
+from gossamer.registry.standalone import alone
+from gossamer.sites.file.load import SUFFIXES, sound, survey
 from gossamer.sites.format import Site
-from gossamer.sites.load import SUFFIXES, sound, survey
 
 __all__ = ["SUFFIXES", "dump", "read"]
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from gossamer.errors import SiteError, UnknownDocument, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Document, DocumentInfo
-from gossamer.registry.texts import SiteText, differences, sites_in
-from gossamer.sites.problems import Problem, SiteErrors, did_you_mean
+from gossamer.registry.site_text import SiteText, differences, sites_in
+from gossamer.sites.file.problems import Problem, SiteErrors, did_you_mean
 
 KIND = "site"
 """What site files are called among the crawl's documents."""

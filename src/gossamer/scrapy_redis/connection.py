@@ -24,13 +24,13 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
-from gossamer.frontier.address import Address, host_port, parse, same_place, server_of
 from gossamer.frontier.connection import Foothold
-from gossamer.frontier.routing import Node
-from gossamer.frontier.wire import check_files, options
+from gossamer.frontier.connection.pool import check_files, options
+from gossamer.frontier.connection.router import Node
+from gossamer.frontier.connection.url import Address, host_port, parse, same_place, server_of
+from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis import defaults
 from gossamer.settings import DEFAULT, Settings, load
-from gossamer.worker.settings import loaded
 
 __all__ = [
     "SETTINGS_PARAMS_MAP",

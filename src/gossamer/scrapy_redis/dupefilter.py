@@ -13,10 +13,10 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import to_bytes, to_unicode
 
+from gossamer.scrapy.process import commands
+from gossamer.scrapy.speedups.fingerprint import canonical
 from gossamer.scrapy_redis import defaults
 from gossamer.scrapy_redis.connection import Client, get_redis_from_settings
-from gossamer.worker import aside
-from gossamer.worker.fingerprint import canonical
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -73,8 +73,8 @@ class RFPDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
-        if aside.stands_aside():
-            return aside.dupefilter(crawler)
+        if commands.stands_aside():
+            return commands.dupefilter(crawler)
         return cls.from_settings(crawler.settings)
 
     @classmethod

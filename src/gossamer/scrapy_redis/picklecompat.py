@@ -23,8 +23,8 @@ from enum import Enum
 from typing import Any
 
 from gossamer.errors import DecodingError, EncodingError, UnknownClass
-from gossamer.frontier.plain import KEY_STEP, MEMBER_STEP, Refused, StoredObject, base, step
-from gossamer.worker.objects import PICKLED
+from gossamer.frontier.codec.types import KEY_STEP, MEMBER_STEP, Refused, StoredObject, base, step
+from gossamer.scrapy.request.objects import PICKLED
 
 __all__ = ["dumps", "loads"]
 

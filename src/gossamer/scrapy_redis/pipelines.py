@@ -12,8 +12,8 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.connection import Client
-from gossamer.scrapy_redis.listed import PAGE, push
-from gossamer.scrapy_redis.threads import in_thread
+from gossamer.scrapy_redis.fleet.item_page import PAGE, push
+from gossamer.scrapy_redis.shared.threads import in_thread
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

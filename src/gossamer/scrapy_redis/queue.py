@@ -17,10 +17,10 @@ from typing import Any, Protocol
 from scrapy import Request, Spider
 from scrapy.utils.request import request_from_dict
 
+from gossamer.scrapy.request.objects import Objects
+from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis import picklecompat
 from gossamer.scrapy_redis.connection import Client, undecoded
-from gossamer.worker.objects import Objects
-from gossamer.worker.settings import loaded
 
 # How a pickle of the newest protocol begins when it has a frame, which one of a request always has.
 _PROTOCOL, _FRAME = b"\x80\x05", b"\x95"

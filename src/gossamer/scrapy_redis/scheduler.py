@@ -13,13 +13,14 @@ from scrapy import Spider
 from scrapy.settings import BaseSettings
 
 from gossamer.errors import SettingError
+from gossamer.scrapy.feeds import settings as feed_settings
+from gossamer.scrapy.process import commands
+from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis.connection import RedisError
-from gossamer.scrapy_redis.leasing import LeasingScheduler
-from gossamer.scrapy_redis.place import reasons, said
-from gossamer.scrapy_redis.wire import WireScheduler
+from gossamer.scrapy_redis.fleet.backend import reasons, said
+from gossamer.scrapy_redis.fleet.scheduler import LeasingScheduler
+from gossamer.scrapy_redis.shared.scheduler import WireScheduler
 from gossamer.settings import DEFAULT
-from gossamer.worker import aside, feed_setting
-from gossamer.worker.settings import loaded
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -39,9 +40,9 @@ class Scheduler(WireScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
-        if aside.stands_aside():
-            return aside.scheduler(crawler)
-        feed_setting.take_over(crawler)
+        if commands.stands_aside():
+            return commands.scheduler(crawler)
+        feed_settings.take_over(crawler)
         try:
             if cls.on_frontier(crawler.settings):
                 return LeasingScheduler.from_crawler(crawler)
@@ -63,12 +64,12 @@ class Scheduler(WireScheduler):
     def _tell(self, settings: BaseSettings) -> None:
         self._told = True
         logger.warning("%s", said(reasons(type(self), Scheduler, settings)))
-        feed_setting.say_apart(settings)
+        feed_settings.say_apart(settings)
 
 
 def _check_feeds(settings: BaseSettings) -> None:
     ours = loaded(settings)
-    if feed_setting.uris(settings) and ours["GOSSAMER_FEEDS"] == "fleet" and ours.source("GOSSAMER_FEEDS") != DEFAULT:
+    if feed_settings.uris(settings) and ours["GOSSAMER_FEEDS"] == "fleet" and ours.source("GOSSAMER_FEEDS") != DEFAULT:
         raise SettingError(
             "GOSSAMER_FEEDS is fleet, but this project is on the queue of scrapy-redis, where each worker writes FEEDS by itself. "
             "Leave it out and put %(worker)s into the name of the file, or come to the frontier."

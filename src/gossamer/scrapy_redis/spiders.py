@@ -15,15 +15,15 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
 
 from gossamer.errors import BadTask, SettingError
-from gossamer.frontier.address import same_place, server_of
+from gossamer.frontier.connection.url import same_place, server_of
+from gossamer.scrapy.process import commands
+from gossamer.scrapy.scheduler import Scheduler as FrontierScheduler
+from gossamer.scrapy.spiders import FleetCrawlSpider, FleetSpider
 from gossamer.scrapy_redis import connection, defaults
-from gossamer.scrapy_redis.feed import Feed
-from gossamer.scrapy_redis.seed import request_of
+from gossamer.scrapy_redis.fleet.feed import Feed
+from gossamer.scrapy_redis.fleet.seed import request_of
 from gossamer.scrapy_redis.utils import TextColor, bytes_to_str
 from gossamer.settings import Settings
-from gossamer.worker import aside
-from gossamer.worker.scheduler import Scheduler as FrontierScheduler
-from gossamer.worker.spiders import FleetCrawlSpider, FleetSpider
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -107,7 +107,7 @@ class RedisMixin:
         self._decodes = settings.getbool("REDIS_DECODE_RESPONSES")
         judged = self._overrides("next_requests", "schedule_next_requests")
         self._feed = Feed(self, keys, self.redis_key_check_interval, judged)
-        if aside.stands_aside():
+        if commands.stands_aside():
             # Seeds are for those who crawl.
             return
         self._feed.connect(crawler)

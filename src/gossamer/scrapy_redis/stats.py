@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Spider
 from scrapy.statscollectors import StatsCollector
 
+from gossamer.scrapy.process import commands
+from gossamer.scrapy.stats import Fleet
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.connection import from_settings as redis_from_settings
 from gossamer.scrapy_redis.defaults import SCHEDULER_PERSIST, STATS_KEY
-from gossamer.scrapy_redis.tally import Change, Tally, arguments
+from gossamer.scrapy_redis.shared.counters import Change, Tally, arguments
 from gossamer.scrapy_redis.utils import convert_bytes_to_str
-from gossamer.worker import aside
-from gossamer.worker.stats import Fleet
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -100,7 +100,7 @@ class HashStats(StatsCollector):
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._failing = False
-        self._alone = aside.stands_aside()
+        self._alone = commands.stands_aside()
         self._stats = self._tally().view
 
     def _get_key(self, spider: Spider | None = None) -> str:

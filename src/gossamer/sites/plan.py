@@ -11,10 +11,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, host_of
+from gossamer.sites.file.params import Parameters
 from gossamer.sites.format import Layer, Seed, Seen, Site, order_of
-from gossamer.sites.match import Matcher
-from gossamer.sites.params import Parameters
 from gossamer.sites.seeds import hosts_of, unfold
+from gossamer.sites.url.match import Matcher
 
 SITEMAP = "_sitemap"
 FEED = "_feed"

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gossamer.model import host_of
-from gossamer.sites.params import NAMED, Parameters, filled, names_in
+from gossamer.sites.file.params import NAMED, Parameters, filled, names_in
 
 HOSTS_MAX = 10_000
 """A site whose seeds name more hosts than this counts as one of any host."""

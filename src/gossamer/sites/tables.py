@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, Site, StoreRule
-from gossamer.sites.values import Record
+from gossamer.sites.page import Record
 
 EXTRA = {
     "url": "text",

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gossamer.store.aside import aside
-from gossamer.store.description import TYPES, Column, Row, Table
+from gossamer.store.table import TYPES, Column, Row, Table
+from gossamer.store.thread import aside
 
 if TYPE_CHECKING:
     from gossamer.store.store import Store

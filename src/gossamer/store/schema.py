@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection
 
 from gossamer.errors import StoreError, TableMismatch
-from gossamer.store.database import Database, Found
-from gossamer.store.shape import NAME_BYTES, SINCE, Shape
+from gossamer.store.database.database import Database, Found
+from gossamer.store.layout import NAME_BYTES, SINCE, Shape
 
 _REMEDY = "Give the field another column, change the column by hand, or put the table aside so that a new one is made."
 

@@ -17,14 +17,14 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
 from gossamer.settings import concealed
-from gossamer.store import reading, schema, writing
-from gossamer.store.address import database_of
-from gossamer.store.database import Database
-from gossamer.store.description import Row, Table
-from gossamer.store.placing import Placed, Placer, piles_of
-from gossamer.store.shape import Shape, merged, shapes_of, united, with_undescribed
-from gossamer.store.sqlite import READING
-from gossamer.store.trouble import Trouble, first_line
+from gossamer.store import query, schema, statements
+from gossamer.store.batch import Placed, Placer, piles_of
+from gossamer.store.database.database import Database
+from gossamer.store.database.sqlite import READING
+from gossamer.store.database.url import database_of
+from gossamer.store.failure import Trouble, first_line
+from gossamer.store.layout import Shape, merged, shapes_of, united, with_undescribed
+from gossamer.store.table import Row, Table
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Store:
         separate = self._patient_engine is not self._engine
         self._patient_vigil = database.vigil(self._patient_engine, patient=True) if separate else self._vigil
         self._connection: Connection | None = None
-        self._known = _Known({}, writing.Tables(database, {}), Placer(database, {}))
+        self._known = _Known({}, statements.Tables(database, {}), Placer(database, {}))
         self._preparing = threading.Lock()
 
     @classmethod
@@ -98,7 +98,7 @@ class Store:
 
             self._change_tables(change)
             shapes = shapes_of(known, shapes)
-            sql = writing.Tables(self._database, shapes, before.sql)
+            sql = statements.Tables(self._database, shapes, before.sql)
             sql.careful = careful
             self._known = _Known(known, sql, Placer(self._database, shapes, before.placer))
 
@@ -117,7 +117,7 @@ class Store:
             return
 
         def work(connection: Connection) -> None:
-            writing.write(connection, self._known.sql, piles, _now)
+            statements.write(connection, self._known.sql, piles, _now)
 
         try:
             self._transaction(work)
@@ -162,11 +162,11 @@ class Store:
     ) -> Iterator[dict[str, Any]]:
         """The keys of parents without a child. `on` (parent's column → child's column) where the child's table does not name
         the parent's as its parent."""
-        return reading.missing(self._ask, self._known.sql, self._shape(parent), self._shape(child), on)
+        return query.missing(self._ask, self._known.sql, self._shape(parent), self._shape(child), on)
 
     def read(self, table: Table | str) -> Iterator[dict[str, Any]]:
         """All rows of a table, with the columns that were described."""
-        return reading.read(self._ask, self._known.sql, self._shape(table))
+        return query.read(self._ask, self._known.sql, self._shape(table))
 
     def hang_up(self) -> None:
         """Cut all connections, from any thread: calls that wait for the database fail with StoreAway at once."""
@@ -300,7 +300,7 @@ class _Known(NamedTuple):
     """The tables that were prepared, put in place of the former ones at one stroke."""
 
     tables: dict[str, Table]
-    sql: writing.Tables
+    sql: statements.Tables
     placer: Placer
 
 

@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Self
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused
-from gossamer.store.aside import aside
-from gossamer.store.description import Row, Table
-from gossamer.store.placing import Placed
+from gossamer.store.batch import Placed
 from gossamer.store.store import Store
+from gossamer.store.table import Row, Table
+from gossamer.store.thread import aside
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0

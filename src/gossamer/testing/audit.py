@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.testing.stored import Picture, look
+from gossamer.testing.state import Picture, look
 
 
 def audit(frontier: ValkeyFrontier, *, filtered: bool = False) -> list[Picture]:

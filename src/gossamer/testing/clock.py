@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gossamer.frontier import keys
-from gossamer.frontier.ask import ask
+from gossamer.frontier.call import ask
+from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 
 

@@ -17,10 +17,10 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Literal, Self
 
-from gossamer.testing.pages import Layout, Page, Trouble
+from gossamer.testing.forum_pages import Layout, Page, Trouble
+from gossamer.testing.forum_visitor import Access, Arrival, Visitor
 from gossamer.testing.process import free_port
-from gossamer.testing.serving import LoopServer, ServerProcess, ask, told_to_end
-from gossamer.testing.visitor import Access, Arrival, Visitor
+from gossamer.testing.server_process import LoopServer, ServerProcess, ask, told_to_end
 
 __all__ = ["Arrival", "Forum", "ForumProcess", "Layout", "Trouble"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gossamer.testing.faultproxy import FaultProxy
+from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.forum import Forum
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from gossamer.migrate.scrapy_redis.finding import Edit, Finding
 from gossamer.migrate.scrapy_redis.names import MODULES, OURS, PACKAGE, Module, dotted
-from gossamer.migrate.scrapy_redis.text import SourceText
+from gossamer.migrate.scrapy_redis.source_text import SourceText
 
 _FROM = re.compile(rf"from(?:[ \t\f]|\\(?:\r\n|\r|\n))+(?={PACKAGE}\b)")
 # A path of the package in a text: not the end of a longer path, of a folder or of another package's name.

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gossamer.migrate.scrapy_redis import classes as derived_from
-from gossamer.migrate.scrapy_redis import keys, settings, texts
-from gossamer.migrate.scrapy_redis.carried import Carried
+from gossamer.migrate.scrapy_redis import keys, other_files, settings
 from gossamer.migrate.scrapy_redis.finding import Edit, Finding, Verdict
+from gossamer.migrate.scrapy_redis.meta import Carried
 from gossamer.migrate.scrapy_redis.names import PACKAGE, Classes, Module
 from gossamer.migrate.scrapy_redis.rewrite import Rewriter
 from gossamer.migrate.scrapy_redis.rules import RULES
-from gossamer.migrate.scrapy_redis.text import SourceText, UnreadableSource
+from gossamer.migrate.scrapy_redis.source_text import SourceText, UnreadableSource
 
 _NAMED = re.compile(rf"\b{PACKAGE}")
 
@@ -43,7 +43,7 @@ def scan(files: Mapping[str, bytes]) -> Report:
     modules: list[tuple[Module, SourceText]] = []
     for path, data in sorted(files.items()):
         if not path.endswith((".py", ".pyw")):
-            found.update(texts.findings(path, data))
+            found.update(other_files.findings(path, data))
         elif copy := _copy(path):
             found.add(Finding(copy, 0, "copied-package", f"a copy of {PACKAGE} is part of the project"))
         else:

@@ -8,31 +8,31 @@ A test module takes them all and says where they run:
     def crawl() -> Crawl: ...
 """
 
-from gossamer.testing.contract.back import TestWentBack
-from gossamer.testing.contract.bounded import TestBounded
-from gossamer.testing.contract.control import TestPause, TestPolicies, TestServerTime, TestWorkers
-from gossamer.testing.contract.cookies import TestCookies
 from gossamer.testing.contract.crawl import Crawl, Worker
-from gossamer.testing.contract.crowd import TestCrowd, TestSharedHost
-from gossamer.testing.contract.dead import TestDeadLetters
-from gossamer.testing.contract.drop import TestDropGroup, TestDropLane
-from gossamer.testing.contract.fence import TestFencing
-from gossamer.testing.contract.input import TestBadInput, TestBadPolicies
-from gossamer.testing.contract.lists import TestLists
-from gossamer.testing.contract.lost import TestNothingLost
-from gossamer.testing.contract.order import TestLanes, TestOrder
-from gossamer.testing.contract.page import TestAtomicPage
-from gossamer.testing.contract.poison import TestPoison
-from gossamer.testing.contract.polite import TestAdaptiveDelay, TestBlocks, TestPoliteness
-from gossamer.testing.contract.seen import (
+from gossamer.testing.contract.guarantees.crowd import TestCrowd, TestSharedHost
+from gossamer.testing.contract.guarantees.fence import TestFencing
+from gossamer.testing.contract.guarantees.limits import TestBounded
+from gossamer.testing.contract.guarantees.lists import TestLists
+from gossamer.testing.contract.guarantees.loss import TestNothingLost
+from gossamer.testing.contract.guarantees.order import TestLanes, TestOrder
+from gossamer.testing.contract.guarantees.page import TestAtomicPage
+from gossamer.testing.contract.guarantees.poison import TestPoison
+from gossamer.testing.contract.guarantees.politeness import TestAdaptiveDelay, TestBlocks, TestPoliteness
+from gossamer.testing.contract.guarantees.rollback import TestWentBack
+from gossamer.testing.contract.guarantees.seen import (
     TestChangedPolicy,
     TestEverySeenPolicy,
     TestRollingMemories,
     TestSeenMeansStored,
 )
-from gossamer.testing.contract.snapshot import TestScan
-from gossamer.testing.contract.start import TestDrained, TestStartedOnce
-from gossamer.testing.contract.task import TestTasks
+from gossamer.testing.contract.guarantees.start import TestDrained, TestStartedOnce
+from gossamer.testing.contract.operations.control import TestPause, TestPolicies, TestServerTime, TestWorkers
+from gossamer.testing.contract.operations.cookies import TestCookies
+from gossamer.testing.contract.operations.dead import TestDeadLetters
+from gossamer.testing.contract.operations.drop import TestDropGroup, TestDropLane
+from gossamer.testing.contract.operations.input import TestBadInput, TestBadPolicies
+from gossamer.testing.contract.operations.snapshot import TestScan
+from gossamer.testing.contract.operations.task import TestTasks
 
 __all__ = [
     "Crawl",

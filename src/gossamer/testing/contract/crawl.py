@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from gossamer.frontier import keys
 from gossamer.frontier.contract import Frontier
+from gossamer.frontier.server import keys
 from gossamer.model import (
     AddOutcome,
     Answer,

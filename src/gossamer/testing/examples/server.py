@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
-from gossamer.testing.serving import QuietHandler, ThreadedServer
+from gossamer.testing.server_process import QuietHandler, ThreadedServer
 
 ALLOWED = "User-agent: *\nDisallow: /-/\n"
 

@@ -1,0 +1,1 @@
+"""`gossamer crawl`, `work` and `demo`: commands that start workers."""

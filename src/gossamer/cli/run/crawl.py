@@ -1,0 +1,314 @@
+"""`gossamer crawl`: a fleet on this machine, from its start until its group is drained."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gossamer import status
+from gossamer.cli import exit_codes, options, output, params
+from gossamer.cli.run import spider
+from gossamer.cli.run.crawl_sites import Asked, are_sites, crawl_sites
+from gossamer.cli.run.fresh import begin_anew
+from gossamer.cli.run.logs import MOST_WORKERS, ONE_FILE, cores
+from gossamer.cli.run.logs import logs as log_files
+from gossamer.cli.run.watch import Watched, watch
+from gossamer.errors import UnknownGroup
+from gossamer.fleet import Account, Fleet, look, with_earlier
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import EndState, Token
+
+if TYPE_CHECKING:
+    from gossamer.scrapy.process.run import Found
+
+app = options.noun()
+
+
+@app.command()
+def crawl(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SPIDER|FILE",
+            help="A spider's name in the Scrapy project here, a file with one (spider.py), or site files and folders of them.",
+        ),
+    ],
+    workers: Annotated[
+        int, typer.Option("-w", "--workers", metavar="N", min=0, max=256, help="How many; 0: one per core, 8 at most.")
+    ] = 0,
+    argument: spider.Arguments = None,
+    given: spider.Given = None,
+    overwrite: spider.Overwrite = None,
+    added: spider.Output = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Only finish what is left; begin no new round.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Drop all that is kept of it and begin anew; asks first, unless --yes.")
+    ] = False,
+    yes: options.Yes = False,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Sites: begin rounds when they are due, until Ctrl-C.")
+    ] = False,
+    layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
+    param: params.Given = None,
+    project: spider.Project = None,
+    log: Annotated[
+        str,
+        typer.Option(
+            "--log", metavar="FILE", help="Where all workers log; -: standard error. Otherwise a file for each."
+        ),
+    ] = "",
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl_name: options.Crawl = None,
+) -> None:
+    """Crawl with several workers, until nothing is left.
+
+    The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
+    begins (GOSSAMER_ROUND). Shows pages per second, the queue and what is wrong while it crawls. A worker that dies is replaced.
+    Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that nothing is
+    left; what failed for good is among the dead letters. Exit code 4: nothing is left, but a feed lacks items.
+    """
+    arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
+    files = spider.feeds(overwrite, added)
+    spider.enter(project)
+    if fresh and resume:
+        raise typer.BadParameter("--fresh begins anew and --resume goes on; give one of them")
+    if are_sites(names):
+        if files:
+            raise typer.BadParameter("-O and -o are for spiders; sites have `store`, and `gossamer items export`")
+        if arguments:
+            raise typer.BadParameter(
+                "-a is for spiders; what differs from site to site are its `params`, given by --param"
+            )
+        paths = [Path(name) for name in names]
+        asked = Asked(paths, workers, resume, repeat, layer, log, json, param or (), fresh, yes)
+        crawl_sites(asked, options.load_given(chosen), chosen)
+        return
+    if repeat or layer or param:
+        raise typer.BadParameter("--repeat, --layer and --param are for site files")
+    [name] = names
+    # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
+    from gossamer.scrapy.process.run import look_up
+
+    found = look_up(name, arguments, {**chosen, **files})
+    number = workers or min(MOST_WORKERS, cores())
+    with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
+        if fresh:
+            begin_anew(frontier, [found.group], yes)
+        then = begin(frontier, found, arguments, resume)
+        if then is None:
+            return
+        _warn_of_feeds(found, number)
+        logs = log_files(log, found.ours, found.group, number)
+        commands = [
+            command(name, arguments, {**chosen, **_imposed(found, place, bool(log))}, _outputs(overwrite, added))
+            for place in range(number)
+        ]
+        where = f"; logs in {logs[0].parent}" if logs[0] is not None and not log else ""
+        output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {found.group}{where}")
+        with Fleet(commands, logs, output.write_notice) as fleet:
+            seconds = watch(fleet, Watched(frontier, found.group, then), draw=log != ONE_FILE)
+        drained = look(frontier, found.group).exists and frontier.drained(found.group).drained
+        # Afterwards: only the present primary says drained, while one that was replaced still tells its numbers.
+        now = with_earlier(frontier, found.group, look(frontier, found.group))
+        report = _Report(fleet, found.group, now, then, seconds)
+        report.drained = drained
+    report.write(json)
+    again = shlex.join(
+        [
+            "gossamer",
+            "crawl",
+            name,
+            "--resume",
+            *_words(argument, given, overwrite, added, project, log, url, crawl_name),
+        ]
+    )
+    raise typer.Exit(report.code(again))
+
+
+def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], resume: bool) -> Account | None:
+    """The account of a group before it is crawled: where its last round is over, after a new one has begun. None if
+    there is nothing to do: it is over, and shall only be finished. A worker that is run by hand does the same."""
+    from gossamer.scrapy.feeds import position
+    from gossamer.scrapy.feeds.settings import uris
+    from gossamer.scrapy.process import rounds
+
+    group, choice = found.group, found.ours["GOSSAMER_ROUND"]
+    then, mine = look(frontier, group), rounds.noted(arguments)
+    if not then.exists:
+        if resume:
+            raise UnknownGroup(
+                f"there is nothing of {group} to resume in crawl {frontier.crawl!r}; leave --resume out."
+            )
+        return then
+    recent = frontier.rounds(group, rounds.RECENT)
+    info, same = next(iter(recent), None), found.ours["GOSSAMER_ARGUMENTS"] == "same"
+    left = position.waiting(frontier, group)
+    if not frontier.drained(group).drained:
+        [start] = [row.start for row in frontier.counts(group).groups if row.group == group]
+        claimed = info is not None and info.began is not None and (start == "done" or info.note)
+        if info is not None and claimed and same:
+            rounds.compare(group, info, mine)
+        there = output.counted(then.open, "request")
+        if start == "owed":
+            more = f"; {there} {'is' if then.open == 1 else 'are'} there already" if then.open else ""
+            output.write_notice(f"round {then.round} of {group} begins{more}")
+        else:
+            output.write_notice(f"going on with round {then.round} of {group}: {there} left")
+        if left and not uris(found.scrapy):
+            output.write_notice(
+                f"a feed of {group} is not complete, and this run has none: its items wait on the server for consumer {', '.join(left)}. "
+                "Give the same -O or -o, now or by --resume when this has ended; `gossamer items forget --drop` lets it go"
+            )
+        return then
+    if resume and left and uris(found.scrapy):
+        output.write_notice(f"nothing is left of {group} but the items of a feed that was cut short")
+        return then
+    if resume:
+        output.write_notice(f"nothing is left of {group}; without --resume a new round begins")
+        return None
+    since = frontier.counts(group).now - rounds.process_age()
+    if recent and (refused := rounds.why_not(choice, recent, since, mine=mine, same=same)):
+        output.write_notice(f"round {then.round} of {group} is over: {refused}")
+        return None
+    token = Token.fresh()
+    if frontier.end_round(group, token)[0] is EndState.GRANTED:
+        # Nobody was there to see its end.
+        frontier.ended(group, token)
+    number = frontier.new_round(group, then.round + 1, trigger="run again")
+    if mine:
+        frontier.round_note(group, number, {"note": mine})
+    output.write_notice(
+        f"round {then.round} of {group} is over; round {number} of {group} begins (--resume: only finish what is left)"
+    )
+    return then._replace(round=number)
+
+
+def command(name: str, arguments: dict[str, str], settings: dict[str, Any], more: Sequence[str] = ()) -> list[str]:
+    """One worker. `-P`: what lies in the working directory must not stand in for modules of the same name."""
+    words = [sys.executable, "-P", "-m", "gossamer", "work", name]
+    for argument, value in arguments.items():
+        words += ["-a", f"{argument}={value}"]
+    for setting, value in settings.items():
+        words += ["-s", f"{setting}={value}"]
+    return [*words, *more]
+
+
+def _outputs(overwrite: list[str] | None, added: list[str] | None) -> list[str]:
+    words = [word for value in overwrite or () for word in ("-O", value)]
+    return words + [word for value in added or () for word in ("-o", value)]
+
+
+def _imposed(found: Found, place: int, shared: bool) -> dict[str, Any]:
+    """What the workers of a fleet must agree on, and defaults that suit many workers better than one."""
+    # The round is begun here, once: a worker that is replaced at the very end must not begin another.
+    imposed: dict[str, Any] = {"GOSSAMER_ROUND": "join", "GOSSAMER_GROUP": found.group}
+    if not found.chosen("LOG_LEVEL"):
+        # Scrapy's default writes two lines and every item for each page.
+        imposed["LOG_LEVEL"] = "INFO"
+    if shared and not found.chosen("LOG_FORMAT"):
+        imposed["LOG_FORMAT"] = f"%(asctime)s worker {place + 1} [%(name)s] %(levelname)s: %(message)s"
+    return imposed
+
+
+def _warn_of_feeds(found: Found, number: int) -> None:
+    feeds = [str(uri) for uri in found.scrapy.getdict("FEEDS")]
+    if feeds and number > 1 and found.ours["GOSSAMER_FEEDS"] == "worker":
+        output.write_notice(
+            f"FEEDS: each of the {number} workers writes to {', '.join(feeds)} by itself. "
+            "To have the items in one file, leave GOSSAMER_FEEDS out."
+        )
+
+
+def _words(
+    argument: list[str] | None,
+    given: list[str] | None,
+    overwrite: list[str] | None,
+    added: list[str] | None,
+    project: Path | None,
+    log: str,
+    url: str | None,
+    crawl_name: str | None,
+) -> list[str]:
+    """The options of this command that its continuation needs as well."""
+    words = [word for value in argument or () for word in ("-a", value)]
+    words += [word for value in given or () for word in ("-s", value)]
+    words += _outputs(overwrite, added)
+    named = {"--project": project, "--log": log, "--url": url, "--crawl": crawl_name}
+    return words + [word for option, value in named.items() if value for word in (option, str(value))]
+
+
+class _Report:
+    """What came of it."""
+
+    def __init__(self, fleet: Fleet, group: str, now: Account, then: Account, seconds: float) -> None:
+        self.fleet, self.group, self.seconds = fleet, group, seconds
+        self.now, self.did = now, now.since(then)
+        self.drained = False
+
+    def write(self, json: bool) -> None:
+        did, rate = self.did, self.did.pages / max(self.seconds, 0.001)
+        if json:
+            output.write_json(
+                {
+                    "group": self.group,
+                    "round": did.round,
+                    "drained": self.drained,
+                    "seconds": round(self.seconds, 2),
+                    "pages_per_second": round(rate, 1),
+                    "pages": did.pages,
+                    "failed": did.failed,
+                    "replaced": did.replaced,
+                    "expired": did.expired,
+                    "items": did.items,
+                    "dead": did.dead_now,
+                    "dead_before": did.dead_before,
+                    "left": did.open,
+                    "workers": [
+                        {"worker": w.number, "code": w.code, "restarts": w.restarts, "log": w.log and str(w.log)}
+                        for w in self.fleet.workers
+                    ],
+                }
+            )
+            return
+        rows = {
+            "pages": did.pages,
+            "of them failed": did.failed,
+            "redirects and retries": did.replaced,
+            "items": did.items,
+            "dead letters": did.dead_now,
+            **({"dead letters of earlier rounds": did.dead_before} if did.dead_before else {}),
+            "left": did.open,
+        }
+        output.write_table(("figure", "number"), [(name, f"{number:,}") for name, number in rows.items()])
+        output.write_line(
+            f"round {did.round} of {self.group}: {output.counted(did.pages, 'page')} in {self.seconds:.1f} s, {rate:,.0f} pages/s"
+        )
+
+    def code(self, again: str) -> int:
+        """The exit code, with a line that says what it means unless all is well."""
+        fleet = self.fleet
+        if fleet.stopping:
+            output.write_notice(f"stopped; go on with: {again}")
+            return exit_codes.INTERRUPTED
+        if fleet.failed:
+            where = ", ".join(dict.fromkeys(str(worker.log) for worker in fleet.failed if worker.log is not None))
+            failed = f"{len(fleet.failed)} of {len(fleet.workers)} workers failed"
+            output.write_notice(failed + (f"; see {where}" if where else ""))
+        elif not self.drained:
+            output.write_notice("the workers have ended, but their group is not drained")
+        if self.now.dead_now:
+            dead = output.counted(self.now.dead_now, "dead letter")
+            output.write_notice(f"{dead}; see why: gossamer dead list --group {self.group}")
+        if not self.drained:
+            output.write_notice(f"go on with: {again}")
+        if not self.drained:
+            return exit_codes.FAILED
+        return (
+            exit_codes.LACKING if any(worker.code == exit_codes.LACKING for worker in fleet.failed) else exit_codes.OK
+        )

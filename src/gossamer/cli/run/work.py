@@ -1,0 +1,127 @@
+"""`gossamer work`: one worker, in this process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from gossamer import shutdown
+from gossamer.cli import exit_codes, options
+from gossamer.cli.run import spider
+from gossamer.sites.downloader import Downloader
+
+app = options.noun()
+
+
+@app.command()
+def work(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SPIDER",
+            help="A spider's name in the Scrapy project here, or a file with one: spider.py. Without it, the crawl's sites.",
+        ),
+    ] = None,
+    lanes: Annotated[str, typer.Option("--lanes", metavar="A,B", help="Serve only these lanes of the spider.")] = "",
+    sites: Annotated[str, typer.Option("--site", "--sites", metavar="A,B", help="Serve only these sites.")] = "",
+    stage: Annotated[
+        str, typer.Option("--stage", metavar="NAME", help="Serve only lanes (or layers) of this stage.")
+    ] = "",
+    all_stages: Annotated[bool, typer.Option("--all-stages", help="Sites: serve layers of every stage.")] = False,
+    layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
+    argument: spider.Arguments = None,
+    given: spider.Given = None,
+    overwrite: spider.Overwrite = None,
+    added: spider.Output = None,
+    forever: Annotated[bool, typer.Option("--forever", help="Go on when nothing is left, for what may come.")] = False,
+    drained: Annotated[
+        bool, typer.Option("--drained", help="Sites: end when nothing is left, and begin no round.")
+    ] = False,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Sites: begin rounds when they are due (the default).")
+    ] = False,
+    project: spider.Project = None,
+    local: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--local",
+            metavar="DIGESTS",
+            help="Sites: digests of files that you trust as your own; `gossamer crawl FILE` gives them.",
+        ),
+    ] = None,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Run one worker.
+
+    With a spider: an ordinary Scrapy run that takes part in the crawl, until its group is drained; the add-on is on,
+    whether or not the project's settings have it. Without: a worker that serves the crawl's sites, those that it has now
+    and those that are pushed later, and begins their rounds when they are due; pages of sites with `engine: scrapy` come
+    through the Scrapy project here. Start as many as you like, on as many machines; `gossamer crawl` starts several on this
+    one. Logs go to standard error. Ctrl-C or SIGTERM ends it in good order, the second one at once: then its pages go to
+    others.
+    """
+    shutdown.after_main()
+    if name is None:
+        if lanes or argument or overwrite or added:
+            raise typer.BadParameter("--lanes, -a, -O and -o are for spiders; name one, or leave them out")
+        spider.enter(project)
+        only = tuple(one.strip() for one in sites.split(",") if one.strip())
+        _serve(
+            spider.settings(given, url, crawl), only, None if all_stages else stage, layer, drained, repeat, local or ()
+        )
+        return
+    if sites or all_stages or layer or drained or repeat or local:
+        raise typer.BadParameter(
+            "--site, --all-stages, --layer, --drained, --repeat and --local are for sites; leave the spider out"
+        )
+    chosen = spider.settings(
+        given,
+        url,
+        crawl,
+        GOSSAMER_LANES=lanes,
+        GOSSAMER_STAGE=stage,
+        GOSSAMER_MODE="forever" if forever else "",
+    )
+    arguments = spider.pairs(argument, "-a")
+    spider.enter(project)
+    # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
+    from gossamer.scrapy.process.run import run
+
+    ended = run(name, arguments, {**chosen, **spider.feeds(overwrite, added)})
+    if ended.signal == signal.SIGINT:
+        raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+def _serve(
+    given: dict[str, str],
+    sites: tuple[str, ...],
+    stage: str | None,
+    layer: str,
+    drained: bool,
+    repeat: bool,
+    local: Sequence[str],
+) -> None:
+    from gossamer.engine.worker import Job, run
+
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s [%(name)s] %(levelname)s: %(message)s"
+    )
+    own = frozenset(digest for words in local for digest in words.split(","))
+    job = Job(sites, stage, layer, forever=not drained, repeat=repeat or not drained, local=own)
+    settings = options.load_given(given)
+
+    def lend() -> Downloader:
+        # Here, not above: Scrapy is loaded only where a site asks for it.
+        from gossamer.scrapy.site.spider import Sites
+
+        return Sites(given, settings["GOSSAMER_ENGINE_CONCURRENCY"])
+
+    ended = run(settings, job, lend)
+    if ended.signal == signal.SIGINT:
+        raise typer.Exit(exit_codes.INTERRUPTED)

@@ -1,0 +1,30 @@
+"""`gossamer doctor`: whether the server can carry a crawl, and what to do if not."""
+
+from __future__ import annotations
+
+import typer
+
+from gossamer.cli import exit_codes, options, output
+from gossamer.doctor import State, examine
+
+app = options.noun()
+_MARKS = {State.GOOD: True, State.DOUBTFUL: None, State.BAD: False}
+
+
+@app.command()
+def doctor(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Check settings, connection and server one by one.
+
+    Each thing that is not well comes with a remedy. A tick is well, ! works but somebody should know, a cross breaks
+    a promise of the frontier: then the exit code is 1. Changes nothing and makes no crawl. The embedded server
+    is started if it does not run but has data.
+    """
+    checks = list(examine(options.load_settings(url, crawl)))
+    bad = [check for check in checks if check.state is State.BAD]
+    if json:
+        output.write_json({"ok": not bad, "checks": [{**c._asdict(), "state": c.state.value} for c in checks]})
+    else:
+        rows = [(output.mark(_MARKS[c.state], "!"), c.name, c.found, c.remedy) for c in checks]
+        output.write_table(("", "checked", "found", "to do"), rows)
+    if bad:
+        raise typer.Exit(exit_codes.FAILED)

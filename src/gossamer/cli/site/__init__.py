@@ -1,0 +1,1 @@
+"""`gossamer site`: site files and the tools of those who write them."""

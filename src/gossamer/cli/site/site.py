@@ -1,0 +1,305 @@
+"""`gossamer site`: the site files of a crawl."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.cli import options, output, params, progress
+from gossamer.cli.site.check import check, schema
+from gossamer.cli.site.reconcile import reconcile
+from gossamer.cli.site.test import replay
+from gossamer.cli.site.try_ import try_
+from gossamer.cli.timestamp import moment
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import DocumentInfo
+from gossamer.registry import Filed, Pushed, Registry
+from gossamer.registry.folder import dump as dump_folder
+from gossamer.registry.folder import read as read_files
+from gossamer.sites.check.grant import check_grant
+from gossamer.sites.file.grant import grant_of
+from gossamer.sites.file.load import survey_texts
+
+app = options.noun("The site files of a crawl, with their versions.")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name without .yaml, or that of a site in it.")]
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; shown in the history.")]
+Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Who changes it, instead of user@host.")]
+
+app.command()(check)
+app.command("try")(try_)
+app.command("test")(replay)
+
+
+@app.command()
+def push(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
+    param: params.Given = None,
+    note: Note = "",
+    who: Who = None,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Check site files and keep them in the crawl.
+
+    They are for all its workers; those that run serve them within seconds. All files are checked first: if anything is
+    wrong with any of them, nothing is changed. A file that is kept already, word for word, gets no new version. With
+    --param, or where it needs other files, it is kept written out, without its comments.
+    """
+    texts = read_files(files, params.values(param))
+    settings = options.load_settings(url, crawl)
+    with ValkeyFrontier.open(settings) as frontier:
+        pushed = Registry(frontier).push_all(texts, who=user(who), note=note)
+    _tell(pushed, json)
+    grant = grant_of(settings, local=False)
+    refused = [
+        problem
+        for one in survey_texts((text.text, text.file) for text in texts).sites
+        for problem in check_grant(one.site, one.spot, grant)
+    ]
+    for problem in refused:
+        output.write_notice(str(problem))
+    if refused:
+        output.write_notice("workers with the settings of this machine do not serve these sites")
+
+
+@app.command("list")
+def list_(
+    removed: Annotated[bool, typer.Option("--removed", help="Also those that were removed.")] = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """List the site files with their versions and sites."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        files = Registry(frontier).files(removed=removed)
+    if json:
+        output.write_json([_filed(x) for x in files])
+        return
+    output.write_table(
+        ("file", "version", "sites", "changed", "who", "note", "state"),
+        [
+            (x.info.name, x.info.version, _few(x.sites), moment(x.info.at), x.info.who, x.info.note, _state(x))
+            for x in files
+        ],
+    )
+
+
+@app.command()
+def show(
+    name: Name,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", min=1, help="Another version than the present.")
+    ] = None,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Write a site file to standard output, as it was pushed."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        found = Registry(frontier).show(name, version)
+    if json:
+        output.write_json(found._asdict())
+        return
+    if sys.stdout.isatty():
+        for line in found.text.splitlines():
+            output.write_line(line)
+        return
+    sys.stdout.flush()
+    # Its own bytes: what is written to a file is what was pushed.
+    sys.stdout.buffer.write(found.text.encode())
+    sys.stdout.buffer.flush()
+
+
+@app.command()
+def history(name: Name, json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """List the versions of a site file that are kept, newest first."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        versions = Registry(frontier).history(name)
+    if json:
+        output.write_json([x._asdict() for x in versions])
+        return
+    output.write_table(
+        ("version", "changed", "who", "bytes", "note"),
+        [(x.version, moment(x.at), x.who, "removed" if x.deleted else f"{x.bytes:,}", x.note) for x in versions],
+    )
+
+
+@app.command()
+def diff(
+    name: Name,
+    old: Annotated[
+        int | None, typer.Argument(metavar="A", min=1, help="The older version; without it, the one before.")
+    ] = None,
+    new: Annotated[
+        int | None, typer.Argument(metavar="B", min=1, help="The newer version; without it, the present.")
+    ] = None,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Show what changed between two versions, as a unified diff."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        said = Registry(frontier).diff(name, old, new)
+    for line in said.splitlines():
+        output.write_line(line)
+
+
+@app.command()
+def rollback(
+    name: Name,
+    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version that is to count again.")],
+    note: Note = "",
+    who: Who = None,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Make an older version the newest; also of a removed file."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        pushed = Registry(frontier).rollback(name, version, who=user(who), note=note)
+    _tell([pushed], json)
+
+
+@app.command()
+def dump(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is missing.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over files that differ.")] = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Write all site files to a folder, as they were pushed."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        written = dump_folder(Registry(frontier), folder, force=force)
+    if json:
+        output.write_json([str(path) for path in written])
+    else:
+        output.write_line(f"{output.counted(len(written), 'site file')} in {folder}")
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `gossamer site dump` wrote.")],
+    note: Note = "restored",
+    who: Who = None,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Push all site files of a folder. Files of the crawl that are not in it stay."""
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is no folder; a single file goes with `gossamer site push`")
+    push([folder], None, note, who, json, url, crawl)
+
+
+@app.command()
+def pause(name: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Lease nothing from a site, or from all sites of a file.
+
+    Work in progress goes on and adding goes on. It lasts until `gossamer site resume`, over restarts too.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        for site in Registry(frontier).pause(name, reason or "paused"):
+            output.write_line(f"site {site} is paused: {reason or 'paused'}")
+
+
+@app.command()
+def resume(name: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Undo a pause of a site, or of all sites of a file."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        for site, waiting in Registry(frontier).resume(name).items():
+            output.write_line(f"site {site} {'still waits: ' + waiting if waiting else 'goes on'}")
+
+
+@app.command()
+def remove(
+    name: Name,
+    drop: Annotated[bool, typer.Option("--drop", help="Also drop what is queued, failed and remembered.")] = False,
+    note: Note = "",
+    who: Who = None,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Take a site file out of the crawl.
+
+    Its sites are not served any more. What is queued stays and waits for the file to be pushed again; with --drop it
+    goes, with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by calling
+    it again. `gossamer site rollback` brings the file back in either case.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        registry = Registry(frontier)
+        info = registry.find(name, removed=True)
+        options.confirm(f"Remove the site file {info.name}{_held(frontier, registry, info) if drop else ''}?", yes)
+        sites = registry.remove(info.name, who=user(who), note=note)
+        dropped = 0
+        with progress.live("dropping", None, sys.stderr, "requests") as show_:
+            say = progress.throttled(show_)
+            for site in sites if drop else ():
+                for step in progress.dropping(registry.drop(site)):
+                    dropped += step
+                    say(dropped)
+    if json:
+        output.write_json({"file": info.name, "sites": list(sites), "dropped": dropped if drop else None})
+        return
+    output.write_line(f"{info.name} is removed: {_few(sites)}")
+    if drop:
+        output.write_line(f"with it went {dropped:,} requests and dead letters")
+
+
+app.command()(reconcile)
+app.command()(schema)
+
+
+def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> str:
+    rows = {row.group: row for row in frontier.counts().groups}
+    held = [rows[site] for site in registry.last_sites(info) if site in rows]
+    open_, dead = sum(row.open for row in held), sum(row.dead for row in held)
+    return f" and drop {output.counted(open_, 'open request')} and {output.counted(dead, 'dead letter')}"
+
+
+def _tell(pushed: list[Pushed], json: bool) -> None:
+    if json:
+        output.write_json([x._asdict() for x in pushed])
+        return
+    for x in pushed:
+        output.write_line(f"{x.name}: version {x.version}{'' if x.changed else ', unchanged'}: {_few(x.sites)}")
+
+
+def _filed(filed: Filed) -> dict[str, Any]:
+    return {**filed.info._asdict(), "sites": list(filed.sites), "problem": filed.problem, "paused": filed.paused}
+
+
+def _few(names: tuple[str, ...]) -> str:
+    if not names:
+        return "no sites"
+    return " ".join(names) if len(names) <= 3 else f"{len(names):,} sites, {names[0]} to {names[-1]}"
+
+
+def _state(filed: Filed) -> str:
+    if filed.info.deleted:
+        return "removed"
+    if filed.problem:
+        return f"cannot be read: {filed.problem}"
+    reasons = sorted(set(filed.paused.values()))
+    if not reasons:
+        return ""
+    of = "" if len(filed.paused) == len(filed.sites) else f"{len(filed.paused)} of {len(filed.sites)} sites: "
+    return of + ", ".join(reasons)
+
+
+def user(given: str | None) -> str:
+    """Who changes something: as given, or else who runs the command."""
+    if given is not None:
+        return given
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"

@@ -1,0 +1,121 @@
+"""`gossamer site test`: saved pages, read again by the site file as it is now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from gossamer.cli import exit_codes, options, output
+from gossamer.registry.site_text import differences
+from gossamer.sites.check.grant import check_grant
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.environment import missing
+from gossamer.sites.file.grant import Grant, grant_of
+from gossamer.sites.file.load import survey
+from gossamer.sites.file.problems import SiteErrors, did_you_mean, errors_of
+from gossamer.sites.format import Site
+
+if TYPE_CHECKING:
+    from gossamer.engine.trial.cases import Case
+
+
+class Outcome(NamedTuple):
+    """One case. `problem` says why it could not be read at all; `difference` is empty where all is as it was saved."""
+
+    file: str
+    case: str
+    problem: str
+    difference: str
+    updated: bool = False
+
+    @property
+    def state(self) -> str:
+        if self.updated:
+            return "updated"
+        return "failed" if self.problem else "different" if self.difference else "same"
+
+
+def replay(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
+    update: Annotated[bool, typer.Option("--update", help="From now on, what is read today is right.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Read saved pages again and show what has changed.
+
+    Changes are shown as a unified diff. The cases are those that `gossamer site try URL --save NAME` kept. Needs no
+    server and fetches nothing; variables of the environment need not be set. Ends with exit code 1 if anything differs.
+    """
+    found = survey(files)
+    grant = grant_of(options.load_settings(), local=True)
+    wrong = errors_of(found.problems)
+    wrong += [problem for one in found.sites for problem in check_grant(one.site, one.spot, grant)]
+    if wrong:
+        raise SiteErrors(wrong)
+    sites: dict[str, list[Site]] = {}
+    for each in found.sites:
+        sites.setdefault(each.file, []).append(each.site)
+    outcomes = [outcome for file, here in sites.items() for outcome in _file(Path(file), here, update, grant)]
+    if not outcomes:
+        raise typer.BadParameter(
+            "there are no cases beside these files; save one with `gossamer site try URL --save NAME`"
+        )
+    bad = [one for one in outcomes if one.state in ("failed", "different")]
+    if json:
+        output.write_json([{**one._asdict(), "state": one.state} for one in outcomes])
+    else:
+        for one in outcomes:
+            if one.state != "same":
+                output.write_line(f"{one.file}: {one.case}: {one.problem or one.state}")
+                for text in one.difference.splitlines():
+                    output.write_line(text)
+        said = ", ".join(
+            f"{number:,} {state}"
+            for state in ("same", "updated", "different", "failed")
+            if (number := sum(one.state == state for one in outcomes))
+        )
+        output.write_line(f"{output.counted(len(outcomes), 'case')}: {said}")
+    if bad:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _file(file: Path, sites: list[Site], update: bool, grant: Grant) -> list[Outcome]:
+    from gossamer.engine.sites import ServedSite
+    from gossamer.engine.trial import cases
+
+    # Nothing is asked for, so no secret is needed.
+    served = {
+        site.site: ServedSite(
+            compile_site(site, environment={**os.environ, **dict.fromkeys(missing(site), "-")}, grant=grant)
+        )
+        for site in sites
+    }
+    outcomes = []
+    for case in cases.cases_of(file):
+        problem, reading = _read(served, case)
+        if reading is None:
+            outcomes.append(Outcome(str(file), case.name, problem, ""))
+            continue
+        said = differences(cases.written(case.reading), cases.written(reading), "saved", "now")
+        if said and update:
+            cases.update(file, case, reading)
+        outcomes.append(Outcome(str(file), case.name, "", said, bool(said) and update))
+    return outcomes
+
+
+def _read(served: dict[str, Any], case: Case) -> tuple[str, dict[str, Any] | None]:
+    from gossamer.engine.trial.cases import told
+    from gossamer.engine.trial.trial import read_page
+
+    if case.site not in served:
+        return f"there is no site {case.site} in this file ({did_you_mean(case.site, served)})", None
+    layers = served[case.site].layers
+    if case.layer not in layers:
+        return f"the site {case.site} has no layer {case.layer} ({did_you_mean(case.layer, layers)})", None
+    try:
+        return "", told(asyncio.run(read_page(layers[case.layer], case.document)))
+    except Exception as error:  # Of a hook or handler: the others are read all the same.
+        return f"{type(error).__name__}: {error}", None

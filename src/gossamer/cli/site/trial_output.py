@@ -1,0 +1,117 @@
+"""A page that was tried, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from gossamer.cli import output
+from gossamer.engine.trial.cases import told
+from gossamer.engine.trial.trial import Tried, rules_of, seed_of
+from gossamer.sites.compile import CompiledSite
+
+LONGEST = 300
+"""Characters of a value that are shown to people."""
+
+
+def as_json(site: CompiledSite, tried: Tried) -> dict[str, Any]:
+    reading = told(tried.reading) if tried.reading is not None else None
+    if reading is not None and tried.document is not None and tried.reading is not None:
+        rules = rules_of(site, tried.chosen.layer, tried.document, tried.reading.links)
+        reading["links"] = [{**link, "rule": rule} for link, rule in zip(reading["links"], rules, strict=True)]
+    return {
+        "site": tried.site,
+        **tried.chosen._asdict(),
+        "url": tried.url,
+        "canonical": site.canonical(tried.chosen.layer, tried.url),
+        "fingerprint": _fingerprint(site, tried),
+        "robots": tried.robots,
+        "hops": [hop._asdict() for hop in tried.hops],
+        "status": tried.document.status if tried.document is not None else None,
+        "size": len(tried.document.body) if tried.document is not None else None,
+        "charset": tried.charset,
+        "fetch_seconds": round(tried.fetch_seconds, 6),
+        "read_seconds": round(tried.read_seconds, 6),
+        "failure": tried.failure,
+        "reading": reading,
+    }
+
+
+def write(site: CompiledSite, tried: Tried) -> None:
+    line = output.write_line
+    line(f"site {tried.site}, layer {tried.chosen.layer}: {tried.chosen.why}")
+    line(f"identity: {site.canonical(tried.chosen.layer, tried.url)}")
+    line(f"robots.txt: {tried.robots}")
+    for hop in tried.hops:
+        line(f"{hop.method} {hop.url}: {hop.status}, {hop.seconds:.3f} s{f', leads to {hop.to}' if hop.to else ''}")
+    document, reading = tried.document, tried.reading
+    if document is not None:
+        written = f", {tried.charset}" if tried.charset else ""
+        line(f"{len(document.body):,} bytes{written}, fetched in {tried.fetch_seconds:.3f} s, read in {tried.read_seconds * 1000:.1f} ms")  # fmt: skip
+    if reading is None:
+        line(f"not read: {tried.failure}")
+        return
+    line(f"verdict: {reading.verdict.value}{f': {reading.reason}' if reading.reason else ''}")
+    for number, record in enumerate(reading.records):
+        line("")
+        if len(reading.records) > 1:
+            line(f"record {number + 1} of {len(reading.records)}")
+        output.write_table(
+            ("field", "type", "value"),
+            [(name, _type(value), _short(value)) for name, value in record.fields.items()],
+        )
+    if reading.links and document is not None:
+        line("")
+        rules = rules_of(site, tried.chosen.layer, document, reading.links)
+        output.write_table(
+            ("to", "rule", "link", "passes"),
+            [
+                (link.layer, rule, _link(link.method, link.url), _short(dict(link.inherited)) if link.inherited else "")
+                for link, rule in zip(reading.links, rules, strict=True)
+            ],
+        )
+    if reading.missing:
+        line("")
+        line(f"missing: {', '.join(reading.missing)}")
+    for note in reading.notes:
+        line(f"note: {note}")
+
+
+def _fingerprint(site: CompiledSite, tried: Tried) -> str:
+    """As `gossamer seen forget` takes it."""
+    layer = tried.chosen.layer
+    return f"{(seed_of(site, tried.url, layer) or site.link(tried.url, layer)).fingerprint:016x}"
+
+
+def _link(method: str, url: str) -> str:
+    return url if method == "GET" else f"{method} {url}"
+
+
+def _type(value: Any) -> str:
+    """As site files call it."""
+    name = type(value).__name__
+    return "" if value is None else {"str": "text", "Decimal": "decimal", "dict": "record"}.get(name, name)
+
+
+def _said(value: Any) -> Any:
+    """As people write it: a text, or what JSON has."""
+    if isinstance(value, dict):
+        return {str(name): _said(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_said(inner) for inner in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _short(value: Any) -> str:
+    said = _said(value)
+    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"

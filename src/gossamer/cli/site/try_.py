@@ -1,0 +1,159 @@
+"""`gossamer site try`: one page, fetched and read, with all that was decided on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.cli import exit_codes, options, output, params
+from gossamer.errors import SiteError
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.registry import KIND, Registry
+from gossamer.sites.check.grant import check_grant
+from gossamer.sites.check.hooks import check_hooks
+from gossamer.sites.compile import CompiledSite, compile_site
+from gossamer.sites.downloader import Downloader
+from gossamer.sites.file.environment import variables
+from gossamer.sites.file.grant import Grant, grant_of
+from gossamer.sites.file.load import Loaded, sound, survey, survey_texts
+from gossamer.sites.file.problems import SiteErrors, did_you_mean
+from gossamer.sites.page import Document, Verdict
+
+KINDS = {".html": "text/html", ".htm": "text/html", ".json": "application/json", ".xml": "application/xml"}
+
+
+def try_(
+    page: Annotated[str, typer.Argument(metavar="URL", help="The page; or a file, if --as says what its URL is.")],
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="A site file; without it, those of the crawl.")
+    ] = None,
+    site: Annotated[str, typer.Option("--site", metavar="NAME", help="Which site, if several could be meant.")] = "",
+    layer: Annotated[
+        str, typer.Option("--layer", metavar="NAME", help="Read it by this layer, whatever matches.")
+    ] = "",
+    as_: Annotated[
+        str, typer.Option("--as", metavar="URL", help="Read a file on this machine as if it had come from there.")
+    ] = "",
+    inherited: Annotated[
+        str, typer.Option("--pass", metavar="JSON", help="What the page inherits from its parent, as a JSON object.")
+    ] = "",
+    save: Annotated[
+        str, typer.Option("--save", metavar="CASE", help="Keep page and result beside the site file, as a test case.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Write over a case of that name.")] = False,
+    param: params.Given = None,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Fetch one page and show what the site makes of it.
+
+    Tells layer, fields, links, verdict and time. The page is fetched as a worker does it, with the layer's request
+    options, robots.txt, redirects and hooks; of a site with engine: scrapy, through Scrapy. Nothing is queued or stored.
+    Ends with exit code 1 if the page is not read, or not as it should be.
+    """
+    if save and file is None:
+        raise typer.BadParameter("--save keeps the case beside the site file; name it with --file")
+    address = as_ or page
+    if not address.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{address} is no URL; say with --as what the URL of a file is")
+    if as_ and not Path(page).is_file():
+        raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
+    passed = _passed(inherited)
+    given = params.values(param)
+    grant = grant_of(options.load_settings(url, crawl), local=file is not None)
+    loaded = sound(survey(file, given)) if file is not None else _kept(url, crawl, given)
+    chosen = _site(loaded, site, address, grant)
+
+    # Here, not above: the libraries for fetching take a moment to load, and other verbs do not need them.
+    from gossamer.cli.site import trial_output as tell
+    from gossamer.engine.sites import ServedSite
+    from gossamer.engine.trial import cases
+    from gossamer.engine.trial.trial import Trial, Tried, choose
+
+    served = ServedSite(chosen)
+    layer_of = choose(chosen, address, layer)
+
+    def lend() -> Downloader:
+        from gossamer.scrapy.site.spider import Sites
+
+        return Sites({}, 1)
+
+    async def run() -> Tried:
+        trial = Trial(lend if chosen.site.engine == "scrapy" and not as_ else None)
+        try:
+            if as_:
+                kind = KINDS.get(Path(page).suffix.lower(), "application/octet-stream")
+                body = Path(page).read_bytes()
+                return await trial.read(served, layer_of, Document(as_, 200, {"content-type": kind}, body, passed))
+            return await trial.fetch(served, layer_of, page, passed)
+        finally:
+            await trial.close()
+
+    tried = asyncio.run(run())
+    if json:
+        output.write_json(tell.as_json(chosen, tried))
+    else:
+        tell.write(chosen, tried)
+    if save:
+        if tried.document is None or tried.reading is None or file is None:
+            output.write_notice("there is nothing to save")
+        else:
+            case = cases.Case(save, chosen.name, layer_of.layer, tried.document, cases.told(tried.reading))
+            output.write_notice(f"saved in {cases.save(file, case, force=force)}")
+    if tried.reading is None or tried.reading.verdict is not Verdict.OK:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[Loaded]:
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        files = Registry(frontier).files()
+        texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
+    if not texts:
+        raise SiteError("This crawl has no site files. Name one with --file, or push one with `gossamer site push`.")
+    return sound(survey_texts(texts, given))
+
+
+def _site(sites: list[Loaded], wanted: str, url: str, grant: Grant) -> CompiledSite:
+    """The site called so; or the only one; or the only one that a layer of matches."""
+    if wanted:
+        named = [one for one in sites if one.site.site == wanted]
+        if not named:
+            hint = did_you_mean(wanted, [one.site.site for one in sites])
+            raise SiteError(f"There is no site {wanted}{f' ({hint})' if hint else ''}.")
+        return compiled(named[0], grant)
+    if len(sites) == 1:
+        return compiled(sites[0], grant)
+    # Variables need not be set here for sites that are not meant.
+    blind = {name: "-" for one in sites for name in variables(one.site)}
+    fitting = [one for one in sites if compile_site(one.site, environment=blind).layer_of(url) is not None]
+    if len(fitting) == 1:
+        return compiled(fitting[0], grant)
+    if not fitting:
+        raise SiteError(f"No layer of the {len(sites)} sites matches {url}. Choose a site with --site, and a --layer.")
+    names = ", ".join(one.site.site for one in fitting[:10])
+    raise SiteError(f"{len(fitting)} sites match {url}: {names}. Choose one with --site.")
+
+
+def compiled(loaded: Loaded, grant: Grant) -> CompiledSite:
+    """The site, ready for use; SiteErrors for what is not granted to it."""
+    if wrong := check_grant(loaded.site, loaded.spot, grant) or check_hooks(loaded.site, loaded.spot, grant):
+        raise SiteErrors(wrong)
+    return compile_site(loaded.site, grant=grant)
+
+
+def _passed(text: str) -> Mapping[str, Any]:
+    if not text:
+        return {}
+    try:
+        data = json_.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--pass is no JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise typer.BadParameter('--pass must be a JSON object, as {"forum": "python"}')
+    return data

@@ -1,0 +1,284 @@
+"""`gossamer dead`: what failed for good."""
+
+from __future__ import annotations
+
+import re
+import sys
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from heapq import merge
+from itertools import groupby, islice
+from json import dumps, loads
+from typing import Annotated, Any
+
+import typer
+
+from gossamer import status
+from gossamer.cli import exit_codes, options, output, progress
+from gossamer.cli.project import project_settings
+from gossamer.cli.steer.replay import Replay
+from gossamer.errors import DecodingError, EncodingError, UnknownDeadLetter
+from gossamer.frontier import codec
+from gossamer.frontier.codec.redaction import concealed, redacted
+from gossamer.frontier.snapshot.line import fingerprint_text
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import DeadLetter
+
+app = options.noun("Dead letters: requests that failed for good.")
+CALL_LETTERS = 500
+CONTENT = ("request", "value", "text", "base64")
+_ID = re.compile(r"(\d{1,6})\.(\d{1,18})")
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids as `gossamer dead list` shows them.")]
+All = Annotated[bool, typer.Option("--all", help="All of them, or all that the other options name.")]
+OfReason = Annotated[str, typer.Option("--reason", metavar="WORD", help="Only those that failed for this reason.")]
+OfLane = Annotated[str, typer.Option("--lane", metavar="LANE", help="Only those of this lane, group.lane.")]
+
+
+@app.command("list")
+def list_(
+    group: options.Group = "",
+    reason: OfReason = "",
+    lane: OfLane = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="At most so many.")] = 100,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """List dead letters, oldest first, with their URLs.
+
+    Without --group those of all groups that are defined; a group that is not defined may be named too.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        found = list(islice(_letters(frontier, group, reason, lane), limit + 1))
+        letters, more = found[:limit], len(found) > limit
+        # One by one: pages of letters come without what they hold, which may be much.
+        urls = [_url(frontier, letter) for letter in letters]
+    if json:
+        output.write_json([{**_plain(_tidy(letter)), "url": page} for letter, page in zip(letters, urls, strict=True)])
+    else:
+        output.write_table(
+            ("id", "at", "lane", "url", "attempts", "reason", "detail"),
+            [
+                (
+                    _id(x),
+                    _when(x.at),
+                    x.lane or x.group,
+                    page or x.host,
+                    x.attempt,
+                    x.reason,
+                    _last_line(concealed(x.detail)),
+                )
+                for x, page in zip(letters, urls, strict=True)
+            ],
+        )
+    if more:
+        output.write_notice(f"there are more than {limit:,}; --limit shows them")
+
+
+@app.command()
+def show(
+    letter: Annotated[str, typer.Argument(metavar="ID", help="An id as `gossamer dead list` shows it.")],
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Also cookies, passwords and headers that look like secrets.")
+    ] = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Show one dead letter: why it failed, the traceback, the request.
+
+    Secrets of the request are shown as ***, unless --secrets is given.
+    """
+    partition, number = _parsed(letter)
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        found = frontier.dead_letter(partition, number)
+    told = {**_plain(found), **_content(found.payload)}
+    if not secrets:
+        told = {name: _redacted(name, value) for name, value in told.items()}
+    if json:
+        output.write_json(told)
+        return
+    content = {name: told.pop(name) for name in CONTENT if name in told}
+    detail = str(told.pop("detail"))
+    for name, value in {**told, "at": _when(found.at)}.items():
+        output.write_line(f"{name + ':':<13}{value}")
+    if detail:
+        output.write_line("")
+        for line in detail.splitlines():
+            output.write_line(line)
+    for name, value in content.items():
+        output.write_line("")
+        output.write_line(f"{name}:")
+        for line in dumps(value, indent=2, ensure_ascii=False).splitlines():
+            output.write_line(line)
+
+
+@app.command()
+def replay(
+    ids: Ids = None,
+    every: All = False,
+    group: options.Group = "",
+    reason: OfReason = "",
+    lane: OfLane = "",
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Queue dead letters again, with their attempts and Scrapy's retries forgiven.
+
+    A request that Scrapy's RetryMiddleware has given up has all its retries again, and the priority it had before them. Their lane must exist, and what was stored must be a request: a bad task is not. Exit code 1 if some could not be
+    queued; they stay.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        chosen = _chosen(frontier, ids, every, group, reason, lane)
+        done = _change("replaying", chosen, Replay(frontier, _priority_adjust()))
+    left = len(chosen) - done
+    if json:
+        output.write_json({"replayed": done, "left": left})
+    else:
+        output.write_line(f"{output.counted_are(done, 'dead letter')} queued again")
+    if left:
+        output.write_notice(f"{left:,} could not be: they are no requests, or their lanes do not exist")
+        raise typer.Exit(exit_codes.FAILED)
+
+
+@app.command()
+def drop(
+    ids: Ids = None,
+    every: All = False,
+    group: options.Group = "",
+    reason: OfReason = "",
+    lane: OfLane = "",
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Let dead letters go for good."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        chosen = _chosen(frontier, ids, every, group, reason, lane)
+        if chosen:
+            options.confirm(f"Drop {output.counted(len(chosen), 'dead letter')} for good?", yes)
+        done = _change("dropping", chosen, frontier.drop_dead)
+    if json:
+        output.write_json({"dropped": done})
+    else:
+        output.write_line(f"{output.counted(done, 'dead letter')} dropped")
+
+
+def _letters(frontier: ValkeyFrontier, group: str, reason: str, lane: str) -> Iterator[DeadLetter]:
+    """Oldest first, read as far as they are asked for."""
+    groups = [group] if group else [each.group for each in frontier.counts().groups]
+    if lane:
+        owner = lane.rpartition(".")[0]
+        groups = [owner] if not group or group == owner else []
+    pages = [status.scan_dead(frontier, name) for name in groups]
+    for letter in merge(*pages, key=lambda letter: letter.at):
+        if (not reason or letter.reason == reason) and (not lane or letter.lane == lane):
+            yield letter
+
+
+def _chosen(
+    frontier: ValkeyFrontier, ids: Sequence[str] | None, every: bool, group: str, reason: str, lane: str
+) -> list[tuple[int, int]]:
+    """Partition and number of the letters that are meant, oldest first; those named must exist."""
+    if bool(ids) == every or (ids and (group or reason or lane)):
+        raise typer.BadParameter("name dead letters by their ids; or give --all, with --group, --reason or --lane")
+    if every:
+        return list(dict.fromkeys((x.partition, x.id) for x in _letters(frontier, group, reason, lane)))
+    named = list(dict.fromkeys(_parsed(text) for text in ids or ()))
+    for partition, number in named:
+        frontier.dead_letter(partition, number)
+    return named
+
+
+def _change(what: str, chosen: Sequence[tuple[int, int]], verb: Any) -> int:
+    done = 0
+    with progress.live(what, len(chosen), sys.stderr, "dead letters") as show:
+        say = progress.throttled(show)
+        # Neighbours of the same partition go together; the order is kept, since it is the order of the queue.
+        for partition, pairs in groupby(chosen, key=lambda pair: pair[0]):
+            for numbers in _by(CALL_LETTERS, (number for _, number in pairs)):
+                done += verb(partition, numbers)
+                say(done)
+    return done
+
+
+def _priority_adjust() -> int:
+    """What each retry adds to a priority in the Scrapy project here; else what Scrapy's default is."""
+    adjust = project_settings().values.get("RETRY_PRIORITY_ADJUST", -1)
+    return adjust if isinstance(adjust, int) else -1
+
+
+def _by(size: int, numbers: Iterable[int]) -> Iterator[list[int]]:
+    rest = iter(numbers)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _parsed(text: str) -> tuple[int, int]:
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no id of a dead letter; they look like 0.17")
+    return int(match[1]), int(match[2])
+
+
+def _url(frontier: ValkeyFrontier, letter: DeadLetter) -> str:
+    """The URL that was asked for; empty if it is no request, or gone meanwhile."""
+    try:
+        request = codec.decode_request(frontier.dead_letter(letter.partition, letter.id).payload)
+    except (DecodingError, EncodingError, UnknownDeadLetter):
+        return ""
+    return concealed(str(request.get("url", "")))
+
+
+def _tidy(letter: DeadLetter) -> DeadLetter:
+    return letter._replace(detail=concealed(letter.detail))
+
+
+def _redacted(name: str, value: Any) -> Any:
+    if name == "text":
+        # What a producer pushed: JSON, a URL, or anything.
+        with suppress(ValueError):
+            shown, found = redacted(loads(value))
+            return dumps(shown) if found else value
+    if name in ("detail", "text"):
+        return concealed(str(value))
+    return redacted(value)[0] if name in ("request", "value") else value
+
+
+def _id(letter: DeadLetter) -> str:
+    return f"{letter.partition}.{letter.id}"
+
+
+def _plain(letter: DeadLetter) -> dict[str, Any]:
+    told = {name: value for name, value in letter._asdict().items() if name not in ("partition", "id", "payload")}
+    return {"id": _id(letter), **told, "fingerprint": fingerprint_text(letter.fingerprint)}
+
+
+def _content(payload: bytes) -> dict[str, Any]:
+    """The payload as readable JSON under the name of what it is; bytes of another kind as text, or else in base64."""
+    for name, decode in (("request", codec.decode_request), ("value", codec.decode)):
+        try:
+            value = decode(payload)
+            if name == "request" and "url" in value:
+                value = {"url": value["url"], **value}
+            return {name: codec.to_json(value)}
+        except (DecodingError, EncodingError):
+            continue
+    try:
+        return {"text": payload.decode()}
+    except UnicodeDecodeError:
+        return {"base64": b64encode(payload).decode()}
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _last_line(detail: str) -> str:
+    """Of a traceback the line that says what was raised."""
+    lines = detail.strip().splitlines()
+    return lines[-1].strip()[:200] if lines else ""

@@ -1,0 +1,96 @@
+"""`gossamer group`: the spiders and sites of a crawl."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gossamer import status
+from gossamer.cli import options, output, progress
+from gossamer.frontier.snapshot import line
+from gossamer.frontier.valkey import ValkeyFrontier
+
+app = options.noun("The groups of a crawl: a spider or a site each.")
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+
+
+@app.command("list")
+def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """List the groups with their counts, limits and pauses."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        counts = frontier.counts()
+    policies = {name: line.group_policy(table) for name, table in counts.group_policies.items()}
+    if json:
+        output.write_json(
+            [{**x._asdict(), "counters": dict(x.counters), "policy": policies[x.group]} for x in counts.groups]
+        )
+        return
+    output.write_table(
+        ("group", "round", "start", "open", "pages", "items", "waiting", "dead", "lost", "tasks from", "paused"),
+        [
+            (
+                x.group,
+                x.round,
+                x.start,
+                *(f"{n:,}" for n in (x.open, x.pages, x.items, x.items_waiting, x.dead, x.lost)),
+                " ".join(policies[x.group]["tasks"]),
+                x.paused,
+            )
+            for x in counts.groups
+        ],
+    )
+
+
+@app.command()
+def pause(group: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Lease nothing from a group.
+
+    Work in progress goes on and adding goes on. It lasts until `gossamer group resume`, over restarts too.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        frontier.pause(group=group, reason=reason)
+    output.write_line(f"group {group} is paused: {reason or 'paused'}")
+
+
+@app.command()
+def resume(group: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Undo a pause of a group.
+
+    A group that holds itself back because it is full (items_full, dead_full, pages_full) goes on when there is room.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        frontier.resume(group=group)
+        [row] = frontier.counts(group).groups
+    output.write_line(f"group {group} {'still waits: ' + row.paused if row.paused else 'goes on'}")
+
+
+@app.command()
+def drop(
+    group: Name,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Take a group away with all that is kept of it.
+
+    Its queues, dead letters, items, counters, seen memories, rounds and policy go, in small steps; what its producers
+    pushed and nobody has taken stays. Pages in progress end first, so workers should run or their leases
+    expire meanwhile. Broken off, it is finished by calling it again.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        [row] = status.counted(frontier, group).groups
+        question = f"Drop group {group}: {row.open:,} open, {output.counted(row.items_waiting, 'item')}, {output.counted(row.dead, 'dead letter')}?"
+        options.confirm(question, yes)
+        dropped = 0
+        with progress.live("dropping", row.open + row.dead, sys.stderr, "requests") as show:
+            say = progress.throttled(show)
+            for step in progress.dropping(frontier.drop_group(group)):
+                dropped += step
+                say(dropped)
+    if json:
+        output.write_json({"group": group, "dropped": dropped})
+    else:
+        output.write_line(f"group {group} is gone, and with it {dropped:,} requests and dead letters")

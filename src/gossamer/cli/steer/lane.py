@@ -1,0 +1,152 @@
+"""`gossamer lane`: the sub-queues of a crawl."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from gossamer import status
+from gossamer.cli import options, output, progress
+from gossamer.errors import UnknownLane
+from gossamer.frontier.snapshot import line
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.counts import Counts
+from gossamer.model import Order
+
+app = options.noun("The lanes of a crawl: named sub-queues of its groups.")
+Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's full name, group.lane.")]
+
+
+@app.command("list")
+def list_(
+    group: options.Group = "", json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None
+) -> None:
+    """List the lanes with their counts, policies and pauses."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        counts = status.counted(frontier, group)
+    policies = {name: line.lane_policy(table) for name, table in counts.lane_policies.items()}
+    if json:
+        output.write_json([{**x._asdict(), "policy": policies[x.lane]} for x in counts.lanes])
+        return
+    rows = []
+    for x in counts.lanes:
+        policy = policies[x.lane]
+        seen = policy["seen"]
+        rows.append(
+            (
+                x.lane,
+                *(f"{n:,}" for n in (x.queued, x.delayed, x.leased)),
+                *(policy[name] for name in ("order", "tier")),
+                f"{policy['weight']:g}",
+                policy["stage"],
+                *(f"{policy[name]:,}" if policy[name] else "" for name in ("max_queued", "max_leased")),
+                "never" if seen["scope"] == "never" else f"{seen['kind']} {seen['scope']}",
+                x.paused,
+            )
+        )
+    output.write_table(
+        ("lane", "queued", "delayed", "leased", "order", "tier", "weight", "stage", "max queued", "max leased", "seen", "paused"),
+        rows,
+    )  # fmt: skip
+
+
+@app.command()
+def pause(lane: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Lease nothing from a lane.
+
+    Work in progress goes on and adding goes on. It lasts until `gossamer lane resume`, over restarts too.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        frontier.pause(lane=lane, reason=reason)
+    output.write_line(f"lane {lane} is paused: {reason or 'paused'}")
+
+
+@app.command()
+def resume(lane: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Undo a pause of a lane."""
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        frontier.resume(lane=lane)
+    output.write_line(f"lane {lane} goes on")
+
+
+@app.command("set")
+def set_(
+    lane: Name,
+    order: Annotated[Order | None, typer.Option("--order", help="Inside a priority of a host: fifo or lifo.")] = None,
+    tier: Annotated[int | None, typer.Option("--tier", metavar="N", help="A lower one goes strictly first.")] = None,
+    weight: Annotated[
+        float | None, typer.Option("--weight", metavar="X", help="Its share among lanes of the same tier.")
+    ] = None,
+    max_queued: Annotated[
+        int | None, typer.Option("--max-queued", metavar="N", help="Refuse producers beyond so many; 0: no limit.")
+    ] = None,
+    max_leased: Annotated[
+        int | None, typer.Option("--max-leased", metavar="N", help="At most so many in progress; 0: no limit.")
+    ] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option("--stage", metavar="NAME", help='The worker pool that serves it; "" is the general one.'),
+    ] = None,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Change the policy of a lane; what is not named stays.
+
+    Queued work stays where it is. A worker that starts may define the lane as its spider says again.
+    """
+    given: dict[str, Any] = {
+        "order": order.value if order else None, "tier": tier, "weight": weight, "max_queued": max_queued,
+        "max_leased": max_leased, "stage": stage,
+    }  # fmt: skip
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("nothing to change; name an option such as --weight or --tier")
+    group, _, name = lane.rpartition(".")
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        fields = {**_policy(frontier.counts(group), lane), **changes}
+        frontier.define(group, {name: line.lane_policy_from(fields)})
+    if json:
+        output.write_json({"lane": lane, "policy": fields})
+    else:
+        output.write_line(f"lane {lane}: " + ", ".join(f"{name} {value}" for name, value in changes.items()))
+
+
+@app.command()
+def drop(
+    lane: Name,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Empty a lane and take it away.
+
+    In small steps. Pages in progress end first, so workers should run or their leases expire meanwhile. Broken off,
+    it is finished by calling it again. What is queued in it is no longer seen; what was fetched stays seen by lanes with the
+    same seen policy.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        counts = frontier.counts(lane.rpartition(".")[0])
+        _policy(counts, lane)
+        row = next(each for each in counts.lanes if each.lane == lane)
+        options.confirm(f"Drop lane {lane} with {output.counted(row.queued + row.delayed, 'request')}?", yes)
+        dropped = 0
+        with progress.live("dropping", row.queued + row.delayed + row.leased, sys.stderr, "requests") as show:
+            say = progress.throttled(show)
+            for step in progress.dropping(frontier.drop_lane(lane)):
+                dropped += step
+                say(dropped)
+    if json:
+        output.write_json({"lane": lane, "dropped": dropped})
+    else:
+        output.write_line(f"lane {lane} is gone, and with it {output.counted(dropped, 'request')}")
+
+
+def _policy(counts: Counts, lane: str) -> dict[str, Any]:
+    table = counts.lane_policies.get(lane)
+    if table is None:
+        raise UnknownLane(f"there is no lane {lane!r} in this crawl; `gossamer lane list` names them.")
+    return line.lane_policy(table)

@@ -1,0 +1,130 @@
+"""`gossamer worker`: who works on a crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import options, output
+from gossamer.cli.view.status import ago, serves, state
+from gossamer.errors import UnknownWorker
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import WorkerInfo
+from gossamer.status import SILENT_SECONDS
+
+app = options.noun("The workers of a crawl.")
+Names = Annotated[
+    list[str], typer.Argument(metavar="WORKER", help="Name, incarnation, or the first letters of an incarnation.")
+]
+
+
+@app.command("list")
+def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """List the workers, longest silent first.
+
+    A worker that ends takes itself off the list. One that was killed is shown as silent as long as it holds something, which
+    goes to others; --json lists it for an hour.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        now, workers = frontier.counts().now, frontier.workers()
+    if json:
+        rows = [
+            {
+                **x._asdict(),
+                "name": x.name,
+                "groups": x.groups,
+                "info": {name: value for name, value in x.info.items() if name != "groups"},
+                "silent": round(max(0.0, now - x.seen), 3),
+            }
+            for x in workers
+        ]
+        output.write_json(rows)
+        return
+    present = [x for x in workers if x.held or ("closed" not in x.info and now - x.seen < SILENT_SECONDS)]
+    # Whatever else a worker tells of itself is in the JSON.
+    output.write_table(
+        ("worker", "incarnation", "serves", "holds", "last seen", "state"),
+        [
+            (
+                x.name,
+                x.incarnation,
+                serves(x),
+                f"{x.held:,}",
+                ago(now - x.seen),
+                state(x, now - x.seen < SILENT_SECONDS),
+            )
+            for x in present
+        ],
+    )
+    if gone := len(workers) - len(present):
+        which = "1 more fell silent and holds" if gone == 1 else f"{gone:,} more fell silent and hold"
+        output.write_notice(f"{which} nothing: see --json, or `gossamer worker forget`")
+
+
+@app.command()
+def drain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Ask workers to take nothing more.
+
+    They finish what they hold and end, with exit code 0. `gossamer worker undrain` takes it back until then.
+    """
+    _drain(workers, True, url, crawl)
+
+
+@app.command()
+def undrain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
+    """Let workers take work again that were asked to drain and still finish what they hold."""
+    _drain(workers, False, url, crawl)
+
+
+@app.command()
+def forget(
+    silent: Annotated[
+        float, typer.Option("--silent", metavar="TIME", parser=options.seconds, help="Only those silent so long.")
+    ] = "1h",  # type: ignore[assignment]
+    yes: options.Yes = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Strike workers that were silent for long.
+
+    Only those that hold nothing. A worker that comes back is listed again, without what it told of itself.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        now, known = frontier.counts().now, frontier.workers()
+        gone = [worker for worker in known if worker.held == 0 and now - worker.seen >= silent]
+        if gone:
+            options.confirm(f"Forget {len(gone):,} of {output.counted(len(known), 'worker')}?", yes)
+        # A call strikes a bounded number.
+        while gone and frontier.forget_workers(silent):
+            pass
+        left = frontier.workers()
+    if json:
+        output.write_json({"forgotten": len(known) - len(left), "left": len(left)})
+    else:
+        output.write_line(f"{output.counted(len(known) - len(left), 'worker')} forgotten, {len(left):,} left")
+
+
+def _drain(names: Sequence[str], draining: bool, url: str | None, crawl: str | None) -> None:
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        known = frontier.workers()
+        # All are looked up before the first is asked: a misspelt name changes nothing.
+        for worker in [_found(known, name) for name in names]:
+            frontier.drain_worker(worker.incarnation, draining)
+            name = worker.name
+            held = f"; it holds {output.counted(worker.held, 'lease')}" if draining and worker.held else ""
+            output.write_line(f"worker {name} {'takes nothing more' + held if draining else 'takes work again'}")
+
+
+def _found(known: Sequence[WorkerInfo], name: str) -> WorkerInfo:
+    exact = [worker for worker in known if name == worker.incarnation]
+    found = exact or [worker for worker in known if name and name == worker.name]
+    found = found or [worker for worker in known if name and worker.incarnation.startswith(name)]
+    if not found:
+        raise UnknownWorker(f"there is no worker {name!r} in this crawl; `gossamer worker list` names them.")
+    if len(found) > 1:
+        several = ", ".join(worker.incarnation for worker in found)
+        raise UnknownWorker(f"{name!r} is the name of several workers: {several}. Give an incarnation.")
+    return found[0]

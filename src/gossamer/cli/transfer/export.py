@@ -1,0 +1,96 @@
+"""`gossamer export`: a crawl as a file of JSON lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from gossamer.cli import options, output, progress
+from gossamer.cli.progress import throttled
+from gossamer.frontier.snapshot.export import Export
+from gossamer.frontier.valkey import ValkeyFrontier
+
+app = options.noun()
+
+
+@app.command()
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is standard output.")],
+    items: Annotated[bool, typer.Option("--items", help="Also the items that no consumer has kept yet.")] = False,
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Also cookies, passwords and headers that look like secrets.")
+    ] = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Write all that a crawl holds to a file of JSON lines.
+
+    Its workers go on meanwhile. Whatever is queued, delayed, leased or failed is in the file at least once; what
+    moved while it was read may be there twice. The file appears under its name when it is complete, readable by you
+    alone. Without --secrets, a request that has some is written without them and marked; `gossamer import` stops there
+    unless --without-secrets is given; cookies that workers share are left out, and both commands say how many. Site files and items are written as they are.
+    """
+    settings = options.load_settings(url, crawl)
+    with ValkeyFrontier.find(settings) as frontier, _opened(file) as stream:
+        counts, memories = frontier.counts(), frontier.seen_counts()
+        total = sum(lane.queued + lane.delayed + lane.leased for lane in counts.lanes) + sum(m.known for m in memories)
+        with progress.live("exporting", total + sum(g.dead for g in counts.groups), sys.stderr, "records") as show:
+            say = throttled(show)
+            snapshot = Export(
+                frontier,
+                stream,
+                items=items,
+                secrets=secrets,
+                heard=lambda x: say(x.records, {"requests": x.requests}),
+            )
+            snapshot.run()
+    output.write_notice(
+        ", ".join(
+            output.counted(number, what)
+            for number, what in ((snapshot.requests, "request"), (snapshot.records, "record"), (snapshot.lines, "line"))
+        )
+    )
+    waiting = sum(group.items_waiting for group in counts.groups)
+    if waiting and not items:
+        output.write_notice(
+            f"{output.counted(waiting, 'item')} that no consumer has kept yet are not in the file; --items writes them too"
+        )
+    if snapshot.consumers:
+        output.write_notice(
+            f"left out: {output.counted(len(snapshot.consumers), 'consumer')} of items ({', '.join(snapshot.consumers[:5])}"
+            f"{', …' if len(snapshot.consumers) > 5 else ''}); where the file is imported each begins at the first item there"
+        )
+    if snapshot.redacted:
+        output.write_notice(
+            f"{snapshot.redacted:,} are without their secrets (cookies, passwords, headers); --secrets writes them too"
+        )
+    if snapshot.cookies_left_out:
+        output.write_notice(
+            f"left out: {output.counted(snapshot.cookies_left_out, 'cookie')} that the workers share; where the file is "
+            "imported the crawl is logged out. --secrets writes them too"
+        )
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[TextIO]:
+    if file == "-":
+        yield sys.stdout
+        return
+    part = Path(f"{file}.part")
+    try:
+        part.unlink(missing_ok=True)
+        # Only its owner may read what a crawl holds, from the first byte on.
+        made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(made, "w", encoding="utf-8") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)

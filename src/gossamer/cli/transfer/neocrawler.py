@@ -1,0 +1,103 @@
+"""`gossamer import neocrawler`: NEOCrawler's rules as site files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import exit_codes, options, output
+from gossamer.errors import BadRules, FilesExist
+from gossamer.migrate.neocrawler.convert import Converted, convert
+from gossamer.migrate.neocrawler.fields import Note
+from gossamer.migrate.neocrawler.rules import rules_of
+from gossamer.sites.file.problems import errors_of
+
+
+def neocrawler(
+    rules: Annotated[
+        str,
+        typer.Argument(metavar="RULES", help="A file of rules: JSON, or what rule-dump.js wrote; - is standard input."),
+    ],
+    folder: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the site files go; made if it is missing.")
+    ] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has no counterpart.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Turn NEOCrawler's rules into site files.
+
+    One for each domain; each rule becomes a layer. The files are checked as `gossamer site check` does; what could not be
+    used is left out. Everything that is left out, or means something else now, is told, field by field, and stands as a
+    comment in the file. Needs no server.
+    """
+    text, name = _read(rules)
+    files = convert(rules_of(text, name))
+    paths = {one.name: folder / f"{one.name}.yaml" for one in files}
+    if not dry_run:
+        there = [path for path in paths.values() if path.exists()]
+        if there and not force:
+            raise FilesExist(
+                f"{there[0]} is there already. Choose another folder with -o, or write over it with --force."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in files:
+            paths[one.name].write_text(one.text, encoding="utf-8")
+    if json:
+        output.write_json(
+            [
+                {
+                    "file": None if dry_run else str(paths[one.name]),
+                    "site": one.name,
+                    "layers": list(one.layers),
+                    "notes": [note._asdict() for note in one.notes],
+                    "problems": [problem._asdict() for problem in one.problems],
+                }
+                for one in files
+            ]
+        )
+    else:
+        _tell(files, paths, dry_run)
+    if any(errors_of(one.problems) for one in files):
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _read(rules: str) -> tuple[str, str]:
+    data = sys.stdin.buffer.read() if rules == "-" else Path(rules).read_bytes()
+    name = "standard input" if rules == "-" else rules
+    try:
+        return data.decode("utf-8-sig"), name
+    except UnicodeDecodeError as error:
+        raise BadRules(f"{name} is no text in UTF-8: {error}.") from None
+
+
+def _tell(files: Sequence[Converted], paths: dict[str, Path], dry_run: bool) -> None:
+    rows = [(one.name, *row) for one in files for row in _together(one.notes)]
+    if rows:
+        output.write_table(("site", "rules", "field", "value", "what became of it"), rows)
+        output.write_line("")
+    for one in files:
+        where = "" if dry_run else f"{paths[one.name]}: "
+        layers = f"{len(one.layers)} layer{'' if len(one.layers) == 1 else 's'}"
+        output.write_line(f"{where}site {one.name}, {layers}: {', '.join(one.layers)}")
+        for problem in one.problems:
+            output.write_line(str(problem))
+    lost = sum(note.became.startswith("left out") for one in files for note in one.notes)
+    changed = sum(len(one.notes) for one in files) - lost
+    left = output.counted(lost, "field")
+    output.write_line(f"{output.counted(len(files), 'site file')}; {left} left out, {changed:,} changed")
+
+
+def _together(notes: Sequence[Note]) -> list[tuple[str, str, str, str]]:
+    """One row for what is said of the same field in many rules, with the first value."""
+    found: dict[tuple[str, str], list[Note]] = {}
+    for note in notes:
+        found.setdefault((note.field, note.became), []).append(note)
+    return [
+        (" ".join(dict.fromkeys(note.rule for note in same)), field, same[0].value, became)
+        for (field, became), same in found.items()
+    ]

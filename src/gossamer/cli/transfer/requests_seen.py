@@ -1,0 +1,51 @@
+"""`gossamer import requests-seen`: what Scrapy's own dupefilter kept in a JOBDIR, into the memory of a seen filter."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import options, output, progress
+from gossamer.cli.input_file import opened
+from gossamer.cli.progress import throttled
+from gossamer.model import SeenKind
+from gossamer.scrapy.seen.memory import RequestsSeen, import_requests_seen, open_memory
+
+
+def requests_seen(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The requests.seen of a JOBDIR; - is standard input.")],
+    spider: Annotated[str, typer.Option("--spider", metavar="NAME", help="The spider's name.")],
+    kind: Annotated[
+        SeenKind | None,
+        typer.Option("--kind", help="The kind of the spider's seen filter, instead of GOSSAMER_SEEN_KIND."),
+    ] = None,
+    custom: Annotated[
+        bool, typer.Option("--custom", help="The project has a REQUEST_FINGERPRINTER_CLASS of its own.")
+    ] = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Teach a spider's seen filter what a JOBDIR has seen.
+
+    For plain Scrapy with a DUPEFILTER_CLASS of gossamer.scrapy.dupefilter. The file is only read, and may be read again:
+    what is known stays known. Sizes and windows are those of the settings GOSSAMER_SEEN_…, as the spider has them.
+    """
+    with opened(file) as (stream, size, called):
+        source = RequestsSeen(stream, called)
+        with (
+            open_memory(spider, options.load_settings(url, crawl), kind) as memory,
+            progress.live("importing", size, sys.stderr, "bytes") as show,
+        ):
+            done = import_requests_seen(source, memory, custom=custom, heard=throttled(show))
+            known = memory.count()
+    if done.cut:
+        output.write_notice("the last fingerprint is cut off and was left out")
+    if json:
+        output.write_json(
+            {"spider": spider, "new": done.new, "known": done.known, "cut": done.cut, "remembered": known}
+        )
+    else:
+        output.write_line(f"{spider}: {done.new:,} new, {done.known:,} known already, {known:,} remembered")

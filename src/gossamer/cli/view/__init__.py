@@ -1,0 +1,1 @@
+"""`gossamer status` and `top`: a crawl at a glance."""

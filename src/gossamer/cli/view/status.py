@@ -1,0 +1,151 @@
+"""`gossamer status`: a crawl at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from gossamer import status as reading
+from gossamer.cli import options, output
+from gossamer.cli.progress import duration
+from gossamer.cli.view.depth import depths_of
+from gossamer.frontier.server.info import ServerInfo
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.counts import HostInfo
+from gossamer.model import WorkerInfo
+
+app = options.noun()
+
+WORKERS_SHOWN = 20
+
+
+@app.command()
+def status(
+    group: Annotated[str, typer.Option("--group", metavar="NAME", help="Only this group and its lanes.")] = "",
+    host: Annotated[
+        list[str] | None, typer.Option("--host", metavar="HOST", help="Also this host; may be given again.")
+    ] = None,
+    counters: Annotated[bool, typer.Option("--counters", help="Also the counters of every group.")] = False,
+    json: options.Json = False,
+    url: options.Url = None,
+    crawl: options.Crawl = None,
+) -> None:
+    """Show a crawl at a glance: server, groups, lanes, workers.
+
+    Workers that have ended or fell silent are left out. Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts
+    may be many, so only those asked for are shown, and those that are blocked longest.
+    """
+    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+        view = reading.overview(frontier, group)
+        hosts = reading.hosts(frontier, host or [])
+        depths = depths_of(frontier, view.lanes)
+        place = frontier.connection.address.safe
+    if json:
+        by_depth = [{"site": site, **row._asdict()} for site, row in depths]
+        shown_hosts = [each._asdict() for each in hosts]
+        output.write_json({**reading.as_json(view), "url": place, "hosts": shown_hosts, "depths": by_depth})
+        return
+    parts = f" in {view.partitions} partitions" if view.partitions > 1 else ""
+    paused = f", PAUSED: {view.paused}" if view.paused else ""
+    output.write_line(f"crawl {view.crawl}{parts} on {place}{paused}")
+    for server in view.servers:
+        output.write_line(_server(server))
+    if view.memory:
+        output.write_line(f"MEMORY: {view.memory}")
+    if not view.groups:
+        output.write_line("nothing is defined in it yet")
+        return
+    _section(
+        ("lane", "queued", "delayed", "leased", "done", "replaced", "retried", "failed", "expired", "duplicates", "paused"),
+        [
+            (x.lane, *map(_n, (x.queued, x.delayed, x.leased, x.done, x.replaced, x.retried, x.failed, x.expired, x.duplicates)), x.paused)
+            for x in view.lanes
+        ],
+    )  # fmt: skip
+    _section(
+        ("group", "round", "start", "open", "pages", "items", "waiting", "dead", "lost", "paused"),
+        [
+            (x.group, x.round, x.start, *map(_n, (x.open, x.pages, x.items, x.items_waiting, x.dead, x.lost)), x.paused)
+            for x in view.groups
+        ],
+    )
+    _section(
+        ("site", "depth", "layers", "waiting", "in progress"),
+        [
+            (site, x.depth if x.depth >= 0 else "", " ".join(x.layers), _n(x.waiting), _n(x.in_progress))
+            for site, x in depths
+        ],
+    )
+    _section(("group", "tasks waiting", "leased"), [(x.group, _n(x.waiting), _n(x.leased)) for x in view.tasks])
+    if counters:
+        rows = [(x.group, name, f"{value:,.15g}") for x in view.groups for name, value in sorted(x.counters.items())]
+        _section(("group", "counter", "value"), rows)
+    present = sorted(view.present, key=lambda worker: worker.name)
+    _section(
+        ("worker", "serves", "holds", "last seen", "state"),
+        [
+            (x.name, serves(x), _n(x.held), ago(view.now - x.seen), state(x, view.alive(x)))
+            for x in present[:WORKERS_SHOWN]
+        ],
+    )
+    if view.stranded:
+        output.write_line(view.stranded)
+    if len(present) > WORKERS_SHOWN or view.workers_count > len(view.workers):
+        output.write_line(f"and more: {_n(view.workers_count)} workers are listed by `gossamer worker list`")
+    _section(("memory", "knows", "bytes"), [(x.name, _n(x.known), size(x.bytes)) for x in view.memories])
+    asked = {each.host for each in hosts}
+    shown = [*hosts, *(each for each in view.blocked if each.host not in asked)]
+    _section(
+        ("host", "in flight", "delay", "crawl delay", "next", "blocked", "paused"), [_host(each) for each in shown]
+    )
+    if view.blocked_count > len(view.blocked):
+        output.write_line(f"{_n(view.blocked_count)} hosts are blocked")
+
+
+def _section(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    if rows:
+        output.write_line("")
+        output.write_table(columns, rows)
+
+
+def _server(server: ServerInfo) -> str:
+    limit = f" of {size(server.memory_max)}" if server.memory_max else ""
+    log = f"log on disk ({server.fsync or 'fsync unknown'})" if server.aof else "NO log on disk"
+    return f"{server.kind} {server.version} at {server.node}, {server.role}, memory {size(server.memory_used)}{limit}, {log}"
+
+
+def _host(host: HostInfo) -> tuple[object, ...]:
+    blocked = f"{duration(host.blocked_until - host.now)}: {host.reason}" if host.blocked_until > host.now else ""
+    coming = f"in {host.next_at - host.now:.1f} s" if host.next_at > host.now else "now"
+    return host.host, host.in_flight, f"{host.delay:g} s", f"{host.crawl_delay:g} s", coming, blocked, host.paused
+
+
+def _n(number: int) -> str:
+    return f"{number:,}"
+
+
+def serves(worker: WorkerInfo) -> str:
+    """What a worker works on, in a word."""
+    groups = worker.groups
+    return groups[0] if len(groups) == 1 else f"{len(groups):,} sites" if groups else ""
+
+
+def state(worker: WorkerInfo, alive: bool) -> str:
+    if "closed" in worker.info:
+        return "ended"
+    return "draining" if worker.draining else "" if alive else "silent"
+
+
+def ago(seconds: float) -> str:
+    return "now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def size(count: float) -> str:
+    """`512 B`, `3.4 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

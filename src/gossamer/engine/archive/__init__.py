@@ -1,0 +1,1 @@
+"""Pages kept as they came, in WARC files."""

@@ -1,0 +1,1 @@
+"""Pages over HTTP: requests, responses, redirects, cookies, robots.txt."""

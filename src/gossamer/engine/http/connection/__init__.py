@@ -1,0 +1,1 @@
+"""Connections: DNS, TLS, proxies and aiohttp's connector."""

@@ -1,0 +1,146 @@
+"""aiohttp's connections, with what it does not tell or do: whether a request got a fresh connection, an end to idle ones when
+there are too many of them, a quick end to broken ones, and a short way for plain requests over a connection that was kept. The
+only module that touches its inside."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from gossamer.engine.http.request import FetchError
+from gossamer.sites.url.network import ANYWHERE, PRIVATE_ADDRESS, Guard
+
+IDLE_HOSTS = 256
+"""Of so many hosts at most connections are kept that nobody uses; a crawl may visit thousands of hosts in a minute."""
+
+
+def key(url: URL, secure: Any) -> ConnectionKey:
+    """Under which connections to the host of `url` are kept that go through no proxy."""
+    return ConnectionKey(url.raw_host or "", url.port, url.scheme == "https", secure, None, None, None)
+
+
+class Reply:
+    """The head of an answer, and its body as it arrives: so much of aiohttp's response as is needed."""
+
+    __slots__ = ("_connection", "content", "headers", "raw_headers", "reason", "status", "version")
+    method = "GET"
+
+    def __init__(self, connection: Connection, message: Any, content: aiohttp.StreamReader) -> None:
+        self._connection, self.content = connection, content
+        self.status: int = message.code
+        self.reason: str = message.reason
+        self.version: aiohttp.HttpVersion = message.version
+        self.headers: CIMultiDictProxy[str] = message.headers
+        self.raw_headers: tuple[tuple[bytes, bytes], ...] = message.raw_headers
+
+    def release(self) -> None:
+        """The body has come to its end."""
+        self._connection.release()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+GUARD: ContextVar[Guard] = ContextVar("GUARD", default=ANYWHERE)
+"""What the request of this task may connect to."""
+
+
+class Connector(aiohttp.TCPConnector):
+    """`fresh` has the tasks for which a connection was made, `insisting` those that want none that was kept; who asks removes
+    itself from both."""
+
+    def __init__(self, *args: Any, idle_hosts: int = IDLE_HOSTS, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.limits: dict[str, Any] = {}
+        self.fresh: set[asyncio.Task[Any] | None] = set()
+        self.insisting: set[asyncio.Task[Any] | None] = set()
+        self._idle_hosts = idle_hosts
+
+    async def again(
+        self, kept: ConnectionKey, head: bytes, read_timeout: float | None, guard: Guard = ANYWHERE
+    ) -> Reply | None:
+        """The answer to a GET whose head these bytes are, over a connection that was kept; None where there is none. All
+        that aiohttp does for a request in general, left out where nothing is needed."""
+        connection = await super()._get(kept, [])
+        if connection is None or not _is_allowed(connection, guard):
+            return None
+        try:
+            protocol = connection.protocol
+            assert protocol is not None
+            assert protocol.transport is not None
+            protocol.set_response_params(
+                read_until_eof=True, auto_decompress=False, read_timeout=read_timeout, **self.limits
+            )
+            protocol.transport.write(head)
+            protocol.start_timeout()
+            while True:
+                message, content = await protocol.read()
+                if message.code >= 200 or message.code == 101:
+                    return Reply(connection, message, content)
+        except BaseException:
+            connection.close()
+            raise
+
+    async def _get(self, *args: Any, **options: Any) -> Connection | None:
+        if self.insisting and asyncio.current_task() in self.insisting:
+            return None
+        connection = await super()._get(*args, **options)
+        return connection if connection is None or _is_allowed(connection, GUARD.get()) else None
+
+    async def _create_connection(self, *args: Any, **options: Any) -> ResponseHandler:
+        self.fresh.add(asyncio.current_task())
+        made: Any = await super()._create_connection(*args, **options)
+        made.made_under = GUARD.get()
+        return made  # type: ignore[no-any-return]
+
+    async def _resolve_host(self, host: str, *args: Any, **options: Any) -> list[ResolveResult]:
+        """Only addresses that may be connected to. A connection goes to what is returned here, so that a name which has another
+        address a moment later changes nothing."""
+        found = await super()._resolve_host(host, *args, **options)
+        guard = GUARD.get()
+        refused = [guard.refusal(host, one["host"]) for one in found]
+        if any(refused):
+            found = [one for one, why in zip(found, refused, strict=True) if not why]
+            if not found:
+                raise FetchError(PRIVATE_ADDRESS, next(filter(None, refused)), False)
+        return found
+
+    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        if should_close:
+            # Something went wrong: whoever sends without end must not be listened to while TLS says its farewells.
+            protocol.abort()
+        super()._release(key, protocol, should_close=should_close)
+        if len(self._conns) > self._idle_hosts:
+            for idle, _ in self._conns.pop(next(iter(self._conns))):
+                idle.close()
+
+
+def _is_allowed(connection: Connection, guard: Guard) -> bool:
+    """Whether a connection that was kept, perhaps of another site, may be used. One that may not is put back."""
+    if guard.private or getattr(connection.protocol, "made_under", None) == guard:
+        return True
+    peer = connection.transport.get_extra_info("peername") if connection.transport is not None else None
+    if peer and not guard.refusal("", str(peer[0])):
+        return True
+    connection.release()
+    return False
+
+
+def session(connector: Connector, **options: Any) -> aiohttp.ClientSession:
+    """One that never asks twice by itself: after a failure on a fresh connection it would, unseen by any politeness.
+    `options` are limits of answers."""
+    connector.limits = options
+    made = aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, **options
+    )
+    made._retry_connection = False
+    return made

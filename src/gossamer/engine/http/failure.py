@@ -1,0 +1,99 @@
+"""What aiohttp raises, in our words: a reason, a sentence for people, and whether another attempt can help."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+
+from gossamer.engine.http.connection.tls import REMEDY
+from gossamer.engine.http.request import (
+    BAD_LENGTH,
+    BAD_REQUEST,
+    CONNECT,
+    DNS,
+    PROTOCOL,
+    PROXY,
+    RESET,
+    TIMEOUT,
+    TLS,
+    FetchError,
+    Options,
+)
+
+
+def is_stale(error: BaseException) -> bool:
+    """Whether a connection that had been used before can simply have been closed by the server in the meantime."""
+    if isinstance(error, aiohttp.ClientConnectorError | asyncio.TimeoutError):
+        return False
+    return isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError)
+
+
+def failure(error: BaseException, options: Options, proxy: str = "") -> FetchError:
+    """`proxy` is the one that was used."""
+    by = f" by the proxy {proxy}" if proxy else ""
+    match error:
+        case aiohttp.ClientHttpProxyError(status=407):
+            return FetchError(PROXY, f"{proxy} wants another user or password (407)")
+        case aiohttp.ClientHttpProxyError():
+            return FetchError(PROXY, f"{proxy} opens no tunnel ({error.status} {error.message})")
+        case aiohttp.ClientProxyConnectionError():
+            return FetchError(PROXY, f"{proxy} cannot be reached ({_plain(error)})")
+        case aiohttp.ClientConnectorDNSError():
+            if proxy:
+                return FetchError(PROXY, f"{proxy} is no host that is known ({_plain(error)})")
+            return FetchError(DNS, f"no address is known for {error.host} ({_plain(error)})")
+        case aiohttp.ClientConnectorCertificateError():
+            return FetchError(TLS, f"the certificate of {error.host} is not trusted ({_plain(error)}); {REMEDY}", False)
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            return FetchError(TLS, f"no secure connection came about ({_plain(error)})")
+        case aiohttp.ConnectionTimeoutError():
+            return FetchError(TIMEOUT, f"no connection{by} within {options.connect_timeout:g} s")
+        case aiohttp.ClientConnectorError():
+            return FetchError(CONNECT, f"{error.host}:{error.port} cannot be reached ({_plain(error)})")
+        case aiohttp.ServerTimeoutError():
+            return FetchError(TIMEOUT, f"nothing came{by} for {options.read_timeout:g} s")
+        case asyncio.TimeoutError():
+            return FetchError(TIMEOUT, f"not all came{by} within {options.timeout:g} s")
+        case aiohttp.ClientPayloadError():
+            if "Connection" in str(error):
+                return FetchError(RESET, f"the connection broke in the middle of the body{by}")
+            return FetchError(BAD_LENGTH, f"the body ended too soon{by}, or its chunks make no sense ({_short(error)})")
+        case aiohttp.ServerDisconnectedError() if not isinstance(error.message, str):
+            return FetchError(RESET, f"the connection was closed{by} in the middle of the answer's head")
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() | ConnectionError():
+            return FetchError(RESET, f"the connection was closed{by} before the answer ({_short(error)})")
+        case aiohttp.ClientResponseError():
+            return FetchError(
+                PROTOCOL, f"the answer is not HTTP as it should be ({_short(error.message)})", not _is_size(error)
+            )
+        case HttpProcessingError():
+            return FetchError(
+                PROTOCOL, f"the answer is not HTTP as it should be ({_short(error.message)})", not _is_size(error)
+            )
+        case aiohttp.InvalidURL() | ValueError() | TypeError():
+            return FetchError(BAD_REQUEST, f"the request cannot be sent ({_short(error)})", False)
+        case aiohttp.ClientError():
+            return FetchError(PROTOCOL, f"{type(error).__name__}: {_short(error)}")
+        case _:
+            return FetchError(CONNECT, f"{type(error).__name__}: {_short(error)}")
+
+
+def _plain(error: BaseException) -> str:
+    inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    if isinstance(inner, OSError) and inner.errno and str(inner.strerror).startswith("Connect call failed"):
+        # asyncio puts the address, which we have said, in the place of the reason.
+        return os.strerror(inner.errno)
+    return _short(getattr(inner, "verify_message", "") or getattr(inner, "strerror", "") or inner)
+
+
+def _short(error: object) -> str:
+    text = " ".join(str(error).split())
+    return (text[:200] or type(error).__name__).rstrip(".")
+
+
+def _is_size(error: aiohttp.ClientResponseError | HttpProcessingError) -> bool:
+    return "more than" in error.message or "Too many" in error.message

@@ -1,0 +1,119 @@
+"""Redirects, hop by hop: what an answer asks for next, and when to stop. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import urljoin, urlsplit
+
+from w3lib.html import get_meta_refresh
+from w3lib.url import safe_url_string
+
+from gossamer.engine.http.credentials import is_secret, may_know
+from gossamer.engine.http.request import PROTOCOL, REDIRECT_LOOP, Ask, FetchError, Got
+
+STATUSES = frozenset({301, 302, 303, 307, 308})
+AGAIN = 3
+"""So often a URL may lead to itself while each answer sets cookies: that is how some sites begin a session."""
+_PRIVATE = frozenset({"authorization", "cookie", "proxy-authorization"})
+_OF_A_PAGE = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"})
+"""What is known of one page says nothing about another."""
+_OF_A_BODY = frozenset(
+    {"content-type", "content-length", "content-encoding", "content-language", "content-location", "digest"}
+)
+_PORTS = {"http": 80, "https": 443}
+_SEEN_OF_A_PAGE = 8192
+
+
+def location(got: Got) -> str | None:
+    """Where a redirect leads, as an absolute URL without fragment; None for every other answer, and for a redirect that names
+    no place."""
+    if got.status not in STATUSES:
+        return None
+    said = got.headers.get("location", "").strip()
+    return _resolved(got.url, said) if said else None
+
+
+def refresh(got: Got, longest: float = 5.0) -> str | None:
+    """Where a page sends its reader after `longest` seconds at most: by a Refresh header or a meta element."""
+    said = re.fullmatch(
+        r"\s*([0-9.]{1,9})\s*[;,]\s*(?:url\s*=\s*)?['\"]?(.*?)['\"]?\s*", got.headers.get("refresh", ""), re.I
+    )
+    if said and said[2]:
+        return _resolved(got.url, said[2]) if _seconds(said[1]) <= longest else None
+    if "html" not in got.headers.get("content-type", "html"):
+        return None
+    seconds, url = get_meta_refresh(got.body[:_SEEN_OF_A_PAGE].decode("latin-1"), got.url)
+    if seconds is None or url is None or seconds > longest or url == got.url:
+        return None
+    return _resolved(got.url, url)
+
+
+def follow(ask: Ask, got: Got, trail: Sequence[str] = (), limit: int = 10) -> Ask | None:
+    """The next request, or None where the answer is none that leads on. `trail` are the URLs before this one; there may be
+    `limit` hops, and 0 makes a redirect a page like any other."""
+    target = location(got) if limit else None
+    return next_hop(ask, got, target, trail, limit) if target is not None else None
+
+
+def next_hop(ask: Ask, got: Got, target: str, trail: Sequence[str] = (), limit: int = 10) -> Ask:
+    """The request for `target`. What only the former host may see stays behind when the host is another, or the connection
+    is no longer secure; what looks like a secret, when the host is none of the site's own."""
+    if urlsplit(target).scheme not in _PORTS:
+        raise FetchError(PROTOCOL, f"a redirect leads to {target[:200]}, which is no page", False)
+    if len(trail) >= limit:
+        raise FetchError(
+            REDIRECT_LOOP,
+            f"more than {limit} redirects in a row (`request.redirects`), the last to {target[:200]}",
+            False,
+        )
+    before = [*trail, ask.url]
+    method = next_method(ask.method, got.status)
+    if target in before and method == ask.method and (not got.cookies or before.count(target) >= AGAIN):
+        raise FetchError(REDIRECT_LOOP, f"{target[:200]} leads to itself again", False)
+    keep = same_place(ask.url, target)
+    headers, body = _without(ask.headers, _OF_A_PAGE), ask.body
+    if not keep:
+        headers = _without(headers, _PRIVATE)
+        if headers and not (ask.options.hosts and may_know(target, ask.options)):
+            headers = {name: value for name, value in headers.items() if not is_secret(name)}
+    if method != ask.method:
+        headers, body = _without(headers, _OF_A_BODY), b""
+    return ask._replace(url=target, method=method, headers=headers, cookies=ask.cookies if keep else {}, body=body)
+
+
+def next_method(method: str, status: int) -> str:
+    """As browsers do: 303 is asked for with GET, 301 and 302 turn POST into GET, 307 and 308 change nothing."""
+    if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+        return "GET"
+    return method
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether what may be told to the host of `one` may be told to that of `other`: host and port are the same, or only a
+    plain connection has become a secure one."""
+    a, b = urlsplit(one), urlsplit(other)
+    if a.hostname != b.hostname:
+        return False
+    ports = (a.port or _PORTS.get(a.scheme), b.port or _PORTS.get(b.scheme))
+    return (a.scheme == b.scheme and ports[0] == ports[1]) or (a.scheme == "http" and ports == (80, 443))
+
+
+def _resolved(base: str, said: str) -> str:
+    try:
+        # Servers send raw UTF-8 in headers, which arrives as latin-1 or surrogates; blanks and tabs are no rarity.
+        text = said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return safe_url_string(urljoin(base, text).partition("#")[0])
+    except ValueError as error:
+        raise FetchError(PROTOCOL, f"a redirect leads to {said[:200]!r}, which is no URL ({error})", False) from error
+
+
+def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in names} if headers else headers
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,190 @@
+"""robots.txt: which pages of a host we may ask for, and how slowly. One file per host and scheme, asked for once at a time,
+believed for a day."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from protego import Protego
+
+from gossamer.engine.http.credentials import abroad, may_know
+from gossamer.engine.http.deadline import cancelled
+from gossamer.engine.http.redirect import follow
+from gossamer.engine.http.request import DEFAULT, Ask, FetchError, Got, Options
+from gossamer.model import host_of
+from gossamer.sites.url.network import PRIVATE_ADDRESS, Guard
+
+KEPT = 86400.0
+KEPT_WITHOUT = 600.0
+"""Seconds until a file is asked for again that a server could not give."""
+FIRST_AGAIN = 5.0
+"""Seconds until one is asked for again that could not even be asked for: a connection may have broken, or a proxy. Twice as many
+each further time."""
+LARGEST = 500 * 1024
+"""Bytes that are read; the rest of a larger file does not count."""
+HOPS = 5
+LONGEST_DELAY = 3600.0
+MOST = 20_000
+
+
+class Word(NamedTuple):
+    """What robots.txt says about a page. `after` is how many seconds to wait where the file could not be had: until it can be,
+    everything is forbidden; `why` says what went wrong where it could not even be asked for."""
+
+    allowed: bool
+    after: float = 0.0
+    why: FetchError | None = None
+
+
+ALLOWED, FORBIDDEN = Word(True), Word(False)
+
+
+class _Rules(NamedTuple):
+    """No parser where everything is allowed, or where nothing is known."""
+
+    until: float
+    parser: Protego | None
+    unknown: bool = False
+    failures: int = 0
+    why: FetchError | None = None
+
+
+Fetch = Callable[[Ask], Awaitable[Got]]
+Permit = Callable[[str], Awaitable[None]]
+"""Returns once the URL may be asked for, for politeness; raises FetchError where it never will be."""
+
+
+async def _at_once(url: str) -> None:
+    return None
+
+
+class Robots:
+    """`permit` is awaited before each request for a robots.txt; `delayed(host, seconds)` is told what delay a host asks for,
+    each time its file has been read."""
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        permit: Permit = _at_once,
+        delayed: Callable[[str, float], None] = lambda host, seconds: None,
+        clock: Callable[[], float] = time.monotonic,
+        kept: float = KEPT,
+        kept_without: float = KEPT_WITHOUT,
+        most: int = MOST,
+    ) -> None:
+        self._fetch, self._permit, self._delayed, self._clock = fetch, permit, delayed, clock
+        self._kept, self._kept_without, self._most = kept, kept_without, most
+        self._known: OrderedDict[str, _Rules] = OrderedDict()
+        self._asking: dict[tuple[str, Guard], asyncio.Task[_Rules]] = {}
+
+    def known(self, url: str, agent: str) -> Word | None:
+        """What is known without asking; None where the file has to be had first."""
+        rules = self._known.get(_origin(url))
+        if rules is None or rules.until <= self._clock():
+            return None
+        return self._word(rules, url, agent)
+
+    async def ask(self, url: str, agent: str, site: str = "", options: Options = DEFAULT) -> Word:
+        """Whether `agent` may ask for `url`. `site` and `options` are those of the page: the file comes the same way. Raises
+        FetchError if it may not be asked for there."""
+        origin = _origin(url)
+        rules = self._known.get(origin)
+        if rules is None or rules.until <= self._clock():
+            # What one site may not connect to, another may.
+            key = origin, options.guard
+            asking = self._asking.get(key)
+            if asking is None:
+                asking = self._asking[key] = asyncio.ensure_future(self._get(origin, agent, site, options))
+                asking.add_done_callback(lambda task: self._asked(key, task))
+            # Who gives up waiting does not spoil it for the others.
+            rules = await asyncio.shield(asking)
+        return self._word(rules, url, agent)
+
+    def _asked(self, key: tuple[str, Guard], task: asyncio.Task[_Rules]) -> None:
+        self._asking.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # Those who wait have it; there may be none left.
+
+    async def close(self) -> None:
+        await cancelled(self._asking.values())
+
+    def _word(self, rules: _Rules, url: str, agent: str) -> Word:
+        if rules.unknown:
+            return Word(False, max(0.001, rules.until - self._clock()), rules.why)
+        if rules.parser is None or rules.parser.can_fetch(url, agent):
+            return ALLOWED
+        return FORBIDDEN
+
+    async def _get(self, origin: str, agent: str, site: str, options: Options) -> _Rules:
+        options = options._replace(max_size=LARGEST, cut=True, raw=False)
+        got: Got | None = None
+        try:
+            got = await self._arrive(Ask(f"{origin}/robots.txt", site=site, options=options))
+        except FetchError as error:
+            if error.reason == PRIVATE_ADDRESS:
+                # Not of the host but of the site that asks: nothing to be remembered.
+                raise FetchError(error.reason, f"robots.txt: {error.detail}", False) from error
+            why = error
+        now = self._clock()
+        if got is None:
+            failures = self._known[origin].failures if origin in self._known else 0
+            wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), self._kept_without), why.after)
+            rules = _Rules(now + wait, None, True, failures + 1, why)
+        elif got.status == 429 or got.status >= 500:
+            rules = _Rules(now + self._kept_without, None, True)
+        elif 200 <= got.status < 300:
+            parser = parse(got.body)
+            rules = _Rules(now + self._kept, parser)
+            self._delayed(host_of(origin), crawl_delay(parser, agent))
+        else:
+            rules = _Rules(now + self._kept, None)
+            self._delayed(host_of(origin), 0.0)
+        self._known[origin] = rules
+        self._known.move_to_end(origin)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return rules
+
+    async def _arrive(self, ask: Ask) -> Got:
+        trail: list[str] = []
+        while True:
+            await self._permit(ask.url)
+            got = await self._fetch(ask)
+            try:
+                further = follow(ask, got, trail, HOPS)
+            except FetchError:
+                # A redirect that leads nowhere is as good as no file.
+                return got._replace(status=404)
+            if further is None:
+                return got
+            trail.append(ask.url)
+            if not may_know(further.url, further.options):
+                further = further._replace(options=abroad(further.options))
+            ask = further
+
+
+def parse(body: bytes) -> Protego:
+    """The rules of a file; what cannot be understood is ignored, even if that is all of it."""
+    return Protego.parse(body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+
+
+def crawl_delay(parser: Protego, agent: str) -> float:
+    """Seconds, 0 for none; a site may ask for anything, so no more than an hour."""
+    try:
+        seconds = float(parser.crawl_delay(agent) or 0)
+    except (TypeError, ValueError):
+        return 0.0
+    return min(seconds, LONGEST_DELAY) if seconds > 0 else 0.0
+
+
+def _origin(url: str) -> str:
+    first = "/".join(url.split("/", 3)[:3])
+    if "@" not in first and "?" not in first and "#" not in first and first.islower():
+        return first
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"

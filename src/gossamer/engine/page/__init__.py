@@ -1,0 +1,1 @@
+"""One page from its lease to its settlement."""

@@ -1,0 +1,122 @@
+"""The site files of a crawl, as workers see them: read again when one has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from gossamer.errors import SiteError
+from gossamer.settings import Settings
+from gossamer.sites.check.grant import check_grant
+from gossamer.sites.check.hooks import check_hooks
+from gossamer.sites.compile import CompiledSite, compile_site
+from gossamer.sites.file.grant import Grant, grant_of
+from gossamer.sites.file.load import Loaded, sound, survey_text
+from gossamer.sites.file.problems import SiteErrors
+from gossamer.sites.format import Site
+
+logger = logging.getLogger(__name__)
+
+KIND = "site"
+"""What site files are called among the crawl's documents."""
+
+
+class Found(NamedTuple):
+    """The names of all sites to be served, those that are new or another than at the last look, and what is wrong with files
+    that could not be used."""
+
+    names: frozenset[str]
+    changed: list[CompiledSite]
+    problems: list[SiteError]
+
+
+class Source:
+    """`names` are the sites wanted, none: all of them; `engines` those that this worker has. `grant` says what a file may do, by
+    its text."""
+
+    def __init__(
+        self,
+        ask: Callable[..., Awaitable[Any]],
+        names: Sequence[str],
+        engines: Sequence[str] = ("native",),
+        grant: Callable[[str], Grant] = lambda text: Grant(),
+    ) -> None:
+        self._ask, self._wanted, self._engines, self._grant = ask, frozenset(names), frozenset(engines), grant
+        self._version = -1
+        self._files: dict[str, int] = {}
+        self._sites: dict[str, list[str]] = {}
+        self._texts: dict[str, str] = {}
+        self._doubted = False
+
+    @property
+    def version(self) -> int:
+        """Of the crawl's documents at the last look, -1 if there was none."""
+        return self._version
+
+    def doubt(self) -> None:
+        """What was read may not be what is there, under the same version: look at all texts again."""
+        self._version, self._doubted, self._files = -1, True, {}
+
+    async def changed(self) -> Found | None:
+        """None if nothing has changed. A file that cannot be read is left as it was before, and said so."""
+        version = await self._ask("documents_version")
+        if version == self._version:
+            return None
+        infos = await self._ask("documents", KIND)
+        changed: list[CompiledSite] = []
+        problems: list[SiteError] = []
+        files = {}
+        for info in infos:
+            if info.deleted:
+                continue
+            files[info.name] = info.version
+            if self._files.get(info.name) != info.version:
+                try:
+                    changed += await self._read(info.name)
+                except SiteError as error:
+                    logger.error(
+                        "The site file %s cannot be used; its sites are served as before: %s", info.name, error
+                    )
+                    problems.append(error)
+        self._files = files
+        self._sites = {file: sites for file, sites in self._sites.items() if file in files}
+        self._texts = {file: text for file, text in self._texts.items() if file in files}
+        self._version, self._doubted = version, False
+        return Found(frozenset(name for sites in self._sites.values() for name in sites), changed, problems)
+
+    async def _read(self, file: str) -> list[CompiledSite]:
+        document = await self._ask("document", KIND, file)
+        if self._doubted and self._texts.get(file) == document.text:
+            return []
+        grant = self._grant(document.text)
+        sites = await asyncio.to_thread(self._sound, document.text, file)
+        wanted = [one for one in sites if self._serves(one.site)]
+        if wrong := [problem for one in wanted for problem in check_grant(one.site, one.spot, grant)]:
+            raise SiteErrors(wrong)
+        # Here, not in the thread: this runs their modules, which may count on being in the main one.
+        if wrong := [problem for one in wanted for problem in check_hooks(one.site, one.spot, grant)]:
+            raise SiteErrors(wrong)
+        found = [compile_site(one.site, grant=grant) for one in wanted]
+        self._sites[file] = [one.name for one in found]
+        self._texts[file] = document.text
+        return found
+
+    def _sound(self, text: str, file: str) -> list[Loaded]:
+        return sound(survey_text(text, file))
+
+    def _serves(self, site: Site) -> bool:
+        return site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
+
+
+def granted(settings: Settings, local: Collection[str], text: str) -> Grant:
+    """What a file of the crawl may do: by its text, since a name says nothing about who wrote it. `local` are the digests of
+    files that the user of this process named."""
+    return grant_of(settings, local=digest(text) in local)
+
+
+def digest(text: str) -> str:
+    """What tells the text of a site file from all others."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

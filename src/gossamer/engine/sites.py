@@ -1,0 +1,183 @@
+"""The sites that a worker serves, each prepared once: how its layers' pages are asked for, read and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gossamer.engine import hooks
+from gossamer.engine.http.credentials import abroad, may_know
+from gossamer.engine.http.request import AGENT, NOTHING, Options
+from gossamer.engine.page.retry import RETRY_STATUS
+from gossamer.model import LanePolicy, SeenKind, SeenScope
+from gossamer.sites.compile import CompiledSite
+from gossamer.sites.format import Layer
+from gossamer.sites.format import Request as Asking
+from gossamer.sites.plan import LISTINGS
+from gossamer.sites.url.network import ANYWHERE, NEVER, guard_of, leads_inside
+
+RETRIES, REDIRECTS = 3, 10
+_HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
+
+Hook = Callable[..., Any]
+
+
+class ServedLayer:
+    """One layer, ready for use. `rule` is None for sitemaps and feeds."""
+
+    __slots__ = (
+        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "guarded", "handler", "lane", "name",
+        "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "stored", "strict",
+    )  # fmt: skip
+
+    def __init__(self, site: ServedSite, name: str, rule: Layer | None) -> None:
+        self.site, self.name, self.rule = site, name, rule
+        self.lane = f"{site.name}.{name}"
+        whole, grant = site.compiled.site, site.compiled.grant
+        asking = _joined(whole.request, rule.request if rule is not None else None)
+        self.saves = rule is not None and rule.save
+        self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
+        self.abroad = abroad(self.options)
+        """How pages of other hosts are asked for: without what is only the site's own to know."""
+        self.agent = self.options.user_agent
+        self.cookies: Mapping[str, str] = asking.get("cookies") or {}
+        self.guarded = bool(self.options.hosts) and (bool(self.cookies) or self.abroad is not self.options)
+        """Whether it makes a difference to which host a page belongs."""
+        self.strict = not self.options.guard.private and site.compiled.grant.addresses != NEVER
+        """Whether it makes a difference who led to a page."""
+        self.conditional: bool = _said(asking, "conditional", False)
+        self.retries: int = _said(asking, "retries", RETRIES)
+        self.redirects: int = _said(asking, "redirects", REDIRECTS)
+        self.retry_status = frozenset(_said(asking, "retry_status", RETRY_STATUS))
+        self.stored = rule is not None and name in whole.store
+        found = {one: hooks.find(named, grant) if (named := _hook(whole.hooks, rule, one)) else None for one in _HOOKS}
+        self.before_request: Hook | None = found["before_request"]
+        self.after_download: Hook | None = found["after_download"]
+        self.after_extract: Hook | None = found["after_extract"]
+        self.before_store: Hook | None = found["before_store"]
+        self.on_fail: Hook | None = found["on_fail"]
+        self.handler: Hook | None = hooks.find(rule.handler, grant) if rule is not None and rule.handler else None
+
+    def manner(self, url: str, before: str = "") -> tuple[Options, Mapping[str, str]]:
+        """How a page is asked for, and with which cookies. What is the site's own to know (passwords, keys, sessions) is for its
+        own hosts only; FetchError for a URL that is none. `before` is the page that led to it, "" where a round, a task or an
+        operator did."""
+        options, cookies = self.options, self.cookies
+        if self.guarded and not may_know(url, options):
+            options, cookies = self.abroad, NOTHING
+        if self.strict and leads_inside(url) and (not before or leads_inside(before)):
+            # A private start, or a link of a private page: no public page has a hand in it.
+            options = options._replace(guard=ANYWHERE)
+        return options, cookies
+
+
+class ServedSite:
+    """One site in one version of its file."""
+
+    def __init__(self, compiled: CompiledSite) -> None:
+        self.compiled, self.name = compiled, compiled.name
+        self.obeys = compiled.site.politeness.robots == "obey"
+        self.layers = {name: ServedLayer(self, name, layer) for name, layer in compiled.site.layers.items()}
+        self._lanes = compiled.lanes()
+        for name in LISTINGS:
+            if name in self._lanes:
+                self.layers[name] = ServedLayer(self, name, None)
+        self.remembering = frozenset(
+            f"{self.name}.{name}"
+            for name, policy in self._lanes.items()
+            if policy.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) and policy.seen.scope is not SeenScope.NEVER
+        )
+        """The lanes in which what is seen stays seen for the whole round, so that a worker may remember it too."""
+        after = compiled.site.hooks.after_round
+        self.after_round: Hook | None = hooks.find(after, compiled.grant) if after else None
+
+    def lanes(self) -> dict[str, LanePolicy]:
+        return self._lanes
+
+
+class Book:
+    """All of them, by lane."""
+
+    def __init__(self) -> None:
+        self.sites: dict[str, ServedSite] = {}
+        self._layers: dict[str, ServedLayer] = {}
+
+    @property
+    def engines(self) -> str:
+        """Those that fetch its sites' pages."""
+        return " ".join(sorted({site.compiled.site.engine for site in self})) or "native"
+
+    def put(self, site: ServedSite) -> None:
+        """Serve a site, or from now on another version of it. Pages that are being worked on end as they began."""
+        self.drop(site.name)
+        self.sites[site.name] = site
+        for layer in site.layers.values():
+            self._layers[layer.lane] = layer
+
+    def drop(self, name: str) -> None:
+        site = self.sites.pop(name, None)
+        if site is not None:
+            for layer in site.layers.values():
+                self._layers.pop(layer.lane, None)
+
+    def layer(self, lane: str) -> ServedLayer | None:
+        return self._layers.get(lane)
+
+    def __iter__(self) -> Iterator[ServedSite]:
+        return iter(self.sites.values())
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+
+def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False, lent: str = "") -> Options:
+    """How a layer's pages are asked for, as the fetcher wants it; `lent` is the layer's name where somebody else's downloader
+    fetches them."""
+    usual = Options()
+    timeout = _said(asking, "timeout", usual.timeout)
+    return Options(
+        timeout=timeout,
+        connect_timeout=_said(asking, "connect_timeout", min(usual.connect_timeout, timeout or usual.connect_timeout)),
+        read_timeout=min(usual.read_timeout, timeout) if timeout else usual.read_timeout,
+        max_size=_said(asking, "max_size", usual.max_size),
+        user_agent=_said(asking, "user_agent", AGENT),
+        headers=tuple((asking.get("headers") or {}).items()),
+        auth=asking.get("auth"),
+        hosts=compiled.own_hosts.union(compiled.site.politeness.hosts) if compiled.own_hosts else frozenset(),
+        session=_said(asking, "session", "site") == "site",
+        proxy=asking.get("proxy") or "",
+        verify=_said(asking, "verify", True),
+        raw=raw,
+        lent=lent,
+        render=bool(lent) and _said(asking, "render", False),
+        browser=bool(lent) and any(one is not None and one.render for one in _askings(compiled)),
+        guard=guard_of(compiled.grant.addresses, compiled.site.private_addresses, _seeded(compiled)),
+    )
+
+
+def _seeded(compiled: CompiledSite) -> frozenset[str]:
+    """The hosts of the seeds; none where they may be any."""
+    return frozenset() if any(seed.tasks for seed in compiled.site.seeds) else compiled.own_hosts
+
+
+def _askings(compiled: CompiledSite) -> list[Asking | None]:
+    return [compiled.site.request, *(layer.request for layer in compiled.layers.values())]
+
+
+def _joined(site: Asking, layer: Asking | None) -> dict[str, Any]:
+    """What the site says, with what the layer says itself on top; headers and cookies are joined one by one."""
+    said = {name: getattr(site, name) for name in site.model_fields_set}
+    for name in layer.model_fields_set if layer is not None else ():
+        value = getattr(layer, name)
+        said[name] = {**said.get(name, {}), **value} if name in ("headers", "cookies") else value
+    return said
+
+
+def _said(asking: Mapping[str, Any], name: str, usual: Any) -> Any:
+    value = asking.get(name)
+    return usual if value is None else value
+
+
+def _hook(site: Any, rule: Layer | None, name: str) -> str | None:
+    own: str | None = getattr(rule.hooks, name) if rule is not None else None
+    return own or getattr(site, name)

@@ -1,0 +1,64 @@
+"""The tasks that a worker takes for its sites, from the keys that their files name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from gossamer.courier import Intake, Link
+from gossamer.engine.counters import Tallies
+from gossamer.engine.sites import Book, ServedSite
+from gossamer.engine.tasks import request_of
+from gossamer.settings import Settings
+
+
+class Taking:
+    """An intake for each site and key."""
+
+    def __init__(self, link: Link, settings: Settings, book: Book, tallies: Tallies) -> None:
+        self._link, self._settings, self._book, self._tallies = link, settings, book, tallies
+        self._intakes: dict[tuple[str, str], Intake] = {}
+
+    def begin(self, site: ServedSite, failed: Callable[[BaseException], None]) -> None:
+        """Take the tasks of a site in this version of its file; `failed` is called when that cannot go on."""
+        limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
+        self.keep(site.name, site.compiled.group().tasks)
+        for key in site.compiled.group().tasks:
+            if (site.name, key) in self._intakes:
+                continue
+
+            def requests(data: bytes, name: str = site.name) -> Sequence[Any]:
+                return [request_of(self._book.sites[name], data, limit)]
+
+            intake = Intake(
+                self._link,
+                key,
+                site.name,
+                requests,
+                batch=self._settings["GOSSAMER_TASKS_BATCH"],
+                lease_seconds=self._settings["GOSSAMER_LEASE_SECONDS"],
+                taken=partial(self._tallies.of(site.name).add, "gossamer/tasks"),
+                bad=partial(self._count_bad, site.name),
+                failed=failed,
+            )
+            self._intakes[site.name, key] = intake
+            intake.begin()
+
+    def keep(self, name: str, keys: Sequence[str]) -> None:
+        """Take no tasks for a site any more but from these keys."""
+        for group, key in [*self._intakes]:
+            if group == name and key not in keys:
+                self._intakes.pop((group, key)).stop(lambda: None)
+
+    async def stop(self) -> None:
+        """Take no more; those that were taken are on their way when this returns."""
+        stopped = [asyncio.Event() for _ in self._intakes]
+        for intake, event in zip(self._intakes.values(), stopped, strict=True):
+            intake.stop(event.set)
+        for event in stopped:
+            await event.wait()
+
+    def _count_bad(self, site: str, _: str) -> None:
+        self._tallies.of(site).add("gossamer/tasks_bad")

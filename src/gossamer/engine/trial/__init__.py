@@ -1,0 +1,1 @@
+"""Pages tried by hand, and test cases of site files."""

@@ -1,0 +1,191 @@
+"""Pages kept with what was read of them: test cases of a site file, in a folder beside it, for people to read and to compare.
+
+FILE.cases/NAME/ holds the page as it came, in a file of its own, and `case.json` with everything else.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gossamer.errors import BadCase, FilesExist
+from gossamer.sites.page import Document, Reading
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+FILE = "case.json"
+SECRET = frozenset({"set-cookie", "authorization", "proxy-authorization"})
+"""Headers that are not kept: cases are shared."""
+_ENDS = (("json", "json"), ("html", "html"), ("xml", "xml"), ("text/", "txt"))
+
+
+class Case(NamedTuple):
+    """One page, the layer that it was read by, and what was read: `reading` as `plain` gives it."""
+
+    name: str
+    site: str
+    layer: str
+    document: Document
+    reading: dict[str, Any]
+
+
+def folder_of(file: Path) -> Path:
+    """Where the cases of a site file are."""
+    return file.with_name(f"{file.name}.cases")
+
+
+def save(file: Path, case: Case, *, force: bool = False) -> Path:
+    """Keep a case beside its site file; answers its folder."""
+    if not NAME.fullmatch(case.name):
+        raise BadCase(f"{case.name!r} cannot be the name of a case. Use letters, digits, and _ . -")
+    folder = folder_of(file) / case.name
+    if (folder / FILE).exists() and not force:
+        raise FilesExist(f"{folder} is there already. Choose another name, or write over it with --force.")
+    folder.mkdir(parents=True, exist_ok=True)
+    document = case.document
+    body = f"body.{_end(document.headers.get('content-type', ''))}"
+    for old in folder.glob("body.*"):
+        old.unlink()
+    (folder / body).write_bytes(document.body)
+    headers = {name: value for name, value in sorted(document.headers.items()) if name not in SECRET}
+    _write(
+        folder,
+        {
+            "site": case.site,
+            "layer": case.layer,
+            "url": document.url,
+            "status": document.status,
+            "headers": headers,
+            "inherited": plain(dict(document.inherited)),
+            "turn": document.turn,
+            "depth": document.depth,
+            "body": body,
+            "reading": case.reading,
+        },
+    )
+    return folder
+
+
+def update(file: Path, case: Case, reading: dict[str, Any]) -> None:
+    """Say of a case that is kept that this is what is to be read of it."""
+    folder = folder_of(file) / case.name
+    _write(folder, {**_load(folder), "reading": reading})
+
+
+def cases_of(file: Path) -> Iterator[Case]:
+    """The cases of a site file, by name."""
+    folder = folder_of(file)
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_dir() and not path.name.startswith("."):
+            yield _case(path)
+
+
+def _case(folder: Path) -> Case:
+    data = _load(folder)
+    try:
+        document = Document(
+            data["url"],
+            int(data["status"]),
+            {str(name).lower(): str(value) for name, value in data["headers"].items()},
+            (folder / Path(data["body"]).name).read_bytes(),
+            {name: lively(value) for name, value in data.get("inherited", {}).items()},
+            int(data.get("turn", 0)),
+            int(data.get("depth", 0)),
+        )
+        return Case(folder.name, str(data["site"]), str(data["layer"]), document, dict(data["reading"]))
+    except FileNotFoundError as error:
+        raise BadCase(f"{folder}: the page itself is not there: {error.filename}. Save the case again.") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        raise BadCase(f"{folder / FILE} is no case: {said}. Save the case again.") from None
+
+
+def _load(folder: Path) -> dict[str, Any]:
+    try:
+        data = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadCase(f"{folder} has no {FILE}. Save the case again, or take the folder away.") from None
+    except ValueError as error:
+        raise BadCase(f"{folder / FILE} is no JSON: {error}. Save the case again.") from None
+    if not isinstance(data, dict):
+        raise BadCase(f"{folder / FILE} is no case: it is not a JSON object. Save the case again.")
+    return data
+
+
+def _write(folder: Path, data: dict[str, Any]) -> None:
+    (folder / FILE).write_text(written(data), encoding="utf-8")
+
+
+def written(data: Any) -> str:
+    """JSON as it stands in a case and in a difference: one value in each line."""
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _end(content_type: str) -> str:
+    return next((end for word, end in _ENDS if word in content_type.lower()), "bin")
+
+
+def told(reading: Reading) -> dict[str, Any]:
+    """A reading in the types that JSON knows. Of links only what a site file decides: what is empty is left out."""
+    return {
+        "verdict": reading.verdict.value,
+        "reason": reading.reason,
+        "records": [{"layer": one.layer, "fields": plain(one.fields)} for one in reading.records],
+        "links": [
+            {
+                name: plain(dict(value) if name in ("headers", "cookies", "inherited") else value)
+                for name, value in link._asdict().items()
+                if name in ("url", "layer") or (name != "fingerprint" and value and value != "GET")
+            }
+            for link in reading.links
+        ],
+        "missing": list(reading.missing),
+        "notes": list(reading.notes),
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON that still tells its type: what JSON has not is a mapping with one key, the type after a $."""
+    if isinstance(value, dict):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, datetime):
+        return {"$datetime": value.isoformat()}
+    if isinstance(value, date):
+        return {"$date": value.isoformat()}
+    if isinstance(value, Decimal):
+        return {"$decimal": str(value)}
+    if isinstance(value, bytes):
+        try:
+            return {"$bytes": value.decode()}
+        except UnicodeDecodeError:
+            return {"$base64": base64.b64encode(value).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+_LIVELY: dict[str, Any] = {
+    "$datetime": datetime.fromisoformat,
+    "$date": date.fromisoformat,
+    "$decimal": Decimal,
+    "$float": float,
+    "$bytes": str.encode,
+    "$base64": base64.b64decode,
+}
+
+
+def lively(value: Any) -> Any:
+    """The value that `plain` made JSON of."""
+    if isinstance(value, dict):
+        if len(value) == 1 and (made := _LIVELY.get(next(iter(value)))) is not None:
+            return made(next(iter(value.values())))
+        return {name: lively(inner) for name, inner in value.items()}
+    return [lively(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,241 @@
+"""One page of a site, fetched and read as a worker would, and told with all that was decided on the way. Nothing is queued or
+stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from gossamer.engine import hooks
+from gossamer.engine.http.fetcher import Fetcher
+from gossamer.engine.http.redirect import location, next_hop
+from gossamer.engine.http.request import Ask, FetchError, Got
+from gossamer.engine.http.robots import Robots
+from gossamer.engine.http.scrapy_fetcher import Borrowed
+from gossamer.engine.sites import ServedLayer, ServedSite
+from gossamer.errors import SiteError
+from gossamer.sites.compile import CompiledSite
+from gossamer.sites.downloader import Downloader, LeftOut
+from gossamer.sites.extract import charset
+from gossamer.sites.extract.handler import handled
+from gossamer.sites.extract.layer import compile_layer
+from gossamer.sites.file.problems import did_you_mean
+from gossamer.sites.format import SELECTORS, Follow, Format
+from gossamer.sites.page import NOTHING, Document, Link, Reading
+
+SEEDS = 10_000
+
+
+class Chosen(NamedTuple):
+    """The layer of a URL, and why it is that one."""
+
+    layer: str
+    why: str
+
+
+class Hop(NamedTuple):
+    """One request of several in a row. `to` is where its answer led, "" for the last."""
+
+    method: str
+    url: str
+    status: int
+    seconds: float
+    to: str = ""
+
+
+class Tried(NamedTuple):
+    """What became of a page. `robots` is what robots.txt says of it, in words. Without a `document` there was no page, and `failure` says
+    why; with one but without a `reading`, `failure` says what a worker would have done instead of reading it."""
+
+    site: str
+    chosen: Chosen
+    url: str
+    robots: str
+    hops: tuple[Hop, ...]
+    document: Document | None
+    reading: Reading | None
+    failure: str
+    charset: str
+    fetch_seconds: float
+    read_seconds: float
+
+
+def choose(site: CompiledSite, url: str, layer: str = "") -> Chosen:
+    """The layer that a page belongs to: the one asked for, that of the seed, the one that matches, or else the first."""
+    if layer:
+        if layer not in site.layers:
+            hint = did_you_mean(layer, site.layers)
+            raise SiteError(f"The site {site.name} has no layer {layer}{f' ({hint})' if hint else ''}.")
+        return Chosen(layer, "as asked")
+    found, seed = site.layer_of(url), seed_of(site, url)
+    if seed is not None and (found is None or found[0] != seed.layer):
+        return Chosen(seed.layer, "the layer of the seed")
+    if found is None:
+        return Chosen(site.first_layer(url), "the first layer: no match fits")
+    name, groups = found
+    said = "".join(f", {group} {text}" for group, text in groups.items())
+    return Chosen(name, f"match {site.layers[name].match}{said}")
+
+
+def seed_of(site: CompiledSite, url: str, layer: str = "") -> Link | None:
+    """The first seed with this URL (and layer), of the first SEEDS: it may say how the page is asked for."""
+    return next(
+        (
+            seed
+            for seed in islice(site.seeds(), SEEDS)
+            if seed.url == url and seed.layer in site.layers and layer in ("", seed.layer)
+        ),
+        None,
+    )
+
+
+class Trial:
+    """Fetches pages and reads them. To be closed. `lend` gives the downloader of sites with `engine: scrapy`."""
+
+    def __init__(self, lend: Callable[[], Downloader] | None = None) -> None:
+        self._fetcher = Fetcher(concurrency=4) if lend is None else Borrowed(lend, concurrency=4)
+        self._robots = Robots(self._fetcher.fetch)
+
+    async def close(self) -> None:
+        await self._robots.close()
+        await self._fetcher.close()
+
+    async def fetch(self, site: ServedSite, chosen: Chosen, url: str, inherited: Mapping[str, Any] = NOTHING) -> Tried:
+        """Ask for a page and follow its redirects, then read it."""
+        layer = site.layers[chosen.layer]
+        await self._prepare(site)
+        seed = seed_of(site.compiled, url, chosen.layer)
+        if seed is not None:
+            inherited = {**seed.inherited, **inherited}
+        link = seed or site.compiled.link(url, chosen.layer, inherited=inherited)
+        options, cookies = layer.manner(link.url)
+        ask: Ask | None = Ask(
+            link.url, link.method, link.headers, {**cookies, **link.cookies}, link.body, site.name, options
+        )
+        hops: list[Hop] = []
+        said, failure = "not asked (politeness.robots: ignore)", ""
+        got: Got | None = None
+        begun = time.perf_counter()
+        try:
+            while ask is not None:
+                said, allowed = await self._word(site, layer, ask.url, hops[-1].url if hops else "")
+                if not allowed:
+                    failure = f"robots.txt: {said}"
+                    break
+                if layer.before_request is not None:
+                    ask = await hooks.call(layer.before_request, ask)
+                    if ask is None:
+                        failure = "the hook before_request left it out"
+                        break
+                got = await self._fetcher.fetch(ask)
+                target = location(got) if 300 <= got.status < 400 and layer.redirects else None
+                hops.append(Hop(ask.method, ask.url, got.status, got.seconds, target or ""))
+                if target is None:
+                    break
+                ask, got = next_hop(ask, got, target, [hop.url for hop in hops[:-1]], layer.redirects), None
+                ask = ask._replace(options=layer.manner(ask.url, hops[-1].url)[0])
+        except LeftOut:
+            failure = "the Scrapy project wants nothing of it"
+        except FetchError as error:
+            failure = f"{error.reason}: {error.detail}{', would be tried again' if error.retriable else ''}"
+        seconds = time.perf_counter() - begun
+        if got is None or failure:
+            return Tried(site.name, chosen, url, said, tuple(hops), None, None, failure, "", seconds, 0.0)
+        document = Document(got.url, got.status, got.headers, got.body, inherited)
+        tried = await self.read(site, chosen, document)
+        return tried._replace(url=url, robots=said, hops=tuple(hops), fetch_seconds=seconds)
+
+    async def read(self, site: ServedSite, chosen: Chosen, document: Document) -> Tried:
+        """Read a page that is there already."""
+        layer = site.layers[chosen.layer]
+        instead = _instead(layer, document.status)
+        begun = time.perf_counter()
+        reading = None if instead else await read_page(layer, document)
+        seconds = time.perf_counter() - begun
+        return Tried(
+            site.name,
+            chosen,
+            document.url,
+            "not asked",
+            (),
+            document,
+            reading,
+            instead,
+            charset_of(layer, document),
+            0.0,
+            seconds,
+        )
+
+    async def _word(self, site: ServedSite, layer: ServedLayer, url: str, before: str) -> tuple[str, bool]:
+        if not site.obeys:
+            return "not asked (politeness.robots: ignore)", True
+        word = await self._robots.ask(url, layer.agent, site.name, layer.manner(url, before)[0])
+        if word.allowed:
+            return "allowed", True
+        if not word.after:
+            return "forbidden", False
+        why = f" ({word.why.reason}: {word.why.detail})" if word.why is not None else ""
+        return f"could not be had{why}; until it can be, nothing is fetched", False
+
+    async def _prepare(self, site: ServedSite) -> None:
+        if isinstance(self._fetcher, Borrowed):
+            await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
+        self._fetcher.proxies.forget(site.name)
+        for name, group in site.compiled.site.proxies.items():
+            self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+
+
+def _instead(layer: ServedLayer, status: int) -> str:
+    """What a worker does with an answer of this status instead of reading it."""
+    wanted = layer.rule is not None and status in layer.rule.valid.status
+    if status in layer.retry_status and not wanted:
+        return f"status {status}: would be tried again"
+    if status in (404, 410) and not wanted:
+        return f"status {status}: the page is gone, and nothing is read"
+    return ""
+
+
+async def read_page(layer: ServedLayer, document: Document) -> Reading:
+    """What a page says, with the hooks of its layer, as a worker has it before it is stored."""
+    if layer.after_download is not None:
+        document = await hooks.call(layer.after_download, document)
+    if layer.handler is not None:
+        reading = await handled(layer.handler, layer.site.compiled, layer.name, document)
+    else:
+        reading = layer.site.compiled.read(layer.name, document)
+    if layer.after_extract is not None:
+        reading = await hooks.call(layer.after_extract, document, reading)
+    if layer.before_store is not None:
+        changed = [await hooks.call(layer.before_store, record) for record in reading.records]
+        reading = reading._replace(records=[record for record in changed if record is not None])
+    return reading
+
+
+def charset_of(layer: ServedLayer, document: Document) -> str:
+    """The character set in which a page is read, and whether that is a guess; "" for what is no text."""
+    if layer.rule is None or layer.rule.format is Format.BINARY:
+        return ""
+    found = charset.find(document.body, document.headers.get("content-type", ""), layer.rule.encoding)
+    return found.name if found.declared else f"{found.name} (a guess)"
+
+
+def rules_of(site: CompiledSite, layer: str, document: Document, links: Sequence[Link]) -> list[str]:
+    """For each link the rule of `follow` that found it, as follow[0] css a.post; "" where none did, as with handlers."""
+    rule = site.layers[layer]
+    if rule.handler is not None:
+        return [""] * len(links)
+    found: dict[tuple[str, int], str] = {}
+    for place, follow in enumerate(rule.follow):
+        alone = compile_layer(layer, rule.model_copy(update={"follow": (follow,)}), site)
+        for link in alone.read(document).links:
+            found.setdefault((link.layer, link.fingerprint), f"follow[{place}] {_shown(follow)}")
+    together = [(link.layer, link.fingerprint) for link in compile_layer(layer, rule, site).read(document).links]
+    if len(together) != len(links):  # A hook has changed them.
+        together = [(link.layer, link.fingerprint) for link in links]
+    return [found.get(key, "") for key in together]
+
+
+def _shown(follow: Follow) -> str:
+    return next(f"{way} {text}" for way in (*SELECTORS, "url") if (text := getattr(follow, way)) is not None)

@@ -1,0 +1,551 @@
+"""One worker of the native engine in this process: the sites of a crawl, from the moment it joins until they are drained or it is
+asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gossamer import __version__
+from gossamer.courier import Adder, AsyncLink, Plan
+from gossamer.engine.archive.archive import Archive
+from gossamer.engine.counters import Tallies
+from gossamer.engine.download_counters import Meter
+from gossamer.engine.engine import Engine
+from gossamer.engine.http.deadline import LEFT, STUCK, before, cancelled, finished, happens
+from gossamer.engine.http.fetcher import Fetcher
+from gossamer.engine.http.robots import Robots
+from gossamer.engine.http.scrapy_fetcher import Borrowed
+from gossamer.engine.page.processor import Visits
+from gossamer.engine.records import Shelf
+from gossamer.engine.rounds import Rounds
+from gossamer.engine.site_files import Found, Source, granted
+from gossamer.engine.sites import Book, ServedSite
+from gossamer.engine.task_intake import Taking
+from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
+from gossamer.frontier.connection.url import server_of
+from gossamer.model import Selection
+from gossamer.model.plural import counted_were
+from gossamer.model.reply import groups_text
+from gossamer.settings import Settings
+from gossamer.shutdown import obeying
+from gossamer.sites.compile import CompiledSite
+from gossamer.sites.downloader import Downloader
+from gossamer.sites.file.problems import did_you_mean
+
+logger = logging.getLogger(__name__)
+
+LOOK = 0.5
+TELL, REMIND = 5.0, 60.0
+"""Seconds between two looks at what people see of this worker, and after which they are told although nothing changed: a server may
+have lost it."""
+PAGES_SHARE, DATABASE_SHARE = 0.8, 0.4
+"""Of the time that a worker has to end, what pages in progress have, and those among them that wait for a database which is away;
+the rest is for the last calls to the frontier."""
+AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, GroupDropping)
+"""What passes by itself: a site is served then."""
+AGAIN = 3.0
+"""Seconds between two attempts to serve sites whose database is away."""
+AGAIN_FROM_THE_START = "again"
+"""Why a worker ends that begins anew at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker is to do. `sites` are the names it serves, none: all of the crawl. `stage` narrows them to the layers of one
+    pool: "" those that name none, None all. `layer` is the only one that is crawled, "" for all. `forever`: go on when nothing is
+    left. `repeat`: begin rounds when they are due. `local` has the digests of site files that the user of this process named: what
+    they may do is not what a file may that anybody pushed."""
+
+    sites: tuple[str, ...] = ()
+    stage: str | None = ""
+    layer: str = ""
+    forever: bool = False
+    repeat: bool = False
+    local: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why a worker ended, and the signal that asked for it, 0 if none did."""
+
+    reason: str
+    signal: int = 0
+
+
+Lend = Callable[[], Downloader]
+
+
+def run(settings: Settings, job: Job, lend: Lend | None = None) -> Ended:
+    """Work until there is nothing left to do, or until told to stop. A GossamerError says why it could not."""
+    return finished(_main(settings, job, lend))
+
+
+async def _main(settings: Settings, job: Job, lend: Lend | None) -> Ended:
+    return await Worker(settings, job, lend).run()
+
+
+class Worker:
+    """Puts the parts together. Everything happens on one event loop. `lend` gives the downloader of sites with `engine:
+    scrapy`; without it they are not served."""
+
+    def __init__(self, settings: Settings, job: Job, lend: Lend | None = None) -> None:
+        self._settings, self._job, self._lend = settings, job, lend
+        self._link = AsyncLink(settings)
+        self._signal = 0
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+        self._anew()
+
+    def _anew(self) -> None:
+        self._book = Book()
+        self._tallies = Tallies()
+        self._shelf = Shelf(self._settings)
+        self._taking = Taking(self._link, self._settings, self._book, self._tallies)
+        self._behind = False
+        """Whether what is served may not be what the frontier has."""
+        self._outdated = False
+        """Whether a site file is known to have changed since the files were read."""
+        self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
+        """Sites that are to be served as soon as their database is there, or the frontier answers again."""
+        self._trying: asyncio.Task[None] | None = None
+        self._changing: asyncio.Task[bool] | None = None
+        self._serving = asyncio.Lock()
+        """One at a time: an older version of a file must not come after a newer one."""
+
+    async def run(self) -> Ended:
+        """Ctrl-C and SIGTERM end it in good order, the second one at once."""
+        loop, settings = asyncio.get_running_loop(), self._settings
+        where = server_of(settings["GOSSAMER_URL"], settings["GOSSAMER_DATA_DIR"])
+        logger.info("Worker of crawl %s on %s.", settings["GOSSAMER_CRAWL"], where)
+
+        def first(number: int) -> None:
+            self._signal = number
+            loop.call_soon_threadsafe(self.stop)
+
+        # Stopped is stopped: also where the second signal comes before the first one was looked at.
+        with obeying(first, lambda: loop.call_soon_threadsafe(self._at_once)):
+            opened = False
+            try:
+                opened = await before(self._stop, self._open())
+                if not opened:
+                    return Ended("shutdown", self._signal)
+                while (ended := await self._run()).reason == AGAIN_FROM_THE_START:
+                    self._anew()
+                return ended
+            finally:
+                self._link.close()
+                await before(self._hurry, self._link.closed(), STUCK if opened else LEFT)
+
+    def _at_once(self) -> None:
+        self._stop.set()
+        self._hurry.set()
+
+    def stop(self) -> None:
+        """End in good order: pages under way are ended, the rest is left to others. Said twice: at once."""
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+
+    async def _open(self) -> None:
+        opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._link.open(lambda answer, error: opened.set_exception(error) if error else opened.set_result(answer))
+        await opened
+
+    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
+        """A verb of the frontier."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Any, error: BaseException | None) -> None:
+            if not answered.done():
+                answered.set_exception(error) if error is not None else answered.set_result(answer)
+
+        self._link.call(verb, done, *args, **kwargs)
+        return await answered
+
+    async def _run(self) -> Ended:
+        settings, job = self._settings, self._job
+        engines = ("native", "scrapy") if self._lend is not None else ("native",)
+        self._source = Source(self.ask, job.sites, engines, partial(granted, settings, job.local))
+        concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
+        payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
+        borrowed = Borrowed(self._lend, concurrency=concurrency + 8) if self._lend is not None else None
+        self._fetcher = borrowed or Fetcher(concurrency=concurrency + 8)
+        archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
+        meter = Meter(self._fetcher.fetch, self._tallies)
+        robots = Robots(meter.fetch, delayed=self._crawl_delay)
+        self._visits = visits = Visits(
+            self._book,
+            meter,
+            robots,
+            self._tallies,
+            self._shelf,
+            archive,
+            payload_max,
+            job.layer,
+        )
+        plan = Plan(
+            "",
+            Selection(),
+            most=2 * concurrency,
+            ahead=max(4, concurrency // 2),
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
+            renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
+            gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
+            close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
+            info=self._info(),
+        )
+        self._engine = Engine(self._link, visits, plan, self._tallies, concurrency)
+        visits.known, visits.borrowed = self._engine.courier.known, borrowed
+        self._rounds = Rounds(
+            self.ask, self._book, self._shelf, partial(Adder, self._link, self._engine.added, self._engine.failed),
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
+            open_hint=self._open_now, token=self._engine.courier.token, awaits=self._engine.courier.awaits,
+            current=self._current,
+        )  # fmt: skip
+        self._engine.went = self._went_back
+        try:
+            if not await before(self._stop, self._serve(first=True)):
+                return Ended("shutdown", self._signal)
+            if not self._book and not self._without and not job.forever:
+                raise SiteError(_nothing(job.sites))
+            if (wrong := self._misnamed()) and not job.forever:
+                raise SiteError(wrong)
+            if wrong:
+                logger.warning("%s This worker waits for one.", wrong)
+            self._engine.courier.tell(self._info())
+            self._engine.begin()
+            rounds = asyncio.ensure_future(self._rounds.run())
+            rounds.add_done_callback(self._rounds_ended)
+            try:
+                reason = await self._watch()
+            finally:
+                beside = [rounds, *(task for task in (self._trying, self._changing) if task is not None)]
+                await before(self._hurry, cancelled(beside))
+            await self._leave()
+        finally:
+            await before(self._hurry, self._close(robots))
+            archive.close()
+        if self._engine.failure is not None:
+            raise self._engine.failure
+        if reason == "drained" and self._without:
+            # The others are done. That these are not must not go unnoticed.
+            raise next(iter(self._without.values()))[1]
+        if reason == "drained":
+            reason = await self._last_word()
+        return Ended(reason, self._signal)
+
+    async def _last_word(self) -> str:
+        """The frontier's, when everything else is done: the server that said drained may have been replaced since, or have lost its
+        last second. As long as one worker lives, what such a server lacks is done again."""
+        if not await before(self._stop, self._rounds.confirm()):
+            return "shutdown"
+        if (self._rounds.over and not await self._robbed()) or not self._book:
+            return "drained"
+        logger.warning(
+            "There is something left after all: the server was replaced or set back, or a round began. This worker goes on."
+        )
+        return AGAIN_FROM_THE_START
+
+    async def _robbed(self) -> bool:
+        """Whether a site lacks its group because the server is another one, or was set back: otherwise somebody has dropped it."""
+        if not self._rounds.missing:
+            return False
+        courier = self._engine.courier
+        answer = await self.ask("exchange", courier.token.next().next(), everywhere=True)
+        await self.ask("leave", courier.token.incarnation)
+        # It may have heard of that server by its last words already.
+        return self._behind or not courier.follows(answer.states)
+
+    async def _close(self, robots: Robots) -> None:
+        await robots.close()
+        await self._shelf.close()
+        await self._fetcher.close()
+
+    def _misnamed(self) -> str:
+        """That no site has the layer or the stage which this worker is for, if so."""
+        if not self._book or self._without:
+            return ""
+        layers = {name for site in self._book for name in site.compiled.site.layers}
+        stages = {layer.stage for site in self._book for layer in site.compiled.site.layers.values() if layer.stage}
+        if self._job.layer and self._job.layer not in layers:
+            return _unknown("layer", self._job.layer, layers)
+        if self._job.stage and self._job.stage not in stages:
+            return _unknown("stage", self._job.stage, stages)
+        return ""
+
+    def _open_now(self) -> int | None:
+        hints = self._engine.courier.hints
+        return None if hints is None or self._engine.courier.away else hints.open
+
+    async def _current(self) -> bool:
+        """Whether the sites are served as the crawl's files say now. If not, they soon are, and the rounds are looked at again."""
+        if self._serving.locked():
+            return False
+        self._outdated = await self.ask("documents_version") != self._source.version
+        return not self._outdated
+
+    def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
+        # It ends when it is cancelled. Otherwise something broke, and without it no site would ever begin or end a round.
+        if not rounds.cancelled() and (error := rounds.exception()) is not None:
+            self._engine.failed(error)
+
+    # What is served.
+
+    async def _serve(self, first: bool = False) -> None:
+        """Look at the crawl's site files, and serve what is new or another than before. A site whose database is away is
+        served when it is there; a worker that is to end by itself and could do nothing else says so at once."""
+        async with self._serving:
+            found = await self._source.changed()
+            if found is not None:
+                await self._serve_found(found, first)
+
+    async def _serve_found(self, found: Found, first: bool) -> None:
+        for name in [name for name in self._book.sites if name not in found.names]:
+            logger.info("The site %s is served no more.", name)
+            self._book.drop(name)
+            self._fetcher.forget(name)
+            self._visits.forget(name)
+            self._taking.keep(name, ())
+        self._without = {name: one for name, one in self._without.items() if name in found.names}
+        problems: list[GossamerError] = list(found.problems)
+        sites, away = await self._prepare(found.changed)
+        for compiled in found.changed:
+            self._without.pop(compiled.name, None)
+            try:
+                await self._serve_one(compiled, sites, away)
+            except AWAY as error:
+                logger.warning("The site %s is served later: %s", compiled.name, error)
+                self._without[compiled.name] = compiled, error
+            except GossamerError as error:
+                if self._job.sites and first:
+                    raise
+                # One site of many: the others go on, and this one as it was before.
+                logger.error("The site %s is not served: %s", compiled.name, error)
+                problems.append(error)
+        if not self._book and not self._job.forever:
+            problems += [error for _, error in self._without.values()]
+        if problems and not self._book and (first or not self._without):
+            raise problems[0]
+        self._select()
+
+    async def _prepare(self, every: Iterable[CompiledSite]) -> tuple[dict[str, ServedSite], dict[str, StoreAway]]:
+        """Their tables, all at once: one by one they would take much longer, and each would wait for a database that does not
+        answer."""
+        sites: dict[str, ServedSite] = {}
+        for compiled in every:
+            with suppress(GossamerError):
+                sites[compiled.name] = ServedSite(compiled)
+        return sites, await self._shelf.prepare_together(sites.values())
+
+    async def _serve_one(
+        self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
+    ) -> None:
+        # What is wrong with one that could not be made is said here.
+        site = sites.get(compiled.name) or ServedSite(compiled)
+        if compiled.tables() and (error := away.get(self._shelf.address(site))) is not None:
+            raise error
+        await self._shelf.prepare(site)
+        if isinstance(self._fetcher, Borrowed) and compiled.site.engine == "scrapy":
+            await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
+        await self._define(site)
+        self._book.put(site)
+        self._visits.forget(site.name)
+        self._taking.begin(site, self._engine.failed)
+
+    async def _try_again(self) -> None:
+        """Until the databases of all sites are there."""
+        while self._without:
+            await asyncio.sleep(AGAIN)
+            async with self._serving:
+                sites, away = await self._prepare([compiled for compiled, _ in self._without.values()])
+                for name, (compiled, _) in list(self._without.items()):
+                    await self._try_one(name, compiled, sites, away)
+            self._rounds.look()
+
+    async def _try_one(
+        self, name: str, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
+    ) -> None:
+        try:
+            await self._serve_one(compiled, sites, away)
+        except AWAY as error:
+            self._without[name] = compiled, error
+            return
+        except GossamerError as error:
+            logger.error("The site %s is not served: %s", name, error)
+        else:
+            logger.info("The site %s is served now.", name)
+        del self._without[name]
+
+    async def _define(self, site: ServedSite) -> None:
+        compiled = site.compiled
+        bounded = replace(
+            compiled.group(),
+            max_items=self._settings["GOSSAMER_ITEMS_MAX"],
+            max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
+            max_dead=self._settings["GOSSAMER_DEAD_MAX"],
+        )
+        await self.ask("define", site.name, site.lanes(), bounded)
+        for name, policy in compiled.hosts().items():
+            await self.ask("set_host", name, policy)
+        self._fetcher.proxies.keep(site.name, compiled.site.proxies)
+        for name, group in compiled.site.proxies.items():
+            self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+
+    def _select(self) -> None:
+        away = self._shelf.away()
+        groups = tuple(name for name in self._book.sites if name not in away)
+        lanes: tuple[str, ...] = ()
+        if self._job.layer:
+            lanes, groups = tuple(f"{name}.{self._job.layer}" for name in groups), ()
+        selection = Selection(groups=groups, lanes=lanes, stage=self._job.stage)
+        if not groups and not lanes:
+            # Nothing at all: a stage of a name that nobody may have.
+            selection = Selection(stage="-nothing-")
+        parked = self._engine.parked = self._shelf.parked()
+        most = 2 * self._settings["GOSSAMER_ENGINE_CONCURRENCY"] + parked
+        self._engine.courier.plan = replace(self._engine.courier.plan, selection=selection, most=most)
+
+    # While it runs.
+
+    async def _watch(self) -> str:
+        """Until there is a reason to end."""
+        told = looked = asyncio.get_running_loop().time()
+        info, version = self._info(), ""
+        while True:
+            for event in (self._stop, self._engine.ended):
+                if event.is_set():
+                    return (
+                        "shutdown" if event is self._stop else "draining" if self._engine.failure is None else "failed"
+                    )
+            done = self._rounds.over or not (self._book or self._without)
+            if self._changing is not None and self._changing.done():
+                # Once more if it failed.
+                version = version if self._changing.result() else ""
+                self._changing = None
+            hints = self._engine.courier.hints
+            changed = self._behind or self._outdated or (hints is not None and hints.config_version != version)
+            if hints is not None and self._changing is None and changed:
+                # Not awaited: a database that does not answer must keep nobody from stopping this worker.
+                version, behind, self._behind, self._outdated = hints.config_version, self._behind, False, False
+                self._changing = asyncio.ensure_future(self._served_again(define=behind))
+            idle = not (self._engine.busy or self._behind) and self._changing is None
+            if done and idle and not (self._job.forever or self._job.repeat):
+                return "drained"
+            if self._engine.looked.is_set():
+                self._engine.looked.clear()
+                self._rounds.called.set()
+            self._select()
+            if self._without and (self._trying is None or self._trying.done()):
+                self._trying = asyncio.ensure_future(self._try_again())
+            now = asyncio.get_running_loop().time()
+            if now - looked >= TELL:
+                looked = now
+                if now - told >= REMIND or self._info() != info:
+                    info, told = self._info(), now
+                    self._engine.courier.tell(info)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """For a moment, unless a file that has changed is served by now."""
+        if self._changing is not None:
+            stopped = asyncio.ensure_future(self._stop.wait())
+            await asyncio.wait([self._changing, stopped], return_when=asyncio.FIRST_COMPLETED, timeout=LOOK)
+            stopped.cancel()
+        else:
+            await happens(self._stop, LOOK)
+
+    def _went_back(self) -> None:
+        """The frontier may have an older state: its files, groups and rounds are looked at anew."""
+        self._source.doubt()
+        self._rounds.went_back()
+        self._behind = True
+
+    async def _served_again(self, define: bool) -> bool:
+        """False if it has to be asked for once more. With `define` also for groups of sites that have not changed."""
+        try:
+            if define:
+                await self._mend()
+            await self._serve()
+        except GossamerError as error:
+            logger.error("The site files of the crawl could not be read again: %s", error)
+            if isinstance(error, FrontierUnavailable):
+                self._behind = self._behind or define
+                return False
+        self._rounds.look()
+        return True
+
+    async def _mend(self) -> None:
+        """Make the groups and lanes that the frontier has not any more."""
+        there = {lane.lane for lane in (await self.ask("counts")).lanes}
+        for site in list(self._book):
+            if not there.issuperset(f"{site.name}.{layer}" for layer in site.lanes()):
+                await self._define(site)
+        self._rounds.went_back()
+
+    async def _leave(self) -> None:
+        """In good order, as far as that is possible within GOSSAMER_STOP_SECONDS: pages have most of it, the frontier the rest."""
+        loop, close = asyncio.get_running_loop(), self._settings["GOSSAMER_CLOSE_SECONDS"]
+        limit = self._settings["GOSSAMER_STOP_SECONDS"] or self._settings["GOSSAMER_RENEW_MAX_SECONDS"] + close
+        began, courier = loop.time(), self._engine.courier
+        # Pages whose database is away may wait for much longer than anybody who stops a worker.
+        patience = min(close, limit * DATABASE_SHARE)
+        await before(self._hurry, self._taking.stop(), patience)
+        courier.tell({**self._info(), "closed": "1"})
+        courier.plan = replace(courier.plan, close_seconds=min(close, limit))
+        timers = [
+            loop.call_at(began + patience, self._shelf.give_up),
+            loop.call_at(began + limit * PAGES_SHARE, self._give_back),
+        ]
+        ended = await before(self._hurry, self._engine.stop(), max(1.0, began + limit - loop.time()))
+        for timer in timers:
+            timer.cancel()
+        if not ended:
+            self._shelf.give_up()
+            await self._engine.abandon()
+        elif not courier.away:
+            with suppress(GossamerError):
+                await before(
+                    self._hurry, self.ask("leave", courier.token.incarnation), max(1.0, began + limit - loop.time())
+                )
+
+    def _give_back(self) -> None:
+        if count := self._engine.give_back():
+            logger.warning(
+                "%s not through in time (GOSSAMER_STOP_SECONDS): given back, and done by others.",
+                counted_were(count, "page"),
+            )
+
+    def _info(self) -> dict[str, str]:
+        return {
+            "group": next(iter(self._book.sites)) if len(self._book) == 1 else "",
+            "groups": groups_text(self._book.sites),
+            "engine": self._book.engines,
+            "sites": str(len(self._book)),
+            "host": socket.gethostname(),
+            "pid": str(os.getpid()),
+            "version": __version__,
+        }
+
+    def _crawl_delay(self, host: str, seconds: float) -> None:
+        if seconds:
+            logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
+        self._link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
+
+
+def _unknown(what: str, name: str, known: Collection[str]) -> str:
+    hint = did_you_mean(name, sorted(known)) or f"see {what} in the site files"
+    return f"No site of this crawl has the {what} {name}; {hint}."
+
+
+def _nothing(sites: Sequence[str]) -> str:
+    if sites:
+        return f"This crawl has no site {', '.join(sites)}. Push its file with `gossamer site push`; `gossamer site list` shows what there is."
+    return "This crawl has no sites. Push their files with `gossamer site push FILE`, or crawl one with `gossamer crawl FILE`."

@@ -1,0 +1,111 @@
+"""How far a group is, in the few numbers that people watch. Read from the frontier at a cost that does not grow with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.counts import Counts
+
+
+class Account(NamedTuple):
+    """A group now: `queued`, `waiting` (until a time) and `leased` requests, `dead` letters, `hosts` of the crawl that are asked
+    or made to wait, `dead_before` those of the dead letters that are of earlier rounds, where they were asked for; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a
+    redirect, another try), leases that ran out (`expired`) and `items`."""
+
+    round: int = 0
+    queued: int = 0
+    waiting: int = 0
+    leased: int = 0
+    hosts: int = 0
+    pages: int = 0
+    failed: int = 0
+    replaced: int = 0
+    expired: int = 0
+    dead: int = 0
+    items: int = 0
+    paused: str = ""
+    exists: bool = False
+    dead_before: int = 0
+
+    @property
+    def dead_now(self) -> int:
+        """The dead letters of the present round."""
+        return self.dead - self.dead_before
+
+    @property
+    def open(self) -> int:
+        """Requests that are known and not yet done."""
+        return self.queued + self.waiting + self.leased
+
+    def since(self, then: Account) -> Account:
+        """The same with only what happened after `then`."""
+        grown = ("pages", "failed", "replaced", "expired", "items")
+        return self._replace(**{name: getattr(self, name) - getattr(then, name) for name in grown})
+
+
+def look(frontier: ValkeyFrontier, group: str) -> Account:
+    """The account of a group; one that does not exist has an empty one."""
+    return look_at(frontier, [group])
+
+
+def look_at(frontier: ValkeyFrontier, groups: Sequence[str]) -> Account:
+    """The account of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
+    return account(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, _hosts(frontier))
+
+
+def with_earlier(frontier: ValkeyFrontier, group: str, now: Account) -> Account:
+    """The account with `dead_before`: by when they died."""
+    rounds = frontier.rounds(group, 1) if now.dead else []
+    if not rounds or rounds[0].began is None:
+        return now
+    began, before = f"({rounds[0].began * 1000:.0f}", 0
+    for partition in range(frontier.partitions):
+        key = keys.base(frontier.crawl, partition) + keys.SUFFIXES["dead_order"] + group
+        before += len(frontier.connection.execute("ZRANGEBYSCORE", key, "-inf", began, key=key))
+    return now._replace(dead_before=min(before, now.dead))
+
+
+def _hosts(frontier: ValkeyFrontier) -> int:
+    hosts = 0
+    for partition in range(frontier.partitions):
+        key = keys.base(frontier.crawl, partition) + keys.SUFFIXES["hosts"]
+        hosts += int(frontier.connection.execute("HLEN", key, key=key))
+    return hosts
+
+
+def account(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Account:
+    wanted = frozenset(groups)
+    rows = [row for row in counts.groups if row.group in wanted]
+    if not rows:
+        return Account()
+    lanes = [lane for lane in counts.lanes if lane.lane.rpartition(".")[0] in wanted]
+
+    def total(*names: str) -> int:
+        return sum(getattr(lane, name) for lane in lanes for name in names)
+
+    return Account(
+        round=max(row.round for row in rows),
+        queued=total("queued"),
+        waiting=total("delayed"),
+        leased=total("leased"),
+        hosts=hosts,
+        pages=total("done", "failed"),
+        failed=total("failed"),
+        replaced=total("replaced"),
+        expired=total("expired"),
+        dead=sum(row.dead for row in rows),
+        items=sum(row.items for row in rows),
+        paused=counts.paused or _paused([row.paused for row in rows]),
+        exists=True,
+    )
+
+
+def _paused(reasons: Sequence[str]) -> str:
+    given = list(dict.fromkeys(filter(None, reasons)))
+    if not given:
+        return ""
+    few = sum(map(bool, reasons))
+    return f"{f'{few} of {len(reasons)}: ' if few < len(reasons) else ''}{', '.join(given[:3])}"

@@ -1,0 +1,148 @@
+"""Asking the server's functions and waiting for the answer: the blocking and the asyncio way.
+
+A question whose answer was lost is asked again, word for word and so with the same token, until GOSSAMER_OUTAGE_SECONDS have
+passed: it takes effect at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+from gossamer.errors import FrontierError, FrontierUnavailable
+from gossamer.frontier.call import Ask, Verb, function_missing, translate
+from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
+from gossamer.frontier.server import library as server_library
+from gossamer.frontier.verbs.crawl import Patience
+from gossamer.settings import Settings
+
+T = TypeVar("T")
+REPEAT_SECONDS = 240.0
+"""No question is asked again for longer: the shortest time that an answer is kept for is five minutes."""
+
+
+class Asker:
+    """Asks over a blocking connection. `library` is the code to load where it is missing; ours by default."""
+
+    def __init__(self, connection: Connection, outage: float, library: str | None = None) -> None:
+        self.connection = connection
+        self._outage = outage
+        self._library = library or server_library.library()
+
+    @classmethod
+    def connect(cls, settings: Settings) -> Asker:
+        """Connect as GOSSAMER_URL says and load the functions."""
+        asker = Asker(connect(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
+        try:
+            asker.load_library()
+        except BaseException:
+            asker.close()
+            raise
+        return asker
+
+    def load_library(self) -> None:
+        """Load the server-side functions where they are missing or older."""
+        self.connection.function_install(self._library)
+
+    def run(self, verb: Verb[T]) -> T:
+        """Carry a conversation to its end. It is told of refusals where it asked, and may deal with them."""
+        try:
+            asks = next(verb)
+            while True:
+                try:
+                    answers = self.ask(asks)
+                except FrontierError as error:
+                    asks = verb.throw(error)
+                else:
+                    asks = verb.send(answers)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def ask(self, asks: Sequence[Ask]) -> list[Any]:
+        calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]
+        patience = Patience(min(self._outage, REPEAT_SECONDS))
+        while True:
+            try:
+                if len(calls) == 1:
+                    return [self.connection.call(*calls[0])]
+                return self.connection.execute_many(calls)
+            except FrontierUnavailable as error:
+                time.sleep(patience.pause(error))
+            except FrontierError as error:
+                if not function_missing(error):
+                    raise translate(error) from None
+                time.sleep(patience.pause(error))
+                self.load_library()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncAsker:
+    """Asks over an asyncio connection; otherwise as `Asker`."""
+
+    def __init__(self, connection: AsyncConnection, outage: float, library: str | None = None) -> None:
+        self.connection = connection
+        self._outage = outage
+        self._library = library or server_library.library()
+
+    @classmethod
+    async def connect(cls, settings: Settings) -> AsyncAsker:
+        asker = AsyncAsker(await connect_async(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
+        try:
+            await asker.load_library()
+        except BaseException:
+            await asker.close()
+            raise
+        return asker
+
+    async def load_library(self) -> None:
+        await self.connection.function_install(self._library)
+
+    async def run(self, verb: Verb[T]) -> T:
+        try:
+            asks = next(verb)
+            while True:
+                try:
+                    answers = await self.ask(asks)
+                except FrontierError as error:
+                    asks = verb.throw(error)
+                else:
+                    asks = verb.send(answers)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def ask(self, asks: Sequence[Ask]) -> list[Any]:
+        calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]
+        patience = Patience(min(self._outage, REPEAT_SECONDS))
+        while True:
+            try:
+                if len(calls) == 1:
+                    return [await self.connection.call(*calls[0])]
+                return await self.connection.execute_many(calls)
+            except FrontierUnavailable as error:
+                await asyncio.sleep(patience.pause(error))
+            except FrontierError as error:
+                if not function_missing(error):
+                    raise translate(error) from None
+                await asyncio.sleep(patience.pause(error))
+                await self.load_library()
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

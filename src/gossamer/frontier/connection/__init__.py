@@ -1,0 +1,13 @@
+"""From a URL to a connection: one server, sentinels, a cluster, or an embedded server."""
+
+from gossamer.frontier.connection.connection import (
+    AsyncConnection,
+    Connection,
+    Dialogue,
+    Foothold,
+    connect,
+    connect_async,
+    data_directory,
+)
+
+__all__ = ["AsyncConnection", "Connection", "Dialogue", "Foothold", "connect", "connect_async", "data_directory"]

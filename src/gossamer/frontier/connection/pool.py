@@ -1,0 +1,367 @@
+"""Open connections to servers, and round trips over them. The only module that talks to redis-py.
+
+redis-py gives the socket, TLS, authentication and the protocol; its clients and pools are not used, because they
+decide by themselves when to send a command again. Here a command is sent once, and what happened is told exactly:
+a connection is opened and tested before anything is sent, so `Lost.sent` False means "certainly not executed".
+
+RESP2 on purpose: every reply is bytes, int, list or None, the same from every server version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import redis.asyncio.connection as aio
+import redis.connection as blocking
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
+from redis.retry import Retry
+
+from gossamer.errors import EmbeddedServerError, UrlError
+from gossamer.frontier.connection.failure import NO_IDLE, Lost, Refusal
+from gossamer.frontier.connection.router import Entries, Node, Trip
+from gossamer.frontier.connection.url import Address
+
+IDLE_MAX = 16
+# A connection unused for this long is tested with PING before it is trusted with a command.
+HEALTH_SECONDS = 30
+
+
+def options(address: Address, connect_seconds: float, call_seconds: float, node: Node) -> dict[str, Any]:
+    """Arguments for a redis-py connection to a node. 0 seconds means no limit."""
+    common: dict[str, Any] = {
+        "protocol": 2,
+        "decode_responses": False,
+        "socket_connect_timeout": connect_seconds or None,
+        "socket_timeout": call_seconds or None,
+        "health_check_interval": HEALTH_SECONDS,
+        "driver_info": None,
+        "username": address.sentinel_username if node.sentinel else address.username,
+        "password": address.sentinel_password if node.sentinel else address.password,
+        "db": 0 if node.sentinel else address.db,
+    }
+    if not node.port:
+        return common | {"path": node.host}
+    common |= {"host": node.host, "port": node.port, "socket_keepalive": True}
+    if address.tls:
+        common |= {
+            "ssl_ca_certs": address.ca,
+            "ssl_certfile": address.cert,
+            "ssl_keyfile": address.key or address.cert,
+            "ssl_cert_reqs": "none" if address.verify == "none" else "required",
+            "ssl_check_hostname": address.verify == "required",
+        }
+    return common
+
+
+def check_files(address: Address) -> None:
+    """Raise `UrlError` for a certificate file that cannot be read: the driver would only say "no such file"."""
+    for name in ("ca", "cert", "key"):
+        path = getattr(address, name)
+        if path and not os.access(path, os.R_OK):
+            raise UrlError(f"{address.safe}: option {name}: {Path(path)} cannot be read; give a readable PEM file.")
+
+
+# What a connection may raise when its other end has gone. The driver turns most of it into its own errors, but not all: an event
+# loop that has seen the end first says RuntimeError (uvloop: "the handler is closed").
+TROUBLE = (RedisError, OSError, EOFError, RuntimeError)
+
+
+def entry_for(error: Exception, sent: bool) -> Refusal | Lost:
+    """What an exception of a connection means."""
+    code = getattr(error, "status_code", None)
+    text = str(error.args[0]) if isinstance(error, RedisError) and error.args else str(error) or type(error).__name__
+    if isinstance(error, AuthenticationError):
+        return Refusal("WRONGPASS", text)
+    if code is not None:
+        return Refusal(str(code), text)
+    if isinstance(error, ResponseError):
+        code, _, rest = text.partition(" ")
+        return Refusal(code, rest) if code.isupper() else Refusal("ERR", text)
+    return Lost(text, sent)
+
+
+def readable(connection: Any) -> bool:
+    """Whether the socket of an idle asyncio connection has something to read: its end, as a rule.
+
+    The driver knows only what the event loop has handled, and a busy loop may not have come round to it.
+    """
+    if not hasattr(select, "poll"):
+        return False
+    socket = connection._writer.get_extra_info("socket") if connection._writer is not None else None
+    number = socket.fileno() if socket is not None else -1
+    if number < 0:
+        return True  # the event loop has seen its end and closed it
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def demoted(entries: Entries) -> bool:
+    """Whether a server said that it is a replica: behind a fixed address the primary may be another one now."""
+    return any(isinstance(entry, Refusal) and entry.code == "READONLY" for entry in entries)
+
+
+def _drop(connection: Any) -> None:
+    with suppress(*TROUBLE):
+        connection.disconnect()
+
+
+async def _drop_async(connection: Any, *, nowait: bool = True) -> None:
+    with suppress(*TROUBLE):
+        await connection.disconnect(nowait=nowait)
+
+
+def _packed(connection: Any, trip: Trip) -> Any:
+    try:
+        return connection.pack_commands(trip.commands)
+    except DataError as error:
+        raise TypeError(f"{trip.commands[0][0]}: {error}") from None
+
+
+class Wires:
+    """Connections to any number of nodes, for any number of threads.
+
+    After a fork the child opens its own: the parent's sockets are left alone.
+    """
+
+    def __init__(self, make: Callable[[Node], Any], refresh: Callable[[], None] | None = None) -> None:
+        self._make = make
+        self._refresh = refresh
+        self._idle: dict[Node, list[Any]] = {}
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def travel(self, trips: Sequence[Trip]) -> list[Entries]:
+        """Make the trips: everything is written before anything is read, so they take the time of the slowest."""
+        entries: list[Entries] = [[] for _ in trips]
+        under_way: list[tuple[int, Any]] = []
+        try:
+            for index, trip in enumerate(trips):
+                connection = self._take(trip)
+                if isinstance(connection, (Refusal, Lost)):
+                    entries[index] = [connection] * len(trip.commands)
+                    continue
+                under_way.append((index, connection))
+                try:
+                    connection.send_packed_command(_packed(connection, trip), check_health=False)
+                except TROUBLE as error:
+                    under_way.pop()
+                    _drop(connection)
+                    entries[index] = [entry_for(error, sent=True)] * len(trip.commands)
+            while under_way:
+                index, connection = under_way[0]
+                entries[index] = self._read(connection, len(trips[index].commands))
+                under_way.pop(0)
+                if demoted(entries[index]):
+                    self._forget(trips[index].node)
+                    _drop(connection)
+                else:
+                    self._give_back(trips[index].node, connection)
+        finally:
+            for _, connection in under_way:
+                _drop(connection)
+        return entries
+
+    def _held(self) -> threading.Lock:
+        """The lock; in a forked child a new one, since a thread that is not in the child may have held it."""
+        if self._pid != os.getpid():
+            self._lock, self._idle, self._pid = threading.Lock(), {}, os.getpid()
+        return self._lock
+
+    def close(self) -> None:
+        with self._held():
+            idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            for connection in connections:
+                _drop(connection)
+
+    def _forget(self, node: Node) -> None:
+        """Close what is open to a node: who answers at its address may be another server by now."""
+        with self._held():
+            idle = self._idle.pop(node, [])
+        for connection in idle:
+            _drop(connection)
+
+    def _take(self, trip: Trip) -> Any:
+        while True:
+            with self._held():
+                idle = self._idle.get(trip.node)
+                connection = idle.pop() if idle else None
+            if connection is None:
+                return self._open(trip.node) if trip.fresh else NO_IDLE
+            try:
+                if not connection.can_read():
+                    connection.check_health()
+                    return connection
+            except TROUBLE:
+                pass
+            _drop(connection)
+
+    def _open(self, node: Node) -> Any:
+        try:
+            if self._refresh is not None:
+                self._refresh()
+            connection = self._make(node)
+            connection.connect()
+        except EmbeddedServerError as error:
+            return Lost(str(error), sent=False)
+        except TROUBLE as error:
+            return entry_for(error, sent=False)
+        return connection
+
+    @staticmethod
+    def _read(connection: Any, count: int) -> Entries:
+        entries: Entries = []
+        while len(entries) < count:
+            if not connection.is_connected:
+                entries += [Lost("the connection was closed", sent=True)] * (count - len(entries))
+                break
+            try:
+                entries.append(connection.read_response())
+            except RedisError as error:
+                entries.append(entry_for(error, sent=True))
+            except TROUBLE as error:
+                _drop(connection)
+                entries.append(entry_for(error, sent=True))
+        return entries
+
+    def _give_back(self, node: Node, connection: Any) -> None:
+        if connection.is_connected:
+            with self._held():
+                idle = self._idle.setdefault(node, [])
+                if len(idle) < IDLE_MAX:
+                    idle.append(connection)
+                    return
+            _drop(connection)
+
+
+class AsyncWires:
+    """`Wires` for the tasks of one event loop. A cancelled trip closes its connection: its answer is lost."""
+
+    def __init__(self, make: Callable[[Node], Any], refresh: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._make = make
+        self._refresh = refresh
+        self._idle: dict[Node, list[Any]] = {}
+        self._pid = os.getpid()
+
+    async def travel(self, trips: Sequence[Trip]) -> list[Entries]:
+        """Make the trips, side by side."""
+        if len(trips) == 1:
+            return [await self._go(trips[0])]
+        return list(await asyncio.gather(*map(self._go, trips)))
+
+    async def close(self) -> None:
+        idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            for connection in connections:
+                await _drop_async(connection, nowait=False)
+
+    async def _go(self, trip: Trip) -> Entries:
+        connection = await self._take(trip)
+        if isinstance(connection, (Refusal, Lost)):
+            return [connection] * len(trip.commands)
+        entries: Entries = []
+        complete = False
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
+        try:
+            try:
+                await connection.send_packed_command(_packed(connection, trip), check_health=False)
+            except TROUBLE as error:
+                return [entry_for(error, sent=True)] * len(trip.commands)
+            if task and task.cancelling() > cancelled:
+                # Before Python 3.12 the driver's wait_for swallows a cancellation that comes while the send completes.
+                raise asyncio.CancelledError
+            while len(entries) < len(trip.commands):
+                if not connection.is_connected:
+                    entries += [Lost("the connection was closed", sent=True)] * (len(trip.commands) - len(entries))
+                    break
+                try:
+                    entries.append(await connection.read_response())
+                except RedisError as error:
+                    entries.append(entry_for(error, sent=True))
+                except TROUBLE as error:
+                    lost = entry_for(error, sent=True)
+                    entries += [lost] * (len(trip.commands) - len(entries))
+                    return entries
+            complete = connection.is_connected and not demoted(entries)
+        finally:
+            idle = self._idle.setdefault(trip.node, [])
+            if complete and len(idle) < IDLE_MAX:
+                idle.append(connection)
+            else:
+                await _drop_async(connection)
+        if demoted(entries):
+            # Who answers at this address may be another server by now.
+            for other in self._idle.pop(trip.node, []):
+                await _drop_async(other)
+        return entries
+
+    async def _take(self, trip: Trip) -> Any:
+        if self._pid != os.getpid():
+            self._idle, self._pid = {}, os.getpid()
+        while idle := self._idle.get(trip.node):
+            connection = idle.pop()
+            try:
+                if not (readable(connection) or await connection.can_read()):
+                    await connection.check_health()
+                    return connection
+            except TROUBLE:
+                pass
+            except BaseException:
+                await _drop_async(connection)
+                raise
+            await _drop_async(connection)
+        return await self._open(trip.node) if trip.fresh else NO_IDLE
+
+    async def _open(self, node: Node) -> Any:
+        connection = None
+        try:
+            if self._refresh is not None:
+                await self._refresh()
+            connection = self._make(node)
+            await connection.connect()
+        except EmbeddedServerError as error:
+            return Lost(str(error), sent=False)
+        except TROUBLE as error:
+            if connection is not None:
+                await _drop_async(connection)
+            return entry_for(error, sent=False)
+        except BaseException:
+            if connection is not None:
+                await _drop_async(connection)
+            raise
+        return connection
+
+
+def maker(
+    address: Address, connect_seconds: float, call_seconds: float, locate: Callable[[Node], Node], *, asynchronous: bool
+) -> Callable[[Node], Any]:
+    """How to make a connection to a node of this address. `locate` may say where the node is by now."""
+    module: Any = aio if asynchronous else blocking
+
+    def make(node: Node) -> Any:
+        node = locate(node)
+        arguments = options(address, connect_seconds, call_seconds, node)
+        if not node.port:
+            return module.UnixDomainSocketConnection(retry=_no_retry(asynchronous), **arguments)
+        kind = module.SSLConnection if address.tls else module.Connection
+        return kind(retry=_no_retry(asynchronous), **arguments)
+
+    return make
+
+
+def _no_retry(asynchronous: bool) -> Any:
+    if asynchronous:
+        from redis.asyncio.retry import Retry as AsyncRetry
+
+        return AsyncRetry(NoBackoff(), 0)
+    return Retry(NoBackoff(), 0)

@@ -1,0 +1,56 @@
+"""Whether a process is still there: the server knows which connections are open, and closes those of a process that died.
+
+A worker names one connection of its own, by the server process that it leads to and the number it has there. Numbers are never
+given twice by one server process; of another one they say nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gossamer.errors import FrontierError, FrontierUnavailable, PermissionDenied
+from gossamer.frontier.connection import Connection
+from gossamer.frontier.server import keys
+
+_RUN = re.compile(rb"run_id:(\w+)")
+
+
+def presence(connection: Connection, crawl: str) -> str:
+    """The connection that this one has open now, as `server process:number`; "" if the user may not know. For one thread alone:
+    whoever else uses the connection may have opened another."""
+    key = keys.meta(crawl)
+    try:
+        return f"{_run(connection, key)}:{int(connection.execute('CLIENT', 'ID', key=key))}"
+    except PermissionDenied:
+        return ""
+
+
+def closed(connection: Connection, crawl: str, present: str, silent: float) -> bool:
+    """Whether that connection is surely closed, and not because nothing was sent on it for `silent` seconds: a server with a
+    `timeout` closes those of a process that is only stopped, too. False as well where nobody can know."""
+    run, _, number = present.partition(":")
+    key = keys.meta(crawl)
+    if not number.isdigit() or run != _run(connection, key):
+        return False
+    try:
+        if connection.execute("CLIENT", "LIST", "ID", number, key=key).strip():
+            return False
+    except PermissionDenied:
+        return False
+    return silent < (_timeout(connection, key) or math.inf)
+
+
+def _timeout(connection: Connection, key: str) -> float:
+    """After how many seconds the server closes connections that are not used; 0: never, or the user may not know."""
+    try:
+        return float(connection.execute("CONFIG", "GET", "timeout", key=key)[1])
+    except FrontierUnavailable:
+        raise
+    except FrontierError:
+        return 0.0  # managed servers do not know the command
+
+
+def _run(connection: Connection, key: str) -> str:
+    found = _RUN.search(connection.execute("INFO", "server", key=key))
+    return found[1].decode() if found else ""

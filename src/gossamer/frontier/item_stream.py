@@ -1,0 +1,50 @@
+"""A group's items as readers from outside need them: by partition, with positions that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
+
+START = "0-0"
+PAGE = 1000
+
+
+def place(position: str) -> tuple[int, int]:
+    """A position in the order of the stream."""
+    time, _, number = position.partition("-")
+    return int(time), int(number)
+
+
+def last_items(frontier: ValkeyFrontier, group: str, partition: int, count: int) -> list[tuple[str, bytes]]:
+    """The newest items of a partition with their positions, oldest of them first."""
+    key = keys.items(frontier.crawl, partition, group)
+    rows = frontier.connection.execute("XREVRANGE", key, "+", "-", "COUNT", count, key=key)
+    return [(row[0].decode(), row[1][1]) for row in reversed(rows)]
+
+
+def pages(
+    frontier: ValkeyFrontier, group: str, partition: int, after: str, until: str | None = None
+) -> Iterator[list[tuple[str, bytes]]]:
+    """Items after a position, page by page, up to `until` or to where the stream ends when it is reached."""
+    while rows := frontier.read_items(group, partition, after, PAGE):
+        after = rows[-1][0]
+        if until is not None and place(after) >= place(until):
+            yield [row for row in rows if place(row[0]) <= place(until)]
+            return
+        yield rows
+        if len(rows) < PAGE:
+            return
+
+
+def consumers(frontier: ValkeyFrontier, group: str) -> Mapping[str, dict[int, str]]:
+    """Every consumer and, by partition, up to where it has kept the items."""
+    found: dict[str, dict[int, str]] = {}
+    for partition in range(frontier.partitions):
+        key = keys.consumers(frontier.crawl, partition, group)
+        flat = frontier.connection.execute("HGETALL", key, key=key)
+        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
+        for name, position in pairs:
+            found.setdefault(name.decode(), {})[partition] = position.decode()
+    return found

@@ -1,0 +1,1 @@
+"""Memories of fingerprints on their own, without the queues of a crawl."""

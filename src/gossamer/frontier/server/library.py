@@ -1,0 +1,114 @@
+"""The server-side library: put together from the Lua files, versioned, loaded where it is missing.
+
+The schema number is part of every function's name, so that workers of an older and a newer schema can run side by side.
+Inside one schema the functions of the newest text serve all workers. A text's place in the order is its revision, then its digest;
+both are in the library's name, which is what keeps an older text from taking the place of a newer one (see `install`).
+
+`server/lua/revision.txt` records the revision and the digest of the text that has it; `make docs` writes the next one when the text has
+changed. Until then a changed text counts as newer than the recorded one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from gossamer.frontier.server import keys
+from gossamer.frontier.server.info import Library
+
+SCHEMA = 1
+LIBRARY = f"gossamer_{SCHEMA}"
+"""What the names of the library and of every function begin with."""
+PATTERN = LIBRARY + "*"
+"""Finds the library, whatever its revision (and those of schemas whose number begins alike)."""
+RECORD = "revision.txt"
+INSTALL_TRIES = 10
+
+FOLDERS = (
+    "parts/queue", "parts/state", "verbs/work", "verbs/control", "verbs/read", "verbs/round", "verbs/snapshot",
+)  # fmt: skip
+"""Where the files are. Each has a name of its own, whatever its folder."""
+SHARED = (
+    "prelude", "stream", "lane", "pool", "host", "queue", "seen", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
+    "round", "worker", "document_store",
+)  # fmt: skip
+VERBS = (
+    "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
+    "new_round", "purge", "drop", "drop_group", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",
+    "group_open", "seen_count", "workers", "gone", "owed", "append", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock", "end_round", "round_note",
+    "rounds", "round_counts", "put_document", "document", "documents", "documents_version", "put_cookies", "cookies",
+)  # fmt: skip
+
+
+def function(verb: str) -> str:
+    """The name under which the server knows a verb."""
+    return f"{LIBRARY}_{verb}"
+
+
+@cache
+def source(name: str) -> str:
+    """The text of one Lua file."""
+    lua = resources.files(__package__) / "lua"
+    places = [lua.joinpath(*folder.split("/"), f"{name}.lua") for folder in FOLDERS]
+    return next(place for place in places if place.is_file()).read_text("utf-8")
+
+
+class Revision(NamedTuple):
+    """A text's place in the order of texts: the larger is the newer. (0, ""): not known."""
+
+    number: int
+    digest: str
+
+
+def recorded() -> Revision:
+    """The revision that was recorded last, and the digest of its text."""
+    number, digest = (resources.files(__package__) / "lua" / RECORD).read_text("utf-8").split()
+    return Revision(int(number), digest)
+
+
+REVISION = recorded().number
+
+
+def library(sources: Mapping[str, str] | None = None, revision: int | None = None) -> str:
+    """The whole library. `sources` replaces files by name and `revision` its number, in tests."""
+    sources = sources or {}
+    parts = [f"local LIBRARY = '{LIBRARY}'\n{keys.lua_table()}"]
+    parts += [sources.get(name) or source(name) for name in SHARED]
+    parts += [f"do\n{sources.get(name) or source(name)}end\n" for name in VERBS]
+    body = "\n".join(parts)
+    digest = hashlib.sha256(body.encode()).hexdigest()[:16]
+    number = REVISION + (digest != recorded().digest) if revision is None else revision
+    return f"#!lua name={LIBRARY}_r{number}_{digest}\n{body}"
+
+
+def revision_of(name: str) -> Revision | None:
+    """Place in the order of a library by its name; None for a library of another schema."""
+    if name == LIBRARY:
+        return Revision(0, "")  # before names had revisions
+    match = re.fullmatch(rf"{LIBRARY}_r(\d+)_([0-9a-f]+)", name)
+    return Revision(int(match[1]), match[2]) if match else None
+
+
+def name_of(code: str) -> str:
+    """The name that a library's text gives itself; "" if it gives none."""
+    match = re.match(r"#!lua name=(\w+)\n", code)
+    return match[1] if match else ""
+
+
+def newest(found: Mapping[str, Sequence[Library]]) -> str:
+    """The name of the newest library of this schema that any node has; "" if none has one."""
+    names = [each.name for libraries in found.values() for each in libraries if revision_of(each.name)]
+    return max(names, key=lambda name: revision_of(name) or Revision(0, ""), default="")
+
+
+def outdated(found: Mapping[str, Sequence[Library]], wanted: str) -> dict[str, list[str]]:
+    """Nodes that lack the library of this name, each with those of this schema that must leave for it."""
+    return {
+        node: [each.name for each in libraries if revision_of(each.name)]
+        for node, libraries in found.items()
+        if wanted not in [each.name for each in libraries]
+    }

@@ -1,0 +1,189 @@
+-- exchange: a worker's one hot call. Ends leases with everything their pages produced, frees the host slots of
+-- what was fetched, adds requests, applies counters, and leases up to `want` requests: all of it or nothing.
+--
+-- KEYS    1: the partition's base key; every other key shares its hash tag
+-- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, send_ms (how long a lease may wait until it is
+--            sent), want, groups[], lanes[], stage or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
+--            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
+--            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
+--            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil}; 2: the records of the child groups; 3: the records of the add groups;
+--            4 and on: of each page its items, then its data for lists; last the parcels of `out`
+-- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
+--            config version, now, room or -1, nonce, tasting (1: kept
+--            empty for a request that is to be tried alone), epoch, change counter, owes (1: `out` is owed), ids of entries of
+--            the outbox to be delivered for others[], version of the cookies of `session` if asked for}, first record of each lease...};
+--            where `on` does not hold, {msgpack {false, epoch, change counter}}, and nothing was changed
+-- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
+
+local POOLS_MAX = 16 -- groups and lanes for which a worker is noted one by one
+
+-- What a worker serves; resolved once per policy stamp. `stage` nil: all stages of the groups that are named.
+local function read_selection(S, h)
+  if #h.groups == 0 and #h.lanes == 0 then
+    local stage = h.stage or ''
+    return {stage = stage, groups = false, pools = {'s|' .. stage}}
+  end
+  local signature = table.concat(h.groups, '\0') .. '\1' .. table.concat(h.lanes, '\0') .. '\1' .. (h.stage or '\2')
+  local known = S.config.selections
+  if not known then
+    known = {}
+    S.config.selections = known
+  end
+  local selection = known[signature]
+  if selection then return selection end
+  selection = {groups = {}, names = {}, stages = {}, pools = {}, stage = h.stage}
+  local stages = {}
+  local function choose(group, lane)
+    if lane and (not h.stage or lane.stage == h.stage) and not stages[lane.stage] then
+      stages[lane.stage] = true
+      selection.stages[#selection.stages + 1] = lane.stage
+    end
+    if selection.groups[group] == nil then selection.names[#selection.names + 1] = group end
+  end
+  for _, group in ipairs(h.groups) do
+    choose(group)
+    selection.groups[group] = true
+    for _, id in ipairs(Lane.ids(S, group)) do choose(group, Lane.by_id(S, id)) end
+  end
+  for _, name in ipairs(h.lanes) do
+    local group = string.match(name, '^(.*)%.[^.]*$') or name
+    choose(group, Lane.by_name(S, name))
+    if selection.groups[group] ~= true then
+      selection.groups[group] = selection.groups[group] or {}
+      selection.groups[group][name] = true
+    end
+  end
+  local pools = selection.pools
+  if #h.groups + #h.lanes > POOLS_MAX then
+    pools[1] = 'm|' .. redis.sha1hex(signature)
+    for _, stage in ipairs(selection.stages) do pools[#pools + 1] = 's|' .. stage end
+  else
+    for _, group in ipairs(h.groups) do pools[#pools + 1] = 'g|' .. group .. (h.stage and '|' .. h.stage or '') end
+    for _, name in ipairs(h.lanes) do pools[#pools + 1] = 'l|' .. name end
+  end
+  known[signature] = selection
+  return selection
+end
+
+local function open_of(S, selection)
+  local open = 0
+  if selection.groups then
+    local fields = {}
+    for i, group in ipairs(selection.names) do fields[i] = 'g|' .. group .. '|open' end
+    for i, value in ipairs(read_many(S.b .. K.counts, fields)) do
+      open = open + (tonumber(value) or 0) + (S.counts[fields[i]] or 0)
+    end
+  else
+    -- `finish` keeps the sum over all groups.
+    open = tonumber(call('HGET', S.b .. K.counts, 'open')) or 0
+    for field, by in pairs(S.counts) do
+      if sub(field, -5) == '|open' then open = open + by end
+    end
+  end
+  return open
+end
+
+local function session_of(S, h)
+  return h.session and (tonumber(call('HGET', S.b .. K.sessions, h.session)) or 0) or nil
+end
+
+-- The answer to a repeated call: outcomes as kept, leases as far as they are still held.
+local function repeat_answer(S, kept, incarnation, out, h)
+  local heads, reply = {}, {''}
+  if #kept[5] > 0 then
+    local raws = read_many(S.b .. K.leases, kept[5])
+    for i, id in ipairs(kept[5]) do
+      local v = raws[i] and lease_table(raws[i])
+      local lane = v and Lane.by_id(S, v[1])
+      if lane and v[6] == incarnation and v[7] == kept[6] then
+        for _, value in ipairs({tonumber(id), lane.name, v[2], v[3], v[4], v[8] + (sub(kept[12], i, i) == 'p' and 2 or 0)}) do heads[#heads + 1] = value end
+        reply[#reply + 1] = v[9]
+      end
+    end
+  end
+  reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6], 0,
+    S.m.epoch, S.m.chg, out and call('HEXISTS', Outbox.key(S, out.id), 'n') or 0, {}, session_of(S, h)})
+  return reply
+end
+
+local function exchange(keys, args)
+  local S, problem = begin(keys[1])
+  if not S then return problem end
+  local h = unpack_msg(args[1])
+  local incarnation, sequence = h.i, h.s
+  local kept, misuse = kept_answer(S, incarnation, sequence)
+  if misuse then return misuse end
+  if kept then return repeat_answer(S, kept, incarnation, h.out, h) end
+  if h.on and not still_holds(S, h.on) then return {pack({false, S.m.epoch, S.m.chg})} end
+  local refused = h.lists and Lists.problem(h.lists) or h.out and Outbox.problem(S, h.out, h.settle)
+  if refused then return refused end
+
+  S.looked, S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = 0, {}, {}, incarnation, 0
+  S.nonce, S.send_ms, S.sequence, S.pages_left, S.reserve, S.kept = h.n, h.send or 5000, sequence, {}, 0, {}
+  local selection = read_selection(S, h)
+  if h.want > 0 then S.selection = selection end
+  -- When it was sent counts more than that it was answered.
+  Lease.sent(S, h.sent)
+  -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
+  local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group)
+  local owes = h.out and Outbox.put(S, h.out, h.settle, args, lost, h.group, h.lease) and 1 or 0
+  Lease.fetched(S, incarnation, h.fetched)
+  Lease.reclaim(S, h.strikes)
+  Queue.due(S)
+  local child_outcomes = Enqueue.add(S, h.children, args[2], false, lost, h.group)
+  local add_outcomes, room = Enqueue.add(S, h.add, args[3], true, {})
+  Enqueue.counters(S, h.counters)
+  Host.wake_due(S)
+  for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
+  Lane.unhold_pages(S)
+
+  if S.given_back > 0 then count(S, 'w|' .. incarnation, -S.given_back) end
+  local info = {incarnation = incarnation, nonce = h.n, lease_ms = h.lease, busy = h.busy}
+  Worker.called(S, incarnation, h.info)
+
+  local taken, paused, alone, tasting = new_taken(), S.m.paused, nil, 0
+  if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
+  local want = h.want
+  if want > 0 and paused == '' then
+    if memory_full(S) then want = want_while_full(S, want) end
+    if want == 0 then
+      paused = 'memory'
+    elseif Lease.taste(S, info, selection, taken) then
+      alone = taken.n == 1 and 1 or nil
+      tasting = alone and 0 or 1
+    else
+      S.reserve = Pool.reserve(S, selection, incarnation)
+      taken = Lease.take(S, selection, want)
+      Pool.served(S, selection, incarnation, taken.n, want)
+    end
+  end
+  local heads, records, ids = Lease.grant(S, info, taken, alone)
+  Lane.unhold_pages(S)
+  local ready_in = -1
+  if #ids < h.want then
+    ready_in = Lease.ready_in(S) or -1
+    -- What was not asked for because memory is short may be asked for soon.
+    if #ids == want and want < h.want then ready_in = ready_in < 0 and DRAIN_LOOK or min(ready_in, DRAIN_LOOK) end
+  elseif h.peek then
+    ready_in = paused == '' and Lease.more(S, info, selection) and 0 or Lease.ready_in(S) or -1
+  end
+  if #ids > 0 then
+    paused = ''
+  elseif paused == '' and h.want > 0 then
+    paused = Lease.shut(S, selection)
+  end
+  local open = open_of(S, selection)
+  local due = Outbox.due(S, h.lease)
+  for _, name in ipairs(h.delivered or {}) do call('PEXPIRE', S.b .. K.answers .. name, ONCE_TTL) end
+  finish(S)
+  local paced = {}
+  for i = 1, S.paced and #ids or 0 do paced[i] = heads[6 * i] >= 2 and 'p' or '-' end
+  keep_answer(S, incarnation, {
+    sequence, settled, child_outcomes, add_outcomes, ids, h.n, open, paused, room or -1, ready_in, S.now, table.concat(paced),
+  })
+  table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting,
+    S.m.epoch, S.m.chg, owes, due, session_of(S, h)}))
+  return records
+end
+
+register('exchange', exchange, {'allow-oom'})

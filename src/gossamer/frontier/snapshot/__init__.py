@@ -1,0 +1,1 @@
+"""A crawl as a file of JSON lines, and back."""

@@ -1,0 +1,418 @@
+"""A crawl as lines: everything it holds, read while it runs, rather twice than never.
+
+The order of reading makes the promise (see `snapshot`); the order of lines makes the file safe to cut: requests stand
+before the memories that would refuse them, so a file that ends too early costs pages fetched again, not pages missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from secrets import token_hex
+from typing import Any, Protocol
+from zlib import compress
+
+import ormsgpack
+
+from gossamer.errors import SnapshotError, UnknownDocument, UnknownGroup
+from gossamer.frontier import item_stream
+from gossamer.frontier.codec.redaction import concealed
+from gossamer.frontier.server import keys, library
+from gossamer.frontier.snapshot import line, origin
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.counts import Counts
+from gossamer.frontier.verbs.scan import Page, Scanned, ScannedDead
+from gossamer.model import GroupCounts
+
+PAGE = 500
+LISTS = 64
+TRIES = 5
+ROUNDS = 1000
+LANE_COUNTS = ("added", "duplicates", "done", "replaced", "retried", "failed", "expired", "overflow")
+GROUP_COUNTS = ("pages", "items", "lost", "refused_items", "refused_children")
+
+Line = dict[str, Any]
+
+
+class Text(Protocol):
+    def write(self, text: str, /) -> Any: ...
+
+
+class Export:
+    """One snapshot, with `secrets` or without them. `records` counts the requests, dead letters and fingerprints read so far, of about `expected`."""
+
+    def __init__(
+        self,
+        frontier: ValkeyFrontier,
+        out: Text,
+        *,
+        items: bool = False,
+        secrets: bool = True,
+        heard: Callable[[Export], None] | None = None,
+    ) -> None:
+        self.frontier, self.name = frontier, token_hex(8)
+        self.records = self.requests = self.lines = 0
+        self.expected = 0
+        self.redacted = 0
+        """How many lines are without their secrets."""
+        self.cookies_left_out = 0
+        """How many cookies are not in the file, since they are secrets."""
+        self.consumers: list[str] = []
+        """Of items; up to where they have kept them means nothing elsewhere."""
+        self._out, self._items, self._secrets = out, items, secrets
+        self._heard = heard or (lambda _: None)
+        self._told: dict[str, Line] = {}
+
+    def run(self) -> None:
+        """Write the whole crawl to `out`."""
+        partitions = range(self.frontier.partitions)
+        for partition in partitions:
+            self._page(partition, "begin")
+        try:
+            counts = self.frontier.counts()
+            memories = self.frontier.seen_counts()
+            self.expected = sum(lane.queued + lane.delayed + lane.leased for lane in counts.lanes)
+            self.expected += sum(memory.known for memory in memories) + sum(group.dead for group in counts.groups)
+            self._header(counts)
+            self._policies(counts)
+            self._documents()
+            with tempfile.TemporaryFile("w+", encoding="utf-8") as later:
+                for memory in memories:
+                    for partition in partitions:
+                        self._memory(partition, memory.name, later)
+                for partition in partitions:
+                    self._hosts(partition)
+                for partition in partitions:
+                    self._steadily(partition)
+                self._numbers()
+                self._tasks()
+                # What settled pages still owe goes into the journal, as have the requests of starts that ended meanwhile.
+                self.frontier.run(self.frontier.verbs.work.outbox.complete_all())
+                self._policies(self.frontier.counts())
+                for partition in partitions:
+                    self._journal(partition)
+                # Workers share the cookies of a page before its links are queued, so those of all requests above are there.
+                self._shared()
+                later.seek(0)
+                for text in later:
+                    self._out.write(text)
+                    self.lines += 1
+        finally:
+            for partition in partitions:
+                self._page(partition, "end")
+        self._write({"type": "end", "lines": self.lines + 1, "requests": self.requests})
+
+    def _write(self, row: Line) -> None:
+        self._out.write(json.dumps(row, separators=(",", ":")) + "\n")
+        self.lines += 1
+
+    def _page(self, partition: int, what: str, cursor: str = "0") -> Page:
+        return self.frontier.run(self.frontier.verbs.snapshot.page(partition, what, cursor, PAGE, "", self.name))
+
+    def _pages(self, partition: int, what: str) -> Iterator[Any]:
+        cursor = "0"
+        while cursor:
+            page = self._page(partition, what, cursor)
+            yield from page.rows
+            cursor = page.cursor
+            self._heard(self)
+
+    def _header(self, counts: Counts) -> None:
+        key = keys.default_host(self.frontier.crawl)
+        host = ormsgpack.unpackb(self.frontier.connection.execute("HGET", key, "", key=key))
+        self._write(
+            {
+                "gossamer": "snapshot",
+                "format": line.FORMAT,
+                "snapshot": self.name,
+                "holds": origin.named(self.frontier),
+                "crawl": self.frontier.crawl,
+                "partitions": self.frontier.partitions,
+                "schema": library.SCHEMA,
+                "at": counts.now,
+                "paused": counts.paused,
+                "secrets": self._secrets,
+                "host": line.host_policy(host),
+            }
+        )
+
+    def _policies(self, counts: Counts) -> None:
+        """Groups and lanes that were not told yet, or have changed since."""
+        for group in counts.groups:
+            table = counts.group_policies[group.group]
+            self._tell(
+                f"group {group.group}",
+                {
+                    "type": "group",
+                    "group": group.group,
+                    "policy": line.group_policy(table),
+                    "paused": table.get("paused", ""),
+                    "round": group.round,
+                    "start": group.start,
+                },
+            )
+        for name, table in sorted(counts.lane_policies.items()):
+            policy, paused = line.lane_policy(table), table.get("paused", "")
+            self._tell(f"lane {name}", {"type": "lane", "lane": name, "policy": policy, "paused": paused})
+
+    def _documents(self) -> None:
+        """Every kept version, the oldest first. One that is put meanwhile may be missing, as it may be the moment after."""
+        run, verbs = self.frontier.run, self.frontier.verbs.documents
+        for kind, name in run(verbs.every()):
+            for info in reversed(run(verbs.history(kind, name))):
+                with contextlib.suppress(UnknownDocument):
+                    self._write(line.document(kind, run(verbs.one(kind, name, info.version))))
+
+    def _tell(self, key: str, row: Line) -> None:
+        if self._told.get(key) != row:
+            self._told[key] = row
+            self._write(row)
+
+    def _memory(self, partition: int, name: str, later: Text) -> None:
+        verbs, cursor = self.frontier.verbs.snapshot, ""
+        while True:
+            page = self.frontier.run(verbs.seen_page(partition, name, cursor))
+            row: Line = {"type": "seen", "memory": name, "partition": partition}
+            if page.what == "policy":
+                policy, state = page.details
+                self._tell(f"memory {name}", {"type": "memory", "memory": name, "policy": policy})
+                if state:
+                    self._spool(later, {**row, "type": "layers", "state": state})
+            elif page.what == "fps" and page.details[0]:
+                fingerprints, began, behind = page.details
+                row["fingerprints"] = [line.unsigned_text(signed) for signed in fingerprints]
+                if began or behind:
+                    row |= {"began": began / 1000, "behind": behind}
+                self._spool(later, row)
+                self.records += len(fingerprints)
+            elif page.what == "forgotten" and page.details[0]:
+                fingerprints = [line.unsigned_text(signed) for signed in page.details[0]]
+                self._spool(later, {**row, "type": "forgotten", "fingerprints": fingerprints})
+            elif page.what == "bits" and page.data.strip(b"\0"):
+                layer, segment, offset = page.details
+                bits = b64encode(compress(page.data, 1)).decode()
+                place = {"layer": layer, "segment": segment, "offset": offset}
+                self._spool(later, {**row, "type": "bits", **place, "zlib": bits})
+            self._heard(self)
+            cursor = page.cursor
+            if not cursor:
+                return
+
+    def _spool(self, later: Text, row: Line) -> None:
+        later.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+    def _hosts(self, partition: int) -> None:
+        cursor = "0"
+        while cursor:
+            page = self._page(partition, "hosts", cursor)
+            for name, blocked, reason, paused, crawl_delay, policy in page.rows:
+                row: Line = {"type": "host", "host": name}
+                row |= {"policy": line.host_policy(policy)} if policy else {}
+                row |= {"blocked_until": round(page.now + blocked / 1000, 3), "reason": reason} if blocked else {}
+                row |= {"paused": paused} if paused else {}
+                row |= {"crawl_delay": crawl_delay / 1000} if crawl_delay else {}
+                self._write(row)
+            cursor = page.cursor
+
+    def _steadily(self, partition: int) -> None:
+        """All requests and dead letters of a partition, from one server: after a failover the cursors mean nothing."""
+        for _ in range(TRIES):
+            before = self._server(partition)
+            self._queues(partition)
+            for state in ("delayed", "suspect", "leased"):
+                for row in self._pages(partition, state):
+                    self._request(state, row)
+            for dead in self._pages(partition, "dead"):
+                self._dead(dead)
+            if self._items:
+                self._item_lines(partition)
+            if self._server(partition) == before:
+                return
+        raise SnapshotError(
+            f"the server of partition {partition} changed {TRIES} times while it was read; export again."
+        )
+
+    def _server(self, partition: int) -> str:
+        info = self.frontier.connection.execute("INFO", "server", key=keys.base(self.frontier.crawl, partition))
+        return next((text for text in info.decode().splitlines() if text.startswith("run_id:")), "")
+
+    def _queues(self, partition: int) -> None:
+        crawl, connection = self.frontier.crawl, self.frontier.connection
+        base = keys.base(crawl, partition)
+        for kind, state in (("front", "returned"), ("queue", "queued")):
+            cursor, places = b"0", []
+            while True:
+                pattern = keys.queue_pattern(crawl, partition, kind)
+                cursor, found = connection.execute("SCAN", cursor, "MATCH", pattern, "COUNT", 1000, key=base)
+                places += [keys.queue_place(crawl, partition, key.decode()) for key in found]
+                last = cursor in (b"0", 0, "0")
+                while len(places) >= LISTS or (last and places):
+                    self._lists(partition, state, places[:LISTS])
+                    del places[:LISTS]
+                if last:
+                    break
+
+    def _lists(self, partition: int, state: str, places: list[str]) -> None:
+        verbs, left = self.frontier.verbs.snapshot, [(place, "0") for place in places]
+        returned: dict[str, list[Scanned]] = {}
+        while left:
+            more = []
+            pages = self.frontier.run(verbs.lists(partition, left, PAGE, self.name))
+            for (place, _), page in zip(left, pages, strict=True):
+                if state == "returned":
+                    returned.setdefault(place, []).extend(page.rows)
+                else:
+                    for row in page.rows:
+                        self._request(state, row)
+                if page.cursor:
+                    more.append((place, page.cursor))
+            left = more
+            self._heard(self)
+        # What comes back is put back at the end of its queue, so oldest first. These are never more than were leased.
+        for rows in returned.values():
+            for row in reversed(rows):
+                self._request(state, row)
+
+    def _request(self, state: str, row: Scanned) -> None:
+        if f"lane {row.lane}" not in self._told:
+            self._policies(self.frontier.counts())
+        record: Line = {"type": "request", "state": state, "lane": row.lane, "host": row.host}
+        record |= {"priority": row.priority} if row.priority else {}
+        record |= {"due": row.due} if row.due else {}
+        record["fingerprint"] = line.fingerprint_text(row.fingerprint)
+        record |= {} if row.filtered else {"dont_filter": True}
+        record |= {"attempts": row.attempts} if row.attempts else {}
+        record |= {"strikes": row.strikes} if row.strikes else {}
+        self._write(record | self._payload(row.payload))
+        self.records += 1
+        self.requests += 1
+
+    def _payload(self, data: bytes) -> Line:
+        fields = line.payload_json(data)
+        if self._secrets:
+            return fields
+        fields = line.redacted_payload(fields)
+        self.redacted += "redacted" in fields
+        return fields
+
+    def _dead(self, row: ScannedDead) -> None:
+        names = ("group", "lane", "host", "priority", "attempts", "strikes", "reason", "detail", "at")
+        record: Line = {"type": "dead", **{name: getattr(row, name) for name in names}}
+        if not self._secrets:
+            record["detail"] = concealed(row.detail)
+        if row.record[:1] in (b"\0", b"\x02") and len(row.record) >= 9:
+            fingerprint = int.from_bytes(row.record[1:9], "big")
+            record["fingerprint"] = line.fingerprint_text(fingerprint)
+            record |= {"dont_filter": True} if row.record[0] == 2 else {}
+            record |= self._payload(row.record[9:])
+        else:
+            record["garbage"] = b64encode(row.record).decode()
+        self._write(record)
+        self.records += 1
+
+    def _item_lines(self, partition: int) -> None:
+        for group in self._groups():
+            after = "0-0"
+            while rows := self.frontier.read_items(group, partition, after, PAGE):
+                after = rows[-1][0]
+                for _, data in rows:
+                    self._write({"type": "item", "group": group, **line.payload_json(data)})
+
+    def _numbers(self) -> None:
+        """What was counted over the life of the crawl, and the counters of users."""
+        counts = self.frontier.counts()
+        for lane in counts.lanes:
+            row = {name: getattr(lane, name) for name in LANE_COUNTS if getattr(lane, name)}
+            if row:
+                self._write({"type": "counts", "lane": lane.lane, "counts": row})
+        for group in counts.groups:
+            row = {name: getattr(group, name) for name in GROUP_COUNTS if getattr(group, name)}
+            if row:
+                self._write({"type": "counts", "group": group.group, "counts": row})
+            if group.counters:
+                self._write({"type": "counters", "group": group.group, "counters": dict(group.counters)})
+            self._rounds(group)
+
+    def _rounds(self, group: GroupCounts) -> None:
+        """The log, oldest first. Stands after the counts: the present round is told from there."""
+        with contextlib.suppress(UnknownGroup):  # Dropped meanwhile.
+            for info in reversed(self.frontier.rounds(group.group, ROUNDS)):
+                self._write({"type": "round", **info._asdict(), "present": info.round == group.round})
+
+    def _tasks(self) -> None:
+        sources = {
+            source: None
+            for row in self._told.values()
+            if row["type"] == "group"
+            for source in row["policy"]["tasks"]
+        }  # fmt: skip
+        for source in sources:
+            for kind, data, score in self._waiting(source):
+                self._write({"type": "task", "source": source, "kind": kind, "score": score, **self._payload(data)})
+
+    def _waiting(self, source: str) -> Iterator[tuple[str, bytes, float]]:
+        """Tasks at their producer's key, then those leased: a task goes from the one to the other and never back."""
+        execute, book = self.frontier.connection.execute, keys.task_keys(source)[1]
+        kind = execute("TYPE", source, key=source)
+        kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+        if kind == "list":
+            at = 0
+            while rows := execute("LRANGE", source, -at - PAGE, -at - 1, key=source):
+                yield from (("list", data, 0.0) for data in reversed(rows))
+                at += len(rows)
+        elif kind in ("set", "zset"):
+            cursor: Any = "0"
+            while True:
+                cursor, rows = execute("SSCAN" if kind == "set" else "ZSCAN", source, cursor, "COUNT", PAGE, key=source)
+                pairs = zip(rows[::2], rows[1::2], strict=True) if kind == "zset" else ((data, 0.0) for data in rows)
+                yield from ((kind, data, float(score)) for data, score in pairs)
+                if cursor in (b"0", 0, "0"):
+                    break
+        cursor = "0"
+        while True:
+            cursor, rows = execute("HSCAN", book, cursor, "COUNT", PAGE, key=book)
+            for field, value in zip(rows[::2], rows[1::2], strict=True):
+                if field.isdigit():
+                    yield kind if kind != "none" else "list", _first_text(value), 0.0
+            if cursor in (b"0", 0, "0"):
+                return
+
+    def _shared(self) -> None:
+        """What workers and readers of a group have together."""
+        for group in self._groups():
+            self.consumers += [f"{name} of {group}" for name in item_stream.consumers(self.frontier, group)]
+            _, found, _ = self.frontier.cookies(group)
+            cookies = {name: data for name, data in found.items() if data}  # The others are gone.
+            if self._secrets:
+                for name, data in cookies.items():
+                    self._write(line.cookie(group, name, data))
+            elif cookies:
+                self.cookies_left_out += len(cookies)
+                self._write({"type": "cookies", "group": group, "left_out": len(cookies)})
+
+    def _groups(self) -> list[str]:
+        return [key.removeprefix("group ") for key in self._told if key.startswith("group ")]
+
+    def _journal(self, partition: int) -> None:
+        """Up to where it was when all else had been read: later entries come from pages that are in the snapshot."""
+        cursor, length = "0", None
+        while cursor:
+            page = self._page(partition, "journal", cursor)
+            length = page.journal if length is None else length
+            for row in page.rows:
+                self._request("new", row)
+            cursor = page.cursor if page.cursor and int(page.cursor) < length else ""
+            self._heard(self)
+
+
+def _first_text(packed: bytes) -> bytes:
+    """The first text of a packed array, as it is: what producers push need not be UTF-8."""
+    head = packed[1]
+    if head < 0xC0:
+        return packed[2 : 2 + (head & 0x1F)]
+    width = 1 << (head - 0xD9)
+    length = int.from_bytes(packed[2 : 2 + width], "big")
+    return packed[2 + width : 2 + width + length]

@@ -1,0 +1,1 @@
+"""Each call to the server's functions, as a conversation without I/O."""

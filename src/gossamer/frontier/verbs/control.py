@@ -1,0 +1,318 @@
+"""Control verbs: policies, pauses, blocks, starts, dead letters, tasks. Conversations without I/O.
+
+Where a verb concerns the whole crawl it is said to every partition; each says the same thing twice without harm, so a
+repeated call after a lost answer is safe.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gossamer.errors import PolicyError, UnknownGroup
+from gossamer.frontier.call import Ask, Verb, ask, own, read, text
+from gossamer.frontier.server import keys
+from gossamer.frontier.verbs.batch import RECORD, Checked, entry_of
+from gossamer.frontier.verbs.outbox import Outbox
+from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, SeenPolicy, StartState, Task, Token
+from gossamer.model.policy import group_name, lane_name
+
+DROP_BUDGET = 500
+DROP_DEAD = 1000
+DROP_LANES = 16
+PURGE_BUDGET = 500
+CALL_FINGERPRINTS = 5000
+CALL_TASKS = 1000
+
+
+def seen_table(policy: SeenPolicy) -> dict[str, Any]:
+    return {
+        "kind": policy.kind.value, "scope": policy.scope.value, "spec": policy.spec, "capacity": policy.capacity,
+        "error": policy.error, "window": round(policy.window * 1000), "window_count": policy.window_count,
+    }  # fmt: skip
+
+
+def lane_table(policy: LanePolicy) -> dict[str, Any]:
+    return {
+        "order": policy.order.value, "tier": policy.tier, "weight": policy.weight, "max_queued": policy.max_queued,
+        "max_leased": policy.max_leased, "stage": policy.stage, "seen": seen_table(policy.seen),
+    }  # fmt: skip
+
+
+def host_table(policy: HostPolicy) -> dict[str, Any]:
+    milliseconds = {
+        name: round(getattr(policy, name) * 1000)
+        for name in ("delay", "min_delay", "max_delay", "block_base", "block_max")
+    }
+    plain = ("concurrency", "adaptive", "target", "crawl_delay")
+    return {**milliseconds, **{name: getattr(policy, name) for name in plain}}
+
+
+def group_table(policy: GroupPolicy) -> dict[str, Any]:
+    return {
+        "max_queued": policy.max_queued, "max_pages": policy.max_pages, "delay": round(policy.delay * 1000),
+        "concurrency": policy.concurrency, "start": policy.start, "tasks": "\n".join(policy.tasks),
+        "max_items": policy.max_items, "max_item_bytes": policy.max_item_bytes, "max_dead": policy.max_dead,
+        "weight": policy.weight, "crawl_delay": policy.crawl_delay,
+    }  # fmt: skip
+
+
+class ControlVerbs:
+    """Builds and reads control calls for one crawl."""
+
+    def __init__(
+        self, crawl: str, partitions: int, checked: Checked, outbox: Outbox, *, lease_seconds: float, strikes: int
+    ) -> None:
+        self.crawl, self.partitions, self.checked, self.outbox = crawl, partitions, checked, outbox
+        self.lease_ms, self.strikes = round(lease_seconds * 1000), strikes
+        self.bases = [keys.base(crawl, p) for p in range(partitions)]
+
+    def everywhere(self, verb: str, header: Mapping[str, Any]) -> list[Ask]:
+        return [ask(verb, base, dict(header)) for base in self.bases]
+
+    def of_host(self, host: str) -> str:
+        self.checked.host(host)
+        return self.bases[keys.partition_of(host, self.partitions)]
+
+    def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None) -> Verb[None]:
+        tables = {lane_name(name): lane_table(lane) for name, lane in lanes.items()}
+        for source in policy.tasks if policy else ():
+            keys.task_keys(source)
+        home = keys.home_of(group_name(group), self.partitions)
+        table = None if policy is None else group_table(policy)
+        salt = secrets.token_hex(8)
+        replies = yield [
+            ask(
+                "define",
+                base,
+                {
+                    "salt": salt,
+                    "group": group,
+                    "policy": table or False,
+                    "fresh": group_table(GroupPolicy()),
+                    "lanes": tables,
+                    "home": p == home,
+                },
+            )
+            for p, base in enumerate(self.bases)
+        ]
+        yield from self.purge(p for p, reply in enumerate(replies) if read(reply)[2])
+
+    def pause(self, scope: str, name: str, reason: str) -> Verb[None]:
+        header = {"salt": secrets.token_hex(8), "scope": scope, "name": name, "reason": reason}
+        yield [ask("pause", self.of_host(name), header)] if scope == "host" else self.everywhere("pause", header)
+
+    def set_host(self, host: str, policy: HostPolicy | None) -> Verb[None]:
+        table = host_table(policy or HostPolicy()) if policy or host == "" else False
+        header = {"salt": secrets.token_hex(8), "host": host, "policy": table, "change": True, "crawl_delay": False}
+        yield self.everywhere("host_policy", header) if host == "" else [ask("host_policy", self.of_host(host), header)]
+
+    def set_crawl_delay(self, host: str, seconds: float) -> Verb[None]:
+        milliseconds = self.checked.delay(seconds)
+        yield [
+            ask(
+                "host_policy",
+                self.of_host(host),
+                {"salt": "", "host": host, "policy": False, "change": False, "crawl_delay": milliseconds},
+            )
+        ]
+
+    def block(self, host: str, seconds: float, reason: str) -> Verb[float]:
+        header = {"host": host, "for_ms": self.checked.delay(seconds), "reason": reason}
+        [reply] = yield [ask("block", self.of_host(host), header)]
+        return int(reply) / 1000
+
+    def start(self, group: str, incarnation: str, action: str) -> Verb[tuple[str, int]]:
+        header = {"i": own(incarnation), "lease": self.lease_ms, "group": group, "action": action}
+        home = keys.home_of(group, self.partitions)
+        [reply] = yield [ask("start", self.bases[home], header)]
+        state, number, _ = read(reply)
+        if state == "granted" and action == "take" and number:
+            # A partition that lost its last moments may not know of the round: it would take all of it for known.
+            turn = {"salt": secrets.token_hex(8), "group": group, "round": number, "home": False, "session": 0}
+            if others := [ask("new_round", base, turn) for p, base in enumerate(self.bases) if p != home]:
+                yield others
+        return state, number
+
+    def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:
+        """As `Frontier.gone`."""
+        header = {"i": incarnation, "silent": round(silent * 1000), "groups": list(groups)}
+        cursors, count = dict.fromkeys(range(self.partitions), "0"), 0
+        while cursors:
+            replies = yield [ask("gone", self.bases[p], {**header, "cursor": cursor}) for p, cursor in cursors.items()]
+            told = [read(reply) for reply in replies]
+            count += sum(number for _, number in told)
+            cursors = {p: cursor for p, (cursor, _) in zip(cursors, told, strict=True) if cursor != "0"}
+        return count
+
+    def purge(self, partitions: Iterable[int] | None = None) -> Verb[None]:
+        """Unlinks memories that nobody uses any more, in bounded steps; what was left by somebody who broke off, too."""
+        left = list(range(self.partitions) if partitions is None else partitions)
+        while left:
+            replies = yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
+            left = [p for p, reply in zip(left, replies, strict=True) if int(reply) != 1]
+
+    def drop_lane(self, lane: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
+        """One bounded step on the partitions that are left (None: the first step, on all of them): which are left then,
+        and how many requests went."""
+        asked = range(self.partitions) if left is None else left
+        header = {
+            "salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "strikes": self.strikes, "first": left is None,
+        }  # fmt: skip
+        replies = yield [ask("drop", self.bases[p], header) for p in asked]
+        results = [read(reply) for reply in replies]
+        still = [p for p, (done, _) in zip(asked, results, strict=True) if done != 1]
+        purge = [p for p, (done, _) in zip(asked, results, strict=True) if done == 2]
+        if purge:
+            yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
+        return still, sum(count for _, count in results)
+
+    def drop_group(self, group: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
+        """One bounded step, as `drop_lane`. Nothing but lanes goes before all lanes are gone everywhere: until then a page
+        may still send children to another partition."""
+        asked = range(self.partitions) if left is None else left
+        salt = secrets.token_hex(8)
+        header = {"salt": salt, "group": group, "action": "pause", "lanes": DROP_LANES, "budget": DROP_DEAD}
+        replies = yield [ask("drop_group", self.bases[p], header) for p in asked]
+        found = {p: read(reply) for p, reply in zip(asked, replies, strict=True)}
+        if left is None and not any(known for known, _, _, _ in found.values()):
+            raise UnknownGroup(f"There is no group {group!r} in this crawl. `gossamer status` lists those there are.")
+        lanes = [(p, lane) for p, (_, _, _, names) in found.items() for lane in names]
+        if lanes:
+            step = {"salt": salt, "budget": DROP_BUDGET, "strikes": self.strikes, "first": False}
+            replies = yield [ask("drop", self.bases[p], {**step, "lane": lane}) for p, lane in lanes]
+            return list(asked), sum(read(reply)[1] for reply in replies)
+        if (yield from self.outbox.complete_all(group, dropped=True)):
+            return list(asked), 0
+        replies = yield [ask("drop_group", self.bases[p], {**header, "action": "clear"}) for p in asked]
+        results = [read(reply) for reply in replies]
+        still = [p for p, (_, done, _, _) in zip(asked, results, strict=True) if done != 1]
+        if still:
+            yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in still]
+        return still, sum(removed for _, _, removed, _ in results)
+
+    def seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
+        """A fingerprint lives in its host's partition; without the host every partition is asked."""
+        entries = [entry_of(self.checked.fingerprint(fp)) for fp in fingerprints]
+        found: list[bool] = []
+        for first in range(0, len(entries), CALL_FINGERPRINTS):
+            some = entries[first : first + CALL_FINGERPRINTS]
+            replies = yield self.everywhere("forget", {"lane": lane, "fps": some, "probe": probe})
+            answers = [text(reply) for reply in replies]
+            found += [any(letters[i] == "y" for letters in answers) for i in range(len(some))]
+        return found
+
+    def dead_list(self, group: str, after: int, limit: int) -> Verb[list[DeadLetter]]:
+        letters: list[DeadLetter] = []
+        for partition, base in enumerate(self.bases):
+            [reply] = yield [ask("dead", base, {"action": "list", "group": group, "after": after, "limit": limit})]
+            letters += [_dead(partition, head, b"") for head in read(reply[0])]
+        return sorted(letters, key=lambda letter: letter.at)
+
+    def dead_show(self, partition: int, number: int) -> Verb[DeadLetter | None]:
+        [reply] = yield [ask("dead", self._base(partition), {"action": "show", "group": "", "ids": [str(number)]})]
+        heads = read(reply[0])
+        return _dead(partition, heads[0], reply[1]) if heads else None
+
+    def dead_change(self, action: str, partition: int, numbers: Sequence[int]) -> Verb[int]:
+        [reply] = yield [
+            ask("dead", self._base(partition), {"action": action, "group": "", "ids": [str(n) for n in numbers]})
+        ]
+        return int(read(reply[0]))
+
+    def bury(self, group: str, lane: str, host: str, payload: bytes, reason: str, detail: str, key: str) -> Verb[bool]:
+        header = {
+            "action": "bury",
+            "group": group_name(group),
+            "lane": lane,
+            "host": host,
+            "priority": 0,
+            "reason": reason,
+            "detail": detail,
+            "key": key,
+        }
+        [reply] = yield [
+            ask("dead", self.bases[keys.home_of(group, self.partitions)], header, RECORD.pack(0, 0) + payload)
+        ]
+        return bool(read(reply[0]))
+
+    def _base(self, partition: int) -> str:
+        if not 0 <= partition < self.partitions:
+            raise PolicyError(f"partition {partition} does not exist; this crawl has {self.partitions}.")
+        return self.bases[partition]
+
+    def lease_tasks(self, token: Token, source: str, want: int) -> Verb[list[Task]]:
+        nonce = secrets.token_hex(8)
+        want = max(0, min(want, CALL_TASKS))
+        header = {
+            "i": own(token.incarnation), "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want,
+            "strikes": self.strikes,
+        }  # fmt: skip
+        [reply] = yield [ask("lease_tasks", keys.task_keys(source), header)]
+        heads, nonce = read(reply[0])
+        return [
+            Task(source, number, nonce, data, attempt, taken, state == 2)
+            for (number, attempt, taken, state), data in zip(heads, reply[1:], strict=True)
+        ]
+
+    def settle_tasks(
+        self, incarnation: str, source: str, done: Sequence[Task], release: Sequence[Task], renew: Sequence[Task]
+    ) -> Verb[tuple[list[bool], int, int]]:
+        header = {
+            "i": incarnation,
+            "done": _tasks(done),
+            "release": _tasks(release),
+            "renew": _tasks(renew),
+            "lease": self.lease_ms,
+        }
+        [reply] = yield [ask("settle_tasks", keys.task_keys(source), header)]
+        letters, waiting, leased = read(reply)
+        return [letter == "s" for letter in letters], waiting, leased
+
+    def items_ack(self, group: str, consumer: str, positions: Mapping[int, str]) -> Verb[int]:
+        """Say what a consumer has kept, by partition; "" registers it, "gone" ends it. Answers how many still wait."""
+        waiting = dict.fromkeys(positions, 0)
+        left = list(positions)
+        while left:
+            replies = yield [
+                ask("items", self._base(p), {"group": group, "consumer": consumer, "id": positions[p]}) for p in left
+            ]
+            told = [read(reply) for reply in replies]
+            waiting.update({p: number for p, (_, number, _) in zip(left, told, strict=True)})
+            left = [p for p, (_, _, more) in zip(left, told, strict=True) if more]
+        return sum(waiting.values())
+
+
+def _dead(partition: int, head: Sequence[Any], record: bytes) -> DeadLetter:
+    number, group, lane, host, priority, attempt, reason, detail, at, fingerprint = head
+    return DeadLetter(
+        partition,
+        number,
+        group,
+        lane,
+        host,
+        priority,
+        int(fingerprint, 16),
+        attempt,
+        reason,
+        detail,
+        at / 1000,
+        record[9:],
+    )
+
+
+def _tasks(tasks: Sequence[Task]) -> list[list[str]]:
+    return [[str(task.id), task.nonce] for task in tasks]
+
+
+def scope_of(group: str, lane: str, host: str) -> tuple[str, str]:
+    """What a pause is about, from the one name given; none means the crawl."""
+    given = [(scope, name) for scope, name in (("group", group), ("lane", lane), ("host", host)) if name]
+    if len(given) > 1:
+        raise PolicyError("pause or resume one thing at a time: a group, a lane, a host, or the crawl.")
+    return given[0] if given else ("crawl", "")
+
+
+def start_state(state: str) -> StartState:
+    return StartState(state) if state in ("granted", "busy", "done") else StartState.DONE

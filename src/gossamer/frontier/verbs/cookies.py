@@ -1,0 +1,44 @@
+"""Cookies that the workers of a group share: names and values that only they understand. Conversations without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gossamer.frontier.call import Verb, ask, read
+from gossamer.frontier.server import keys
+
+AT_ONCE = 500
+"""So many are put by one call at most."""
+
+
+class CookieVerbs:
+    """The home partition of a group has them; every partition has their version, which exchanges tell."""
+
+    def __init__(self, crawl: str, partitions: int) -> None:
+        self.partitions = partitions
+        self.bases = [keys.base(crawl, p) for p in range(partitions)]
+
+    def put(self, group: str, cookies: Mapping[str, bytes], most: int) -> Verb[tuple[int, int]]:
+        home, names = keys.home_of(group, self.partitions), list(cookies)
+        first = last = 0
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            header = {"group": group, "names": some, "most": most}
+            [reply] = yield [ask("put_cookies", self.bases[home], header, *(cookies[name] for name in some))]
+            before, last = read(reply)
+            first = before if start == 0 else first
+        others = [base for p, base in enumerate(self.bases) if p != home]
+        if others and names:
+            header = {"group": group, "names": [], "most": most, "version": last}
+            yield [ask("put_cookies", base, header) for base in others]
+        return first, last
+
+    def since(self, group: str, version: int) -> Verb[tuple[int, dict[str, bytes], int]]:
+        found: dict[str, bytes] = {}
+        more, began = 1, 0
+        while more:
+            header = {"group": group, "after": version, "began": True}
+            [reply] = yield [ask("cookies", self.bases[keys.home_of(group, self.partitions)], header)]
+            version, more, names, began = read(reply[0])
+            found.update(zip(names, reply[1:], strict=True))
+        return version, found, began

@@ -1,0 +1,101 @@
+"""All conversations of one crawl together, how it is opened, and how long a question is asked again. No I/O."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from gossamer.errors import FrontierError, SchemaTooNew, SchemaTooOld
+from gossamer.frontier.call import Verb, ask, read
+from gossamer.frontier.connection.url import parse
+from gossamer.frontier.server import keys, library
+from gossamer.frontier.verbs.control import ControlVerbs, host_table
+from gossamer.frontier.verbs.cookies import CookieVerbs
+from gossamer.frontier.verbs.counts import ReadVerbs
+from gossamer.frontier.verbs.documents import DocumentVerbs
+from gossamer.frontier.verbs.exchange import WorkVerbs
+from gossamer.frontier.verbs.partition_sync import Step
+from gossamer.frontier.verbs.rounds import RoundVerbs
+from gossamer.frontier.verbs.scan import SnapshotVerbs
+from gossamer.model import HostPolicy
+from gossamer.settings import Settings
+
+
+class Verbs:
+    """The verbs of one opened crawl, and the settings they need."""
+
+    def __init__(self, crawl: str, partitions: int, settings: Settings) -> None:
+        self.crawl, self.partitions = crawl, partitions
+        self.work = WorkVerbs(
+            crawl,
+            partitions,
+            payload_max=settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
+            send_seconds=settings["GOSSAMER_SEND_SECONDS"],
+            strikes=settings["GOSSAMER_POISON_STRIKES"],
+            slots=parse(settings["GOSSAMER_URL"]).kind == "cluster",
+        )
+        self.control = ControlVerbs(
+            crawl,
+            partitions,
+            self.work.checked,
+            self.work.outbox,
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
+            strikes=settings["GOSSAMER_POISON_STRIKES"],
+        )
+        self.read = ReadVerbs(crawl, partitions)
+        self.snapshot = SnapshotVerbs(crawl, partitions)
+        self.rounds = RoundVerbs(self.control, self.read)
+        self.work.bring = Step(self.control, self.rounds).bring
+        self.cookies = CookieVerbs(crawl, partitions)
+        self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
+
+    def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:
+        """As `Frontier.gone`. Heard of in one partition, it is not gone in any."""
+        now, known = yield from self.read.named_workers([incarnation])
+        if any(worker.seen > now - silent for worker in known):
+            return 0
+        return (yield from self.control.gone(incarnation, silent, groups))
+
+    def opening(self, host: HostPolicy, salt: str) -> Verb[tuple[int, int]]:
+        """Make the crawl where it does not exist; answers the schema and number of partitions that are there."""
+        header = {"schema": library.SCHEMA, "partitions": self.partitions, "salt": salt, "host": host_table(host)}
+        [reply] = yield [ask("open", keys.base(self.crawl, 0), header)]
+        number, partitions, _, _ = read(reply)
+        if number == library.SCHEMA:
+            rest = [
+                ask("open", keys.base(self.crawl, p), {**header, "partitions": partitions})
+                for p in range(1, partitions)
+            ]
+            if rest:
+                yield rest
+        return number, partitions
+
+
+def checked_schema(crawl: str, number: int) -> None:
+    if number > library.SCHEMA:
+        raise SchemaTooNew(
+            f"crawl {crawl!r} has schema {number}, this Gossamer writes {library.SCHEMA}. {SchemaTooNew()}"
+        )
+    if number < library.SCHEMA:
+        raise SchemaTooOld(
+            f"crawl {crawl!r} has schema {number}, this Gossamer writes {library.SCHEMA}. {SchemaTooOld()}"
+        )
+
+
+class Patience:
+    """How long a question is asked again while the server is away: full-jitter steps from 20 ms to 1 s."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._step = 0.02
+
+    def pause(self, error: FrontierError) -> float:
+        """How long to wait before the next try; raises the error when patience is over."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise error
+        wait = min(left, random.uniform(self._step / 2, self._step))
+        self._step = min(1.0, self._step * 2)
+        return wait

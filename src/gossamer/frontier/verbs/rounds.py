@@ -1,0 +1,161 @@
+"""Rounds: how one begins, who may do what comes after it, and the log of the last ones. Conversations without I/O.
+
+The log and the right to end a round live on the group's home partition. What a round has brought is counted on every partition, from
+what had been counted there when the round began.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from gossamer.errors import PolicyError
+from gossamer.frontier.call import Ask, Verb, ask, read
+from gossamer.frontier.server import keys
+from gossamer.frontier.verbs.control import ControlVerbs
+from gossamer.frontier.verbs.counts import ReadVerbs
+from gossamer.model import RoundInfo
+
+COUNTS = ("pages", "items", "failed", "dead")
+TIMES = ("began", "ended", "closed")
+NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note")
+WORDS = 2000
+
+Counted = tuple[int, int, int, int]
+"""Pages, items, failed, dead."""
+NONE: Counted = (0, 0, 0, 0)
+
+
+class RoundVerbs:
+    """Builds and reads the calls about rounds of one crawl."""
+
+    def __init__(self, control: ControlVerbs, reading: ReadVerbs) -> None:
+        self.control, self.reading = control, reading
+        self.partitions, self.bases, self.lease_ms = control.partitions, control.bases, control.lease_ms
+
+    def home(self, group: str) -> int:
+        return keys.home_of(group, self.partitions)
+
+    def new(self, group: str, number: int, trigger: str, who: str) -> Verb[int]:
+        home, others, present = self.home(group), NONE, 0
+        header = {"salt": secrets.token_hex(8), "group": group, "round": number}
+        told = {"trigger": _words("trigger", trigger), "who": _words("who", who)}
+        # Cookies first: whoever gets a page of the new round hears that those of the last one are no more.
+        [reply] = yield [ask("new_round", self.bases[home], {**header, "jar": True})]
+        [session] = read(reply)
+        # The home partition last: only when every memory has turned may the start run again.
+        for p in [*(p for p in range(self.partitions) if p != home), home]:
+            more = {"home": True, "others": others, **told} if p == home else {"home": False, "session": session}
+            [reply] = yield [ask("new_round", self.bases[p], {**header, **more})]
+            present, counts = read(reply)
+            others = _sum(others, counts)
+        yield from self.control.purge()
+        return present
+
+    def counts(self, group: str) -> Verb[tuple[int, Counted]]:
+        """The present round of a group and what it has brought so far."""
+        replies = yield self._counting(group)
+        return self._counted(group, replies)
+
+    def _counting(self, group: str) -> list[Ask]:
+        return [ask("round_counts", base, {"group": group}) for base in self.bases]
+
+    def _counted(self, group: str, replies: list[Any]) -> tuple[int, Counted]:
+        parts = [read(reply) for reply in replies]
+        counted = NONE
+        for _, *counts in parts:
+            counted = _sum(counted, counts)
+        return parts[self.home(group)][0], counted
+
+    def take(self, group: str, incarnation: str) -> Verb[tuple[str, int]]:
+        """Which round it is comes first: what is found drained then is that round or a later one, which is not granted."""
+        number, counts = yield from self.counts(group)
+        drained = (yield from self.reading.drained(group)).drained
+        return (yield from self._end(group, incarnation, "take", round=number, drained=drained, counts=counts))
+
+    def keep(self, group: str, incarnation: str, action: str) -> Verb[bool]:
+        state, _ = yield from self._end(group, incarnation, action)
+        return state == "granted"
+
+    def ended(self, group: str, incarnation: str, summary: Mapping[str, Any]) -> Verb[bool]:
+        fields = _fields(summary)
+        _, counts = yield from self.counts(group)
+        state, _ = yield from self._end(group, incarnation, "done", counts=counts, fields=fields)
+        return state == "done"
+
+    def _end(self, group: str, incarnation: str, action: str, **more: Any) -> Verb[tuple[str, int]]:
+        header = {"i": incarnation, "lease": self.lease_ms, "group": group, "action": action, **more}
+        [reply] = yield [ask("end_round", self.bases[self.home(group)], header)]
+        state, number, _ = read(reply)
+        return state, number
+
+    def note(self, group: str, number: int, fields: Mapping[str, Any]) -> Verb[bool]:
+        header = {"group": group, "round": number, "fields": _fields(fields)}
+        [reply] = yield [ask("round_note", self.bases[self.home(group)], header)]
+        return int(reply) == 1
+
+    def list(self, group: str, limit: int) -> Verb[list[RoundInfo]]:
+        logged = ask("rounds", self.bases[self.home(group)], {"group": group, "limit": max(1, limit)})
+        reply, *replies = yield [logged, *self._counting(group)]
+        present, rows = read(reply)
+        number, counts = self._counted(group, replies)
+        # Two rounds can lie between the answers; then neither is told with the counts of the other.
+        live = counts if number == present else None
+        return [_info(group, row, present, live) for row in rows]
+
+
+def _info(group: str, row: Mapping[str, Any], present: int, live: Counted | None) -> RoundInfo:
+    number = row["round"]
+    counts = {name: row.get(name, 0) for name in COUNTS}
+    if number == present and live is not None:
+        told = dict(zip(COUNTS, live, strict=True))
+        if "closed" in row:
+            # What comes after its end (replayed dead letters) counts too, and so does what somebody has noted.
+            told |= {name: max(told[name], counts[name]) for name in COUNTS}
+        counts = told
+    if "closed" in row or ("ended" in row and number < present):
+        state = "ended"
+    elif number < present:
+        state = "cut short"
+    else:
+        state = "ending" if "ended" in row else "running"
+    began, ended, closed = (row[name] / 1000 if name in row else None for name in TIMES)
+    return RoundInfo(
+        group, number, state, began, ended, closed, row.get("trigger", ""), row.get("who", ""), counts["pages"], counts["items"],
+        counts["failed"], counts["dead"], row.get("late", False), row.get("note", ""),
+    )  # fmt: skip
+
+
+def stored(info: RoundInfo) -> dict[str, Any]:
+    """The fields of a round as they are kept."""
+    times = {name: round(value * 1000) for name in TIMES if (value := getattr(info, name)) is not None}
+    return {**times, **{name: getattr(info, name) for name in (*COUNTS, "late", "trigger", "who", "note")}}
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be noted, in milliseconds and plain types, or PolicyError."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in NOTED:
+            raise PolicyError(f"round: {name!r} cannot be noted; these can: {', '.join(NOTED)}.")
+        try:
+            if name in TIMES:
+                fields[name] = round(float(value) * 1000)
+            elif name in COUNTS:
+                fields[name] = int(value)
+            else:
+                fields[name] = bool(value) if name == "late" else _words(name, str(value))
+        except (TypeError, ValueError, OverflowError):
+            raise PolicyError(f"round: {name} is {value!r}; it must be a number.") from None
+    return fields
+
+
+def _words(what: str, said: str) -> str:
+    if len(said) > WORDS:
+        raise PolicyError(f"round: {what} has {len(said):,} characters; use at most {WORDS:,}.")
+    return said
+
+
+def _sum(a: Counted, b: list[int] | Counted) -> Counted:
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3])

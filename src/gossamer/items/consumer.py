@@ -1,0 +1,50 @@
+"""A group's items for one named consumer: from where it stopped, and what it has kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from gossamer.frontier import item_stream
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.items import rows as item_rows
+
+Item = Mapping[str, Any]
+
+
+class Source:
+    """Registers the consumer: from now on no item is trimmed that it has not kept. `positions` is where it stands, which is
+    the later of what the server and the file (`known`) say: each may have missed the other's last word."""
+
+    def __init__(self, frontier: ValkeyFrontier, group: str, consumer: str, known: Mapping[int, str]) -> None:
+        self._frontier, self.group, self.consumer = frontier, group, consumer
+        partitions = range(frontier.partitions)
+        self.waiting = frontier.keep_items(group, consumer, dict.fromkeys(partitions, ""))
+        kept = item_stream.consumers(frontier, group).get(consumer, {})
+        self.positions = {
+            p: max(kept.get(p, item_stream.START), known.get(p, item_stream.START), key=item_stream.place)
+            for p in partitions
+        }
+        late = {p: at for p, at in self.positions.items() if at != kept.get(p)}
+        if late:
+            self.keep(late)
+
+    def pages(self, until: Mapping[int, str] | None = None) -> Iterator[tuple[int, list[tuple[str, Item]]]]:
+        """Partition, and a page of positions and items; up to `until`, or to where the streams end. Where it stands does
+        not change."""
+        for partition, after in list(self.positions.items()):
+            end = None if until is None else until.get(partition, item_stream.START)
+            if end is None or item_stream.place(end) > item_stream.place(after):
+                for rows in item_stream.pages(self._frontier, self.group, partition, after, end):
+                    yield partition, [(position, item_rows.fields(data)) for position, data in rows]
+
+    def columns(self, look: int) -> tuple[str, ...]:
+        """The fields of the first `look` items (0: of all) in the order in which they are met."""
+        items = (item for _, page in self.pages() for _, item in page)
+        return tuple(dict.fromkeys(name for item in islice(items, look or None) for name in item))
+
+    def keep(self, positions: Mapping[int, str]) -> None:
+        """The items up to these positions are on disk."""
+        self._frontier.keep_items(self.group, self.consumer, positions)
+        self.positions.update(positions)

@@ -1,0 +1,119 @@
+"""Items as lines of a growing file: JSON or CSV.
+
+A page of items is written and brought to disk, then marked as finished beside the file, then acknowledged to the server. Killed
+anywhere in between and called again, the file has every item once.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from gossamer.errors import ExportStopped
+from gossamer.items import rows as item_rows
+from gossamer.items.consumer import Item, Source
+from gossamer.items.position import Mark, Marks, sync
+
+Heard = Callable[[int], None]
+
+
+class Lines(Protocol):
+    """How items are written."""
+
+    fields: tuple[str, ...] | None
+
+    def head(self) -> bytes: ...
+
+    def line(self, item: Item) -> bytes: ...
+
+
+class JsonLines:
+    """One JSON object per line."""
+
+    fields: tuple[str, ...] | None = None
+
+    def head(self) -> bytes:
+        return b""
+
+    def line(self, item: Item) -> bytes:
+        return item_rows.line(item)
+
+
+class Table:
+    """CSV with these columns. An item with another field is refused, unless those were `chosen` to be all that is wanted."""
+
+    def __init__(self, columns: Sequence[str], chosen: bool) -> None:
+        self.fields: tuple[str, ...] | None = tuple(columns)
+        self._columns, self._known, self._chosen = tuple(columns), frozenset(columns), chosen
+
+    def head(self) -> bytes:
+        return _row(self._columns)
+
+    def line(self, item: Item) -> bytes:
+        if not self._chosen:
+            refuse_new(item, self._known)
+        return _row([item_rows.cell(item.get(name)) for name in self._columns])
+
+
+def refuse_new(item: Mapping[str, Any], known: frozenset[str]) -> None:
+    new = [name for name in item if name not in known]
+    if new:
+        raise ExportStopped(
+            f"an item has the field {new[0]!r}, which is none of the columns. It and what follows wait on the server: export "
+            "them to another file, or give --fields with all that you want."
+        )
+
+
+def same_columns(path: Path, fixed: Sequence[str] | None, chosen: Sequence[str] | None) -> None:
+    """The columns of a file that has begun cannot change."""
+    if fixed is not None and chosen is not None and tuple(fixed) != tuple(chosen):
+        raise ExportStopped(f"{path} has the columns {','.join(fixed)}. Give the same --fields, or name another file.")
+
+
+def write(source: Source, path: Path, marks: Marks, lines: Lines, heard: Heard) -> int:
+    """Append what waits to the file; how many items that were."""
+    written = 0
+    with _opened(path, marks.mark.size) as stream:
+        if marks.mark.size == 0:
+            stream.write(lines.head())
+        for partition, rows in source.pages():
+            problem: ExportStopped | None = None
+            last = ""
+            for position, item in rows:
+                try:
+                    stream.write(lines.line(item))
+                except ExportStopped as error:
+                    problem = error
+                    break
+                last, written = position, written + 1
+            if last:
+                sync(stream)
+                marks.set(Mark(stream.tell(), {**source.positions, partition: last}, lines.fields))
+                source.keep({partition: last})
+            if problem is not None:
+                raise problem
+            heard(written)
+    return written
+
+
+def _opened(path: Path, size: int) -> IO[bytes]:
+    """The file, cut to what is finished in it."""
+    try:
+        stream = path.open("r+b" if size else "w+b")
+    except FileNotFoundError:
+        raise ExportStopped(f"{path} is gone. To begin anew without it, remove {path}.position too.") from None
+    if stream.seek(0, io.SEEK_END) < size:
+        stream.close()
+        raise ExportStopped(f"{path} is shorter than it was. Name another file, or remove it and {path}.position.")
+    stream.truncate(size)
+    stream.seek(size)
+    return stream
+
+
+def _row(cells: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()

@@ -1,0 +1,1 @@
+"""NEOCrawler's rules as site files."""

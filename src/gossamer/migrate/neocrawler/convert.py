@@ -1,0 +1,281 @@
+"""NEOCrawler's rules as site files: a file for each domain, a layer for each alias. Pure.
+
+Whatever has no counterpart, or means something else here, is a Note; nothing is dropped without one. A field that says nothing,
+because it is empty or switched off, has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gossamer.errors import BadRules
+from gossamer.migrate.neocrawler.fields import FIELDS, USUAL, Note, comment, duration, listed, shown
+from gossamer.migrate.neocrawler.layer import POOL, flag, memory_of, request_of, share_of
+from gossamer.migrate.neocrawler.pattern import match_of, seed_fits
+from gossamer.migrate.neocrawler.repair import repaired
+from gossamer.migrate.neocrawler.rules import Rule
+from gossamer.migrate.neocrawler.units import Tell, Units, children, doubled, table_name
+from gossamer.sites.file.dump import written
+from gossamer.sites.file.load import survey_text
+from gossamer.sites.file.problems import Problem
+
+ROUTER = "http://127.0.0.1:2013"
+"""Where NEOCrawler's own proxy router listens."""
+CRAWLED = "crawled"
+"""NEOCrawler's category for everything."""
+
+
+class Converted(NamedTuple):
+    """A site file. `problems` are those that the loader has with it: errors only if something could not be mended."""
+
+    name: str
+    text: str
+    layers: tuple[str, ...]
+    notes: list[Note]
+    problems: list[Problem]
+
+
+def convert(rules: Sequence[Rule]) -> list[Converted]:
+    """The site files of all rules, in the order of their domains."""
+    domains: dict[str, dict[str, Rule]] = {}
+    for rule in rules:
+        here = domains.setdefault(str(rule["domain"]), {})
+        if str(rule["alias"]) in here:
+            raise BadRules(
+                f"Two rules are called {rule['domain']}:{rule['alias']}. Rename one of them, or take it out."
+            )
+        here[str(rule["alias"])] = rule
+    return [_Domain(domain, list(here.values())).converted() for domain, here in domains.items()]
+
+
+class _Domain:
+    """The rules of one domain on their way to a site file."""
+
+    def __init__(self, domain: str, rules: Sequence[Rule]) -> None:
+        self._domain, self._rules = domain, rules
+        self._notes: list[Note] = []
+        self._aliases: dict[str, str] = {}
+        self._inactive: dict[str, Any] = {}
+
+    def converted(self) -> Converted:
+        active = [rule for rule in self._rules if self._is_active(rule)]
+        layers: dict[str, Any] = {}
+        store: dict[str, Any] = {}
+        for rule in self._rules:
+            name = self._layer_name(str(rule["alias"]))
+            layer, stored = self._layer(rule)
+            if not active or any(rule is one for one in active):
+                layers[name] = layer
+                if stored is not None:
+                    store[name] = stored
+            else:
+                self._inactive[name] = layer
+                self._note(rule, "active", False, "left out: a layer cannot be switched off; it is below as a comment")
+        crawled = active or self._rules
+        data: dict[str, Any] = {"site": self._site_name()}
+        if not active:
+            data["active"] = False
+        if any("render" in layer.get("request", {}) for layer in layers.values()):
+            data["engine"] = "scrapy"
+        if seeds := self._seeds(crawled):
+            data["seeds"] = seeds
+        data |= self._schedule(crawled)
+        if any("proxy" in layer.get("request", {}) for layer in layers.values()):
+            data["proxies"] = {POOL: {"urls": [ROUTER]}}
+        if len(layers) == 1:
+            for layer in layers.values():
+                layer.pop("tier", None), layer.pop("weight", None)
+        data["layers"] = layers
+        if store:
+            data["store"] = self._apart(store)
+        data, more = repaired(data, data["site"])
+        self._notes += [Note(self._aliases.get(rule, rule), *rest) for rule, *rest in more]
+        text = self._head() + written(data) + self._tail()
+        file = f"{data['site']}.yaml"
+        return Converted(data["site"], text, tuple(data["layers"]), self._notes, survey_text(text, file).problems)
+
+    # One rule.
+
+    def _is_active(self, rule: Rule) -> bool:
+        return flag(rule, "active", lambda field, value, became: self._note(rule, field, value, became), usual=True)
+
+    def _layer(self, rule: Rule) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        layer: dict[str, Any] = {}
+
+        def tell(path: str, value: Any, became: str) -> None:
+            self._note(rule, path, value, became)
+
+        pattern, said = match_of(str(rule.get("url_pattern") or ""), self._domain)
+        if said:
+            self._note(rule, "url_pattern", rule.get("url_pattern"), said)
+        if pattern:
+            layer["match"] = pattern
+        if str(rule.get("schedule_rule") or "FIFO").upper() == "LIFO":
+            layer["order"] = "lifo"
+        elif str(rule.get("schedule_rule") or "FIFO").upper() != "FIFO":
+            self._note(rule, "schedule_rule", rule["schedule_rule"], "changed: first in, first out")
+        layer |= share_of(rule, tell)
+        layer |= memory_of(rule, tell)
+        format = str(rule.get("format") or "html")
+        if format not in ("html", "json", "xml", "text", "binary"):
+            self._note(rule, "format", format, "changed: read as html")
+            format = "html"
+        if format != "html":
+            layer["format"] = format
+        if (encoding := str(rule.get("encoding") or "auto")).lower() != "auto":
+            layer["encoding"] = encoding
+        if identity := listed(rule.get("id_parameter")):
+            layer["identity"] = "none" if identity[0] == "#" else identity
+        if request := request_of(rule, self._domain, tell):
+            layer["request"] = request
+        if keywords := listed(rule.get("validation_keywords")):
+            layer["valid"] = {"contains": keywords}
+        fields, stored = self._extracted(rule, format, layer, tell)
+        if flag(rule, "save_page", tell):
+            layer["save"] = True
+        drills = listed(rule.get("drill_rules"))
+        if drills and format not in ("html", "xml"):
+            self._note(rule, "drill_rules", drills, f"left out: CSS selectors find nothing in pages of format {format}")
+        elif drills:
+            layer["follow"] = list(dict.fromkeys(drills))
+        for field, value in rule.items():
+            became = FIELDS.get(field, "left out: NEOCrawler is not known to have this field")
+            if became and value not in (None, "", [], {}, 0, False, USUAL.get(field)):
+                self._note(rule, field, value, became)
+        return layer, stored if fields else None
+
+    def _extracted(
+        self, rule: Rule, format: str, layer: dict[str, Any], tell: Tell
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        said = rule.get("extract_rule")
+        if not isinstance(said, Mapping):
+            if said:
+                self._note(rule, "extract_rule", said, "left out: it is no mapping")
+            return {}, {}
+        for key in said:
+            if key not in ("category", "rule", "require", "relate", "mapping"):
+                self._note(rule, f"extract_rule.{key}", said[key], "left out: NEOCrawler has no such key")
+        for key in ("relate", "mapping"):
+            if said.get(key):
+                self._note(rule, f"extract_rule.{key}", said[key], "left out: it has a meaning only in a subset")
+        if format == "binary":
+            if said.get("rule"):
+                tell("extract_rule.rule", said["rule"], "left out: NEOCrawler took nothing from binary pages, either")
+            return {}, {}
+        fields = Units(tell, format).fields(said.get("rule"), "extract_rule.rule")
+        if not fields:
+            return {}, {}
+        required = []
+        for one in listed(said.get("require"), texts=False):
+            names = [str(field) for field in (one if isinstance(one, list) else [one])]
+            if unknown := [field for field in names if field not in fields]:
+                tell("extract_rule.require", unknown, "left out: no field of this name is there")
+            if known := [field for field in names if field in fields]:
+                required.append(known if isinstance(one, list) else known[0])
+        if required:
+            # It complained of what was missing and stored the rest.
+            layer |= {"require": required, "lacking": "keep"}
+        layer["fields"] = fields
+        stored: dict[str, Any] = {"table": str(said.get("category") or CRAWLED), "key": ["url"]}
+        if "parent" not in fields:
+            stored["add"] = ["parent"]
+        if nested := children(said.get("rule"), fields):
+            stored["children"] = nested
+        return fields, stored
+
+    # The whole domain.
+
+    def _seeds(self, rules: Sequence[Rule]) -> list[Any]:
+        seeds: list[Any] = []
+        patterns = [match_of(str(rule.get("url_pattern") or ""), self._domain)[0] for rule in rules]
+        for rule in rules:
+            for url in listed(rule.get("seed")):
+                text = doubled(url)
+                if not any(seed_fits(pattern, url) for pattern in patterns):
+                    self._note(rule, "seed", url, "changed: it matches no url_pattern, so it names its layer")
+                    seeds.append({"url": text, "layer": self._layer_name(str(rule["alias"]))})
+                elif text not in seeds:
+                    seeds.append(text)
+        return seeds
+
+    def _schedule(self, rules: Sequence[Rule]) -> dict[str, Any]:
+        """A round begins as often as the most frequent of the rules that have seeds."""
+        seeded = {
+            str(rule["alias"]): rule["schedule_interval"]
+            for rule in rules
+            if listed(rule.get("seed"))
+            and isinstance(rule.get("schedule_interval"), int)
+            and rule["schedule_interval"] > 0
+        }
+        if not seeded:
+            return {}
+        least = min(seeded.values())
+        for rule in rules:
+            if seeded.get(str(rule["alias"]), least) != least:
+                said = f"changed: rounds begin every {duration(least)}, for all seeds of the site"
+                self._note(rule, "schedule_interval", rule["schedule_interval"], said)
+        return {"schedule": {"every": duration(least)}}
+
+    def _site_name(self) -> str:
+        name = re.sub(r"[^A-Za-z0-9_.:-]", "-", self._domain)[:100].lstrip("-_.:") or "site"
+        if name != self._domain:
+            self._notes.append(Note("", "domain", self._domain, f"changed: the site is called {name}"))
+        return name
+
+    def _layer_name(self, alias: str) -> str:
+        for name, known in self._aliases.items():
+            if known == alias:
+                return name
+        plain = (re.sub(r"[^A-Za-z0-9_:-]", "_", alias)[:90].lstrip(":-") or "layer").strip()
+        if plain.startswith("_"):
+            plain = f"layer{plain}"
+        name, number = plain, 1
+        while name in self._aliases:
+            number += 1
+            name = f"{plain}_{number}"
+        self._aliases[name] = alias
+        if name != alias:
+            self._notes.append(Note(alias, "alias", alias, f"changed: the layer is called {name}"))
+        return name
+
+    def _note(self, rule: Rule, field: str, value: Any, became: str) -> None:
+        self._notes.append(Note(str(rule["alias"]), field, shown(value), became))
+
+    def _head(self) -> str:
+        lines = [
+            f"From NEOCrawler's rules for {self._domain}, by `gossamer import neocrawler`.",
+            "NEOCrawler did not ask for robots.txt; this site obeys it, unless politeness says {robots: ignore}.",
+            "What NEOCrawler kept together in one table (category: crawled) has a table for each layer.",
+        ]
+        if self._notes:
+            lines += ["", "What is not here, or not as it was:"]
+            lines += [
+                f"  {note.rule or self._domain}: {note.field}: {note.value}: {note.became}" for note in self._notes
+            ]
+        return comment("\n".join(lines))
+
+    def _tail(self) -> str:
+        if not self._inactive:
+            return ""
+        return comment("Inactive when it was brought in:\n" + written({"layers": self._inactive}))
+
+    def _apart(self, store: dict[str, Any]) -> dict[str, Any]:
+        """Each layer its own table: NEOCrawler's category, where only one layer has it and it is not the one of everything."""
+        wanted = [rule["table"] for rule in store.values()]
+        taken: set[str] = set()
+        for name, rule in store.items():
+            category = rule["table"]
+            own = category != CRAWLED and wanted.count(category) == 1
+            plain = table_name(category if own else f"{self._domain}_{name}")
+            made, number = plain, 1
+            while made.lower() in taken:
+                number += 1
+                made = f"{plain[:55]}_{number}"
+            taken.add(made.lower())
+            rule["table"] = made
+            if category not in (made, CRAWLED):
+                said = f"changed: the table is called {made}; each layer has its own"
+                self._notes.append(Note(self._aliases[name], "extract_rule.category", category, said))
+        return store

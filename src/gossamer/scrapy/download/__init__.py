@@ -1,0 +1,1 @@
+"""What touches Scrapy's downloads: cookies, robots.txt, private networks."""

@@ -1,0 +1,1 @@
+"""FEEDS of a fleet: one file, each item once."""

@@ -1,0 +1,453 @@
+"""One file with the items of a group's round, each once, written from the item stream by one process at a time.
+
+Who holds the file's lock writes it. The bytes of some items are brought to disk, then how far they reach is noted in
+`FILE.position`, then the server is told that they are kept. Killed anywhere in between, the next one cuts off what was not noted, and
+writes it again. What an exporter writes at its end (`]` of JSON) comes after what is noted, and is cut off by one who goes on.
+
+An exporter may keep items to itself until its end (a workbook). From the first such item on nothing is noted before the round is over: who
+goes on before that begins again with all items, which wait on the server; and a file that is finished is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import logging
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from gossamer.errors import SettingError
+from gossamer.frontier import codec, item_stream
+from gossamer.frontier.codec import CLASS
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import RoundInfo
+from gossamer.scrapy.feeds.position import (
+    Mark,
+    State,
+    consumer_of,
+    elsewhere,
+    forget_past,
+    is_of_one_round,
+    owner_of,
+    starts,
+)
+
+logger = logging.getLogger(__name__)
+
+EXPORT = "export"
+"""The consumer of `gossamer items export`."""
+LOOKS = 2
+"""So often in a row another group is seen to have the file before it is believed."""
+COUNTS = 5
+"""So often what is missing is counted while items come."""
+
+
+class FeedFile:
+    """`exporter` makes one of Scrapy's exporters for a file, `read` an item of its bytes (None: not for this feed)."""
+
+    def __init__(
+        self,
+        path: Path,
+        uri: str,
+        crawl: str,
+        group: str,
+        overwrite: bool,
+        store_empty: bool,
+        exporter: Callable[[IO[bytes]], Any],
+        read: Callable[[bytes], Any],
+    ) -> None:
+        self.path, self._uri, self._overwrite, self._make, self._read = path, uri, overwrite, exporter, read
+        self._owner, self.group, self._store_empty = (crawl, group), group, store_empty
+        self._mark = Mark(path, self._owner)
+        self._file: IO[bytes] | None = None
+        self._state: State = {}
+        self._taken_by_others = 0
+        self._keeps = False
+        """The exporter has items that it has not written."""
+        self.count = 0
+        self.failed = 0
+        """Items that no exporter could write, and of which nobody has told; known when the file is closed."""
+        self.ending = False
+        """The exporter writes its end, which may take long."""
+        self.past = False
+        """The round is over and all its items were read: there is nothing to write, and the file stays as it is."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process is the one who writes it."""
+        return self._file is not None
+
+    @property
+    def consumer(self) -> str:
+        """For whom items wait on the server while this process writes it."""
+        return str(self._state.get("consumer", ""))
+
+    def prepare(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
+        """Go on with the file or begin it, if no other process writes it: from then on its items wait for it. `keep_all`: they
+        shall stay in the stream for `gossamer items export`, too. SettingError if it is another group's."""
+        if self._file is not None and not self._is_still_there():
+            self._let_go()
+        if self._file is None and not self._lock():
+            self.past = False  # whoever has it knows better
+            self._check_owner()
+            return
+        if self._tap is None and self._is_finished(info):
+            self._let_go()
+            return
+        if not self._fits(frontier, info, self._state) or self._tap is None:
+            if self._is_past(frontier, info):
+                self.past = True
+                self._let_go()
+                return
+            self.past = False
+            self._begin(frontier, info, keep_all)
+        elif not self._is_of(info, self._state):
+            self._turn(frontier, info, self._state)
+            self._note()
+            if self._keeps and (noted := self._mark.mine()):
+                # Others hear of the round, but not of more.
+                self._turn(frontier, info, noted)
+                self._mark.write(noted)
+
+    def _is_finished(self, info: RoundInfo) -> bool:
+        """Whether the file was written as one whole, to which nothing can be added."""
+        noted = self._mark.mine()
+        return bool(noted.get("finished")) and self._is_of(info, noted)
+
+    def _note(self) -> None:
+        if not self._keeps:
+            self._mark.write(self._state)
+
+    def ready(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
+        """Whether some process has prepared the file for this round. Before, other files must not let its items go."""
+        state = self._state or self._mark.mine()
+        return self.past or (self._fits(frontier, info, state) and self._is_of(info, state))
+
+    @staticmethod
+    def _is_of(info: RoundInfo, state: State) -> bool:
+        return (state.get("round"), state.get("began")) == (info.round, info.began)
+
+    def write(self, frontier: ValkeyFrontier, until: Mapping[int, str] | None = None) -> None:
+        """Bring what waits, up to these positions, into the file, if this process writes it."""
+        file, state = self._file, self._state
+        if file is None or self._tap is None or self._exporter is None:
+            return
+        for partition in range(frontier.partitions):
+            start = item_stream.place(state["starts"][str(partition)]) if state["rows"] is not None else (0, 0)
+            end = None if until is None else until[partition]
+            after = state["positions"][partition]
+            if end is not None and item_stream.place(end) <= item_stream.place(after):
+                continue
+            for rows in item_stream.pages(frontier, self.group, partition, after, end):
+                for position, data in rows:
+                    self._export(data)
+                    state["positions"][partition] = position
+                    if state["rows"] is not None and item_stream.place(position) > start:
+                        state["rows"] += 1
+                file.write(self._taken())
+                if self._keeps:
+                    continue
+                state["size"] = file.tell()
+                file.flush()
+                os.fsync(file.fileno())
+                self._mark.write(state)
+                frontier.keep_items(self.group, state["consumer"], {partition: state["positions"][partition]})
+
+    def _lock(self) -> bool:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        self._file, self._tap = file, None
+        if not self._is_still_there():
+            self._let_go()
+            return False
+        self._mark.hold()
+        return True
+
+    def _check_owner(self) -> None:
+        state = self._mark.read()
+        if not state or owner_of(state) == self._owner:
+            self._taken_by_others = 0
+            return
+        self._taken_by_others += 1
+        if self._taken_by_others >= LOOKS:
+            crawl, group = owner_of(state)
+            raise SettingError(
+                f"The feed {self.path} is being written for group {group} of crawl {crawl}. Give this spider a file of its own, for "
+                "example by %(name)s in its name. Its items so far are on the server, and will be in that file."
+            )
+
+    def _is_still_there(self) -> bool:
+        """Whether the name still means the file that is locked."""
+        assert self._file is not None
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+        return False
+
+    def _fits(self, frontier: ValkeyFrontier, info: RoundInfo, state: State) -> bool:
+        """Whether what is noted is of this crawl, and of this round if the file is written anew in each."""
+        if (state.get("crawl"), state.get("group")) != self._owner or len(state["positions"]) != frontier.partitions:
+            return False
+        # A group that was dropped begins at round 0 again.
+        return not self._overwrite or self._is_of(info, state)
+
+    def complete(self, frontier: ValkeyFrontier, info: RoundInfo, until: Mapping[int, str]) -> bool:
+        """Whether all that is in the stream up to these positions is in the file, whoever wrote it."""
+        state = self._state if self._keeps else self._mark.mine()
+        if self.past:
+            return True
+        if not self._fits(frontier, info, state):
+            return False
+        return not any(
+            item_stream.place(position) <= item_stream.place(until[partition])
+            for partition, at in state["positions"].items()
+            for position, _ in frontier.read_items(self.group, partition, at, 1)
+        )
+
+    def lacking(self, info: RoundInfo) -> int:
+        """How many items of the round were never in the stream for this file: they were trimmed before, or kept elsewhere."""
+        state = self._state
+        if self.past:
+            return 0 if self.path.exists() and self.path.stat().st_size else info.items
+        if not self._is_of(info, state) or state["rows"] is None:
+            return 0
+        return max(0, info.items - int(state["rows"]))
+
+    def forgiven(self) -> str:
+        """Why nobody has to fail since this file lacks items; "" if this worker has to, which is noted: the next one has not."""
+        if found := self._state.get("elsewhere"):
+            return f"The feed was asked for on another machine before, whose file has what came until then (consumer {found})."
+        if self._state.get("told"):
+            return "A worker has failed for it already."
+        self._state["told"] = True
+        return ""
+
+    def _is_past(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
+        if not self._overwrite or info.ended is None or self._fits(frontier, info, self._mark.mine()):
+            return False
+        return not any(frontier.read_items(self.group, one, at, 1) for one, at in starts(frontier, info).items())
+
+    def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
+        file, before, left = self._file, self._mark.mine(), ""
+        assert file is not None
+        size = file.seek(0, io.SEEK_END)
+        if self._fits(frontier, info, before):
+            before.pop("holder", None)
+            before.setdefault("rows", None)
+            closed = before.pop("closed", None)
+            if size < before["size"]:
+                logger.warning(
+                    "%s was made shorter by somebody: what it had is not written again, it goes on with what comes.",
+                    self.path,
+                )
+                before["size"], before["first"] = size, None
+            else:
+                logger.info("The feed %s goes on: it has items of round %d already.", self.path, before["round"])
+                if not self._overwrite and closed is not None and before["size"] <= closed < size:
+                    logger.warning("%s was added to by somebody: that stays, and new items come after it.", self.path)
+                    # Behind an exporter's end it begins once more.
+                    before["first"] = before["first"] if closed == before["size"] else None
+                    before["size"] = size
+            if not self._is_of(info, before):
+                self._turn(frontier, info, before)
+            self._state = before
+            if not self._overwrite and is_of_one_round(before["consumer"]):
+                # It was begun with -O.
+                left, before["consumer"] = before["consumer"], consumer_of(self.path, self._uri, None)
+        else:
+            self._state = self._fresh(frontier, info, size)
+            if size and self._overwrite:
+                logger.info("The feed %s begins anew, with round %d.", self.path, info.round)
+            self._save_unread(frontier, keep_all)
+            self._say_late(frontier, info)
+        state = self._state
+        file.truncate(state["size"])
+        file.seek(state["size"])
+        frontier.keep_items(self.group, state["consumer"], state["positions"])
+        forget_past(frontier, self.group, info.round - 1)
+        self._tap, self._keeps = io.BytesIO(), False
+        for name in ("finished", "ending"):
+            state.pop(name, None)
+        self._start()
+        if state["first"] is not None:
+            # The exporter learns what it was like after the file's first item (its columns, a comma to write).
+            self._learn(b64decode(state["first"]), state.get("columns"))
+            if not self._taken():
+                # It would write that item once more at its end.
+                self._start()
+        file.write(self._taken())
+        self._mark.write(state)
+        if left:
+            frontier.keep_items(self.group, left, dict.fromkeys(range(frontier.partitions), "gone"))
+
+    def _learn(self, data: bytes, columns: Any) -> None:
+        """Also where this process does not know the item's class, or the feed does not want what it makes of it."""
+        item = None
+        with contextlib.suppress(Exception):
+            item = self._read(data)
+        if item is None:
+            value = codec.decode(data)
+            item = {name: part for name, part in value.items() if name != CLASS} if isinstance(value, dict) else value
+        self._taken()
+        self._exporter.export_item(item)
+        if columns is not None and not self._chosen:
+            self._exporter.fields_to_export = columns
+
+    def _start(self) -> None:
+        assert self._tap is not None
+        self._exporter = self._make(self._tap)
+        self._chosen = bool(getattr(self._exporter, "fields_to_export", None))
+        self._exporter.start_exporting()
+
+    def _fresh(self, frontier: ValkeyFrontier, info: RoundInfo, size: int) -> State:
+        """What is noted of a file that begins. One that is added to goes on after what its last writer has finished."""
+        others, found = self._mark.others(), self._mark.read()
+        if self._overwrite:
+            for other in [*others.values(), *([found] if found else [])]:
+                gone = dict.fromkeys(map(int, other["positions"]), "gone")
+                frontier.keep_items(other["group"], other["consumer"], gone)
+        elif others and size > found["size"] and size < found.get("closed", size + 1):
+            size = found["size"]
+        begin = starts(frontier, info)
+        return {
+            "crawl": frontier.crawl, "group": self.group, "round": info.round, "began": info.began,
+            "consumer": consumer_of(self.path, self._uri, info.round if self._overwrite else None),
+            "size": 0 if self._overwrite else size, "first": None, "rows": 0, "elsewhere": elsewhere(frontier, self.group, self.path, self._uri),
+            "starts": {str(p): at for p, at in begin.items()}, "positions": begin,
+            "others": {} if self._overwrite else others,
+        }  # fmt: skip
+
+    @staticmethod
+    def _turn(frontier: ValkeyFrontier, info: RoundInfo, state: State) -> None:
+        """A file that is added to goes on with the next round. What it has of that already was not counted."""
+        begin = starts(frontier, info)
+        early = all(item_stream.place(state["positions"][p]) <= item_stream.place(at) for p, at in begin.items())
+        state["round"], state["began"], state["rows"] = info.round, info.began, 0 if early else None
+        state["elsewhere"], state["told"] = "", False
+        state["starts"] = {str(p): at for p, at in begin.items()}
+
+    def _say_late(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
+        for _ in range(COUNTS):
+            [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
+            # An item that has come between two calls is not missing.
+            before, info = info, next(iter(frontier.rounds(self.group, 1)), info)
+            if info.items == before.items:
+                break
+        if info.items > row.items_waiting:
+            found = self._state["elsewhere"]
+            logger.warning(
+                "The feed %s begins in the middle of round %d: %d items of the round are not in the stream any more, or never were.%s",
+                self.path, info.round, info.items - row.items_waiting,
+                f" Another machine has had the feed before (consumer {found})." if found else "",
+            )  # fmt: skip
+
+    def _save_unread(self, frontier: ValkeyFrontier, keep_all: bool) -> None:
+        """Items that wait for a consumer that has not come yet are not trimmed because of this one."""
+        if item_stream.consumers(frontier, self.group):
+            return
+        older = False
+        for partition, at in self._state["positions"].items():
+            first = frontier.read_items(self.group, partition, item_stream.START, 1)
+            older = older or (bool(first) and item_stream.place(first[0][0]) <= item_stream.place(at))
+        if keep_all or older:
+            frontier.keep_items(self.group, EXPORT, dict.fromkeys(range(frontier.partitions), ""))
+            logger.info(
+                "%s of %s stay on the server for `gossamer items export`.",
+                "Items" if keep_all else "Items of earlier rounds, which nobody has read, and what follows them",
+                self.group,
+            )
+
+    def _export(self, data: bytes) -> None:
+        assert self._tap is not None
+        before, item = self._tap.tell(), None
+        try:
+            item = self._read(data)
+            if item is not None:
+                self._exporter.export_item(item)
+                self.count += 1
+                if self._tap.tell() == before and not self._keeps:
+                    self._keeps = True
+                    logger.info(
+                        "The exporter of the feed %s keeps items to itself until its end: they wait on the server until the round is over, and a "
+                        "run that goes on writes the file from its beginning.", self.path,
+                    )  # fmt: skip
+                if self._state["first"] is None:
+                    self._state["first"] = b64encode(data).decode()
+                    self._state["columns"] = None if self._chosen else _columns(self._exporter)
+        except Exception:
+            self._state["failed"] = self._state.get("failed", 0) + 1
+            self._tap.seek(before)
+            self._tap.truncate()
+            logger.exception("An item could not be written to the feed %s: %.500r", self.path, item)
+
+    def _taken(self) -> bytes:
+        assert self._tap is not None
+        data = self._tap.getvalue()
+        self._tap.seek(0)
+        self._tap.truncate()
+        return data
+
+    def close(self, frontier: ValkeyFrontier, over: bool) -> None:
+        """The exporter's end; with `over`, nobody has to keep anything for this file any more."""
+        file = self._file
+        if file is None:
+            return
+        if self._tap is not None:
+            if self._exporter is not None:
+                self._end(file, over)
+            if over and not self._store_empty and self._state["first"] is None and not self._state["size"]:
+                self.path.unlink(missing_ok=True)
+            if over:
+                frontier.keep_items(
+                    self.group, self._state["consumer"], dict.fromkeys(range(frontier.partitions), "gone")
+                )
+                forget_past(frontier, self.group, self._state["round"])
+        self._let_go()
+
+    def _end(self, file: IO[bytes], over: bool) -> None:
+        """Once: the server may not hear of it at the first time."""
+        self.ending = True
+        if self._keeps:
+            # Who waits for this file sees that it comes.
+            self._mark.write({**self._mark.mine(), "ending": True})
+        try:
+            self._exporter.finish_exporting()
+        finally:
+            self.ending, self._exporter = False, None
+        file.write(self._taken())
+        file.flush()
+        os.fsync(file.fileno())
+        self._state["closed"], self.failed = file.tell(), self._state.pop("failed", 0)
+        if self._keeps and over:
+            self._state["finished"], self._state["size"], self._keeps = True, file.tell(), False
+        self._note()
+
+    def ends_elsewhere(self) -> bool:
+        """Whether another process, which lives, has all items and writes the exporter's end."""
+        return self._file is None and bool(self._mark.mine().get("ending"))
+
+    def _let_go(self) -> None:
+        assert self._file is not None
+        self._file.close()
+        self._file, self._tap, self._state, self._keeps = None, None, {}, False
+
+    _tap: io.BytesIO | None = None
+    _exporter: Any = None
+    _chosen = False
+    """The project has said which fields the feed has."""
+
+
+def _columns(exporter: Any) -> list[str] | None:
+    """Those that an exporter of tables has found by its first item; None for others."""
+    found = getattr(exporter, "fields_to_export", None)
+    if not isinstance(found, Collection) or isinstance(found, Mapping):
+        return None
+    return list(found) if all(isinstance(name, str) for name in found) else None

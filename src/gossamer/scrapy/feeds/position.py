@@ -1,0 +1,171 @@
+"""What is known of a feed's file: `FILE.position` beside it, the consumer that keeps its items, where the items of a round begin.
+
+`FILE.position` is one JSON object. It says of whom the file is (crawl, group, round), how large it was and up to which `positions`
+of the stream its items reach when both had come to disk, how many items of the round were read for it (`rows`; None: nobody knows),
+and the `first` item in it, of which an exporter learns what it was like, with its `columns`. A file that nobody writes was `closed` at some size: what is
+behind that is not ours. `failed` items could not be written, of which nobody has told yet. `elsewhere` is the consumer of another machine that had the
+same feed before, `told` whether somebody has failed since the file lacks items. A file that is added to may be of several groups, one
+after another: what was noted for the `others` is in there too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import socket
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from gossamer.frontier import item_stream
+from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import RoundInfo
+
+FEED = "feed-"
+TRIES = 5
+"""So often a server is asked for its time; the quickest answer counts."""
+_ROUND = re.compile(r"feed-r(\d+)-")
+
+State = dict[str, Any]
+Owner = tuple[str, str]
+"""Crawl and group."""
+
+
+def consumer_of(path: Path, uri: str, overwritten_in: int | None) -> str:
+    """A name for who keeps the items of this file, which tells people where it is. `uri` is the feed as it was asked for: all machines
+    that have it know by its digest that they mean the same. `overwritten_in`: the round that it is of, if it begins anew with each."""
+    of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
+    where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
+    return f"{FEED}{of_round}{where}-{_digest(uri)}{_place(path)}{secrets.token_hex(2)}"
+
+
+def is_of_one_round(consumer: str) -> bool:
+    """Whether the consumer is forgotten when its round is over."""
+    return _ROUND.match(consumer) is not None
+
+
+def elsewhere(frontier: ValkeyFrontier, group: str, path: Path, uri: str) -> str:
+    """Who keeps the items of the same feed in the present round already, for another file; "" if nobody does."""
+    same = re.compile(rf"-{_digest(uri)}(?!{_place(path)})[0-9a-f]{{8}}$")
+    return next((name for name in waiting(frontier, group) if same.search(name)), "")
+
+
+def _digest(uri: str, size: int = 4) -> str:
+    return blake2b(uri.encode(), digest_size=size).hexdigest()
+
+
+def _place(path: Path) -> str:
+    return _digest(f"{socket.gethostname()} {path}", 2)
+
+
+def forget_past(frontier: ValkeyFrontier, group: str, before: int) -> None:
+    """Nothing is kept any more for files of rounds before this one, of those that begin anew with each: nobody goes on with them.
+    Another machine may still be writing the end of the round that has just ended."""
+    for name in item_stream.consumers(frontier, group):
+        if (found := _ROUND.match(name)) and int(found[1]) < before:
+            frontier.keep_items(group, name, dict.fromkeys(range(frontier.partitions), "gone"))
+
+
+def waiting(frontier: ValkeyFrontier, group: str) -> list[str]:
+    """For which consumers items are kept until they are in a file, which shall have all of the present round."""
+    info = next(iter(frontier.rounds(group, 1)), None)
+    now = info.round if info is not None else 0
+    every = sorted(name for name in item_stream.consumers(frontier, group) if name.startswith(FEED))
+    return [name for name in every if not (found := _ROUND.match(name)) or int(found[1]) >= now]
+
+
+def starts(frontier: ValkeyFrontier, info: RoundInfo) -> dict[int, str]:
+    """After which position the items of a round begin, by partition. Each server has a clock of its own."""
+    partitions = range(frontier.partitions)
+    if not info.round or info.began is None:
+        return dict.fromkeys(partitions, item_stream.START)
+    ahead = {p: _ahead(frontier, p) for p in partitions}
+    home, unsure = ahead[keys.home_of(info.group, frontier.partitions)]
+    # Rather too early: what an earlier round has left there was read by then, or is wanted.
+    return {
+        p: f"{int((info.began + seconds - home - doubt - unsure) * 1000) - 1}-0"
+        for p, (seconds, doubt) in ahead.items()
+    }
+
+
+def _ahead(frontier: ValkeyFrontier, partition: int) -> tuple[float, float]:
+    """The clock of a partition's server, against one of this process, and by how much that may be wrong."""
+    if frontier.partitions == 1:
+        return 0.0, 0.0
+    tries = []
+    for _ in range(TRIES):
+        before = time.monotonic()
+        seconds, micros = frontier.connection.execute("TIME", key=keys.base(frontier.crawl, partition))
+        after = time.monotonic()
+        tries.append(((after - before) / 2, int(seconds) + int(micros) / 1e6 - (before + after) / 2))
+    doubt, found = min(tries)
+    return found, doubt
+
+
+def owner_of(state: State) -> Owner:
+    """Whose file it is by what is noted; of one that has just been locked, who holds it."""
+    crawl, group = state.get("holder") or (state["crawl"], state["group"])
+    return crawl, group
+
+
+class Mark:
+    """`FILE.position` of one file, as one group sees it."""
+
+    def __init__(self, path: Path, owner: Owner) -> None:
+        self._beside, self._owner = Path(f"{path}.position"), owner
+
+    def read(self) -> State:
+        """What was noted last, for whomever; {} if nothing was."""
+        try:
+            found: State = json.loads(self._beside.read_text())
+            return {**found, "positions": _numbered(found["positions"])}
+        except (FileNotFoundError, ValueError, KeyError):
+            return {}
+
+    def mine(self) -> State:
+        """What was noted last for this group; {} if nothing was."""
+        found = self.read()
+        if not found or (found["crawl"], found["group"]) == self._owner:
+            return found
+        others = dict(found.get("others", {}))
+        kept = others.pop("|".join(self._owner), None)
+        if kept is None:
+            return {}
+        others[f"{found['crawl']}|{found['group']}"] = _alone(found)
+        closed = {"closed": found["closed"]} if "closed" in found else {}
+        return {**kept, "positions": _numbered(kept["positions"]), "size": found["size"], "others": others, **closed}
+
+    def others(self) -> dict[str, State]:
+        """What is noted for other groups, by their names."""
+        found = self.read()
+        if not found:
+            return {}
+        every = {**found.get("others", {}), f"{found['crawl']}|{found['group']}": _alone(found)}
+        every.pop("|".join(self._owner), None)
+        return every
+
+    def hold(self) -> None:
+        """Let the others know who has the file now, before anything else is noted."""
+        found = self.read()
+        if found and owner_of(found) != self._owner:
+            self.write({**found, "holder": self._owner})
+
+    def write(self, state: State) -> None:
+        new = Path(f"{self._beside}.new")
+        with new.open("w") as file:
+            json.dump(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._beside)
+
+
+def _numbered(positions: dict[str, str]) -> dict[int, str]:
+    return {int(partition): at for partition, at in positions.items()}
+
+
+def _alone(state: State) -> State:
+    return {name: value for name, value in state.items() if name not in ("others", "holder", "size", "closed")}

@@ -1,0 +1,100 @@
+"""Which feeds a project asks for, who writes them, and what the fleet cannot write as a whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from scrapy import signals
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+
+from gossamer.errors import SettingError
+from gossamer.scrapy.feeds.feeds import STDOUT, Feeds
+from gossamer.settings import Settings
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+SCRAPYS, OURS = "scrapy.extensions.feedexport.FeedExporter", "gossamer.scrapy.feeds.feeds.Feeds"
+
+
+def uris(settings: BaseSettings) -> dict[str, Mapping[str, Any]]:
+    """The feeds that a project asks for, but for standard output, which is each process's own."""
+    found = {str(uri): dict(feed) for uri, feed in settings.getdict("FEEDS").items()}
+    if settings["FEED_URI"]:
+        found.setdefault(str(settings["FEED_URI"]), {})
+    return {uri: feed for uri, feed in found.items() if urlparse(uri).scheme != STDOUT}
+
+
+def shared(ours: Settings, crawler: Crawler) -> bool:
+    """Whether the fleet writes the feeds together."""
+    settings = crawler.settings
+    takes = settings.getwithbase("EXTENSIONS").get(OURS) is not None or _place(crawler, Feeds) is not None
+    return ours["GOSSAMER_FEEDS"] == "fleet" and takes and bool(uris(settings))
+
+
+def take_over(crawler: Crawler) -> None:
+    """Put `Feeds` in the place of Scrapy's exporter, in a project that has a scheduler of ours but not the add-on."""
+    place = _place(crawler, FeedExporter)
+    if place is None or crawler.extensions is None:
+        return
+    every = list(crawler.extensions.middlewares)
+    old: Any = every[place]
+    disconnect = crawler.signals.disconnect
+    disconnect(old.open_spider, signals.spider_opened)
+    disconnect(old.close_spider, signals.spider_closed)
+    disconnect(old.item_scraped, signals.item_scraped)
+    every[place] = Feeds.from_crawler(crawler)
+    crawler.extensions.middlewares = tuple(every)
+
+
+def _place(crawler: Crawler, kind: type) -> int | None:
+    """Of the extension of exactly this kind."""
+    try:
+        every = getattr(crawler.extensions, "middlewares", ())
+    except RuntimeError:
+        every = ()  # they are not made yet
+    return next((place for place, each in enumerate(every) if type(each) is kind), None)
+
+
+def say_apart(settings: BaseSettings) -> None:
+    """Warn of feeds that each worker writes alone."""
+    if uris(settings):
+        logger.warning(
+            "Each worker writes FEEDS by itself: give each a name of its own with %(worker)s in the URI. What a "
+            "killed worker had not written yet is lost, and pages that are done again are there twice."
+        )
+
+
+def check(ours: Settings, crawler: Crawler) -> None:
+    """SettingError for a feed that the fleet cannot write as a whole."""
+    settings = crawler.settings
+    if not shared(ours, crawler):
+        say_apart(settings)
+        return
+    remedy = (
+        "Write a local file instead, or read the items from the stream; or set GOSSAMER_FEEDS=worker, by which each worker writes "
+        "by itself, and put %(worker)s into the URI"
+    )
+    if ours["GOSSAMER_ITEMS"] == "off":
+        raise SettingError("FEEDS are written from the item stream, and GOSSAMER_ITEMS is off. Leave it unset.")
+    storages = settings.getwithbase("FEED_STORAGES")
+    for uri, feed in uris(settings).items():
+        why = ""
+        scheme = urlparse(uri).scheme
+        if scheme not in ("", "file") or load_object(storages[scheme or "file"]) is not FileFeedStorage:
+            why = "it is not a local file"
+        elif feed.get("postprocessing"):
+            why = "it has postprocessing"
+        elif feed.get("batch_item_count", settings.getint("FEED_EXPORT_BATCH_ITEM_COUNT")):
+            why = "it is written in batches"
+        elif "%(worker)" in uri:
+            why = "%(worker)s names a file for each worker"
+        if why:
+            raise SettingError(f"The feed {uri} cannot be written by the fleet as a whole: {why}. {remedy}.")

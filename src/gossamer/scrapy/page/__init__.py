@@ -1,0 +1,1 @@
+"""Pages between their lease and their settlement."""

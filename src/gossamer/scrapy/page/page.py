@@ -1,0 +1,160 @@
+"""One page in a worker's hands: from the lease until everything it produced is told to the frontier."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from scrapy import Request
+from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from gossamer.courier import Withheld
+from gossamer.model import Ending, Feedback, Lease, Settlement, Verdict
+from gossamer.model import Request as Asked
+from gossamer.sites.url.network import PRIVATE_ADDRESS, AddressRefused
+
+THROTTLED = frozenset({429, 503})
+UNSERIALIZABLE = "unserializable"
+MOST_NAMED = 20
+"""So many requests that could not be stored are named in a dead letter."""
+
+
+class Page:
+    """What is known of a leased request while Scrapy works on it."""
+
+    __slots__ = (
+        "_own_slot",
+        "asked",
+        "children",
+        "failure",
+        "fingerprints",
+        "given_up",
+        "handled",
+        "items",
+        "kept",
+        "lease",
+        "left_out",
+        "outcome",
+        "push",
+        "refused",
+        "replaced",
+        "request",
+        "task",
+        "told",
+        "withheld",
+    )  # fmt: skip
+
+    def __init__(self, lease: Lease, request: Request) -> None:
+        self.lease, self.request = lease, request
+        self.children: list[Request] = []
+        self.asked: list[Asked] = []
+        # Request, lane, number, and again: a tuple for each would be one more object to collect for every link.
+        self.left_out: list[Request | str | int] = []
+        self.withheld: Withheld | None = None
+        self.fingerprints: set[tuple[str, int]] = set()
+        self.items: list[bytes] = []
+        self.kept = 0
+        self.push: list[tuple[str, bytes]] = []
+        self.refused: list[str] = []
+        self.outcome: Response | Failure | None = None
+        self.failure: tuple[str, str] | None = None
+        self.handled = self.replaced = self.told = self.given_up = False
+        self.task: Any = None
+        self._own_slot = "download_slot" in request.meta
+
+    @property
+    def slot(self) -> str | None:
+        """The download slot that Scrapy wrote into the request's meta, from where children may copy it; None: it was the
+        spider's own."""
+        return None if self._own_slot else self.request.meta.get("download_slot")
+
+    def failed(self, reason: str, failure: Failure | BaseException) -> None:
+        """The first failure counts: what follows usually follows from it."""
+        value = failure.value if isinstance(failure, Failure) else failure
+        if self.failure is None and not isinstance(value, CloseSpider):
+            self.failure = (reason, trace(failure))
+
+    def misses(self, what: str) -> None:
+        """Something that it yielded cannot be stored: it is not done."""
+        self.refused.append(what)
+
+    def settlement(self, failures: str, tries: int, gave_up: bool) -> Settlement:
+        """How it ended. `failures` is what becomes of a page that failed: dead, done or retry (until so many `tries`, then
+        dead); `gave_up` says that the last answer asked for another try, and there is none left."""
+        outcome = self.outcome
+        if (
+            self.failure is None
+            and isinstance(outcome, Failure)
+            and not self.handled
+            and not isinstance(outcome.value, IgnoreRequest)
+        ):
+            refused = isinstance(outcome.value, AddressRefused)
+            self.failure = (PRIVATE_ADDRESS, str(outcome.value)) if refused else ("download", trace(outcome))
+        if (
+            self.failure is None
+            and gave_up
+            and isinstance(outcome, Response)
+            and not (self.asked or self.items or self.kept)
+        ):
+            self.failure = (f"http_{outcome.status}", f"The last answer was {outcome}.")
+        if self.refused:
+            # Another try would yield the same, and to call it done would hide what is missing.
+            missing = missed(self.refused)
+            reason, detail = self.failure or (UNSERIALIZABLE, "")
+            return self._dead(reason, f"{detail.rstrip()}\n\n{missing}" if detail else missing)
+        if self.failure is not None and failures != "done":
+            reason, detail = self.failure
+            if failures == "retry" and self.lease.attempt < tries and reason != PRIVATE_ADDRESS:
+                # Nothing of this attempt counts: the next one produces it again.
+                return Settlement(self.lease, Ending.RETRY, delay=min(2.0**self.lease.attempt, 60.0))
+            return self._dead(reason, detail)
+        ending = Ending.REPLACED if self.replaced else Ending.DONE
+        return Settlement(
+            self.lease, ending, self.asked, self.items, push=self.push, withheld=self.withheld, kept=self.kept
+        )
+
+    def _dead(self, reason: str, detail: str) -> Settlement:
+        return Settlement(
+            self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push,
+            withheld=self.withheld, kept=self.kept,
+        )  # fmt: skip
+
+
+def missed(refused: list[str]) -> str:
+    """What a dead letter says of requests and items that could not be stored; the first ones by name."""
+    head = f"{len(refused)} of what it yielded cannot be stored. Mend the spider, then replay this dead letter."
+    more = [f"... and {len(refused) - MOST_NAMED} more"] if len(refused) > MOST_NAMED else []
+    return "\n".join([head, *more, *refused[:MOST_NAMED]])
+
+
+def feedback_of(response: Response, latency: Any) -> Feedback:
+    """What an answer says about its host."""
+    seconds = latency if isinstance(latency, int | float) else None
+    if response.status in THROTTLED:
+        return Feedback(Verdict.THROTTLED, seconds, retry_after(response.headers.get(b"Retry-After")))
+    # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and say nothing of what pages take.
+    return Feedback(Verdict.OK if response.status == 200 else Verdict.ERROR, seconds)
+
+
+def retry_after(value: bytes | None) -> float | None:
+    """Seconds, as a number or as a date; None for anything else."""
+    if value is None:
+        return None
+    text = value.decode("latin-1").strip()
+    if text.isdigit():
+        return float(text)
+    import time
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def trace(failure: Failure | BaseException) -> str:
+    if isinstance(failure, Failure):
+        return str(failure.getTraceback())
+    return "".join(traceback.format_exception(failure))

@@ -1,0 +1,135 @@
+"""The pages in a worker's hands, from the lease until the courier has their settlement; the one who watches the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from gossamer.courier import Courier
+from gossamer.model import Feedback, Fetched, Lease, Verdict
+from gossamer.scrapy.config import Join
+from gossamer.scrapy.download.network import inherit
+from gossamer.scrapy.metric import Histogram
+from gossamer.scrapy.page.page import Page, feedback_of
+
+
+class Pages:
+    """Requests, responses and failures are told apart by identity: Scrapy copies what it changes, and equal ones are not
+    the same page."""
+
+    def __init__(self, courier: Courier, join: Join, latency: Histogram) -> None:
+        self._courier, self._join, self._latency = courier, join, latency
+        self.settled_after: Callable[[Callable[[], None]], None] = lambda settle: settle()
+        """What else has to be told first: pages that are through wait for it."""
+        self._pages: dict[int, Page] = {}
+        self._parents: dict[int, Page] = {}
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def __contains__(self, request: Request) -> bool:
+        return id(request) in self._pages
+
+    def begin(self, lease: Lease, request: Request) -> None:
+        """The engine gets a leased request."""
+        self._pages[id(request)] = Page(lease, request)
+
+    def claim(self, request: Request) -> Page | None:
+        """The page that has just yielded a request; None: none has. Asked once."""
+        return self._parents.pop(id(request), None)
+
+    def of(self, response: Response | Failure | None) -> Page | None:
+        """The page that a response or failure belongs to while its output is handled."""
+        return None if response is None else self._parents.get(id(response))
+
+    def give_up(self, lease: Lease) -> None:
+        """It was worked on for too long: nobody waits for its callback any more."""
+        for page in [page for page in self._pages.values() if page.lease == lease and page.task is not None]:
+            page.given_up = True
+            page.task.cancel()
+
+    def give_back(self) -> int:
+        """Nobody waits for any of them any more; others do them. Answers how many there were."""
+        pages = list(self._pages.values())
+        self._pages.clear()
+        for page in pages:
+            self._courier.give_back(page.lease)
+            if page.task is not None:
+                page.task.cancel()
+        return len(pages)
+
+    # What the hooks see.
+
+    def answered(self, response: Response, request: Request) -> None:
+        page = self._pages.get(id(request))
+        if page is not None and not page.told:
+            page.told = True
+            feedback = feedback_of(response, request.meta.get("download_latency"))
+            if feedback.latency is not None:
+                self._latency.observe(feedback.latency)
+            if request.meta.get("autothrottle_dont_adjust_delay") is True:
+                feedback = feedback._replace(latency=None)
+            self._courier.fetched(Fetched(page.lease, feedback))
+
+    def downloaded(self, request: Request, result: Request | Response | Failure) -> None:
+        page = self._pages.get(id(request))
+        if page is None:
+            return
+        if isinstance(result, Request):
+            page.replaced = True
+            self._parents[id(result)] = page
+        if not page.told:
+            page.told = True
+            broken = isinstance(result, Request) or (
+                isinstance(result, Failure) and not isinstance(result.value, IgnoreRequest)
+            )
+            self._courier.fetched(Fetched(page.lease, Feedback(Verdict.ERROR) if broken else None))
+
+    def scraping(self, request: Request, result: Response | Failure) -> None:
+        page = self._pages.get(id(request))
+        if page is not None:
+            page.outcome = result
+            self._parents[id(result)] = page
+
+    def handling(self, request: Request, result: Response | Failure) -> None:
+        page = self._pages.get(id(request))
+        if page is not None:
+            page.handled = isinstance(result, Response) or self._join.give_up.rescues(request)
+
+    def yields(self, request: Request, child: Request) -> None:
+        inherit(request, child)
+        page = self._pages.get(id(request))
+        if page is not None:
+            self._parents[id(child)] = page
+
+    def yielded(self, child: Request) -> None:
+        self._parents.pop(id(child), None)
+
+    def calling(self, request: Request, task: Any) -> None:
+        page = self._pages.get(id(request))
+        if page is not None:
+            page.task = task
+
+    def given_up(self, request: Request) -> bool:
+        page = self._pages.get(id(request))
+        return page is not None and page.given_up
+
+    def raised(self, request: Request, failure: Failure) -> None:
+        page = self._pages.get(id(request))
+        if page is not None:
+            page.failed("callback", failure)
+
+    def through(self, request: Request) -> None:
+        page = self._pages.pop(id(request), None)
+        if page is None:
+            return
+        if page.outcome is not None:
+            self._parents.pop(id(page.outcome), None)
+        settings, gave_up = self._join.settings, self._join.gave_up(page)
+        settlement = page.settlement(settings["GOSSAMER_FAILURES"], settings["GOSSAMER_FAILURE_TRIES"], gave_up)
+        self.settled_after(lambda: self._courier.settle(settlement, page))

@@ -1,0 +1,1 @@
+"""How a worker in Scrapy starts, takes part in a round, and ends."""

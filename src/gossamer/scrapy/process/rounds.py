@@ -1,0 +1,305 @@
+"""Which round of its group a worker takes part in, and that the end of one is noted.
+
+A worker goes on with a round that is not over, and begins the next one after one that is: as plain Scrapy, which crawls again
+whenever it is run. It begins none where somebody else decides that (see `why_not`), and does not guess who started it: a fleet whose
+workers are started again after a failure sets GOSSAMER_ROUND.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum, auto
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from gossamer.courier import Courier, follow
+from gossamer.errors import (
+    FrontierUnavailable,
+    GossamerError,
+    GroupDropping,
+    OtherArguments,
+    UnknownCrawl,
+    UnknownGroup,
+)
+from gossamer.model import EndState, RoundInfo, StartState, State, Token
+from gossamer.model.plural import counted, counted_are
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[..., Awaitable[Any]]
+Sleep = Callable[[float], Awaitable[None]]
+
+AGAIN = 0.5
+"""Seconds from one question to the next."""
+_loaded = time.monotonic()
+NOTE = "arguments "
+RECENT = 10
+"""So many rounds are looked at for one that this worker was meant for."""
+PROGRAMS = frozenset({"scrapy", "gossamer", "scrapyd"})
+"""Their command lines crawl as soon as they are loaded."""
+_known: set[tuple[str, str]] = set()
+"""Groups, by crawl, that this process has worked for."""
+
+
+def _forked() -> None:
+    """The child has run since it was forked, and has worked for nobody."""
+    global _loaded
+    _loaded = time.monotonic()
+    _known.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def noted(given: Mapping[str, Any]) -> str:
+    """What is noted of a spider's arguments: their names, and a digest of their values, which may be secret. "" if there are
+    none. Those that begin with `_` are of schedulers (`_job` of scrapyd), and do not count."""
+    pairs = sorted((name, _text(value)) for name, value in given.items() if not name.startswith("_"))
+    if not pairs:
+        return ""
+    digest = blake2b(repr(pairs).encode(), digest_size=4).hexdigest()
+    return f"{NOTE}{', '.join(name for name, _ in pairs)} ({digest})"[:500]
+
+
+def _text(value: Any) -> str:
+    """A value as every process writes it; of an object that is no plain value only its kind."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return repr(sorted((_text(key), _text(part)) for key, part in value.items()))
+    if isinstance(value, set | frozenset):
+        return repr(sorted(map(_text, value)))
+    if isinstance(value, list | tuple):
+        return repr([_text(part) for part in value])
+    if value is None or isinstance(value, bool | int | float | bytes):
+        return repr(value)
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def fits(info: RoundInfo, mine: str) -> bool:
+    """Whether a round was begun with these arguments, as far as its note says."""
+    return info.note == mine or bool(info.note and not info.note.startswith(NOTE))
+
+
+def compare(group: str, info: RoundInfo, mine: str) -> None:
+    """OtherArguments where a round that is not over was begun with others than these."""
+    if not fits(info, mine):
+        theirs = info.note or "no arguments"
+        raise OtherArguments(
+            f"Round {info.round} of {group} is not over and was begun with {theirs}; this worker has {mine or 'no arguments'}. "
+            "Go on with it by the same -a, or crawl the other beside it under a name of its own: -s GOSSAMER_GROUP=NAME. "
+            "GOSSAMER_ARGUMENTS=any lets workers have different ones."
+        )
+
+
+def process_age() -> float:
+    """For how many seconds this process runs; where the system does not say, since it loaded this or was forked."""
+    try:
+        began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        # In some containers the uptime is theirs, and the beginning counts from the machine's.
+        return max(float(Path("/proc/uptime").read_text().split()[0]) - began, time.monotonic() - _loaded)
+    except (OSError, ValueError, IndexError):
+        return time.monotonic() - _loaded
+
+
+def started(crawl: str, group: str, made: float) -> float:
+    """When a worker was started, by the monotonic clock. On a command line that is when its process began, which may take seconds
+    to load; but only for its first crawl of the group. A script may wait for its time: there it is `made`, when Scrapy was told to
+    crawl."""
+    first = (crawl, group) not in _known
+    _known.add((crawl, group))
+    return time.monotonic() - process_age() if first and _on_command_line() else made
+
+
+def _on_command_line() -> bool:
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    name = spec.name if spec is not None else Path(getattr(main, "__file__", None) or "").stem
+    return name.partition(".")[0] in PROGRAMS
+
+
+def why_not(
+    choice: str, recent: Sequence[RoundInfo], since: float, *, mine: str = "", same: bool = True, waits: bool = False
+) -> str:
+    """Why a worker begins no new round after one that is over; "" if it does. `choice` is GOSSAMER_ROUND, `recent` are the last
+    rounds, the newest first, `since` the server's time when the worker was started, `waits` whether its spider waits for tasks.
+    One with other arguments than `mine` is no round that the worker was meant for, unless they need not be the `same`."""
+    if choice == "join":
+        return "GOSSAMER_ROUND is join; to crawl again, set it to new"
+    if choice == "auto" and waits:
+        return "its spider waits for tasks; to run start() again, set GOSSAMER_ROUND to new"
+    for info in recent:
+        if info.ended is not None and info.ended > since and (not same or fits(info, mine)):
+            which = "it" if info is recent[0] else f"round {info.round}, which has the same arguments,"
+            return f"{which} ended while this worker was starting; run it again to crawl again"
+    return ""
+
+
+def say_limits(settings: Any) -> None:
+    """CLOSESPIDER_* end one worker, not the crawl."""
+    names = ("TIMEOUT", "TIMEOUT_NO_ITEM", "PAGECOUNT", "PAGECOUNT_NO_ITEM", "ITEMCOUNT", "ERRORCOUNT")
+    for name in (f"CLOSESPIDER_{name}" for name in names):
+        if settings.getfloat(name):
+            logger.info(
+                "%s counts what this worker does alone: when it closes the spider here, other workers go on, and what is left "
+                "stays for the next run.",
+                name,
+            )
+
+
+class Company(Enum):
+    """Who else is in a group that is drained."""
+
+    NOBODY = auto()
+    ENDING = auto()
+    """Workers that end now."""
+    WAITING = auto()
+    """Workers that wait for more; they run the start of a round that somebody begins."""
+
+
+class StillEnding(OtherArguments):
+    """The last round was begun with other arguments, and its workers are about to end."""
+
+
+async def take_part(
+    ask: Ask,
+    group: str,
+    choice: str,
+    *,
+    mine: str,
+    same: bool,
+    waits: bool,
+    company: Company,
+    follows: bool,
+    began: float,
+) -> int:
+    """Go on with the present round, or begin the next one. OtherArguments where the present one was begun with other arguments
+    than `mine`, unless they need not be the `same`. `follows`: begin none beside workers that wait for more. `began`: see `started`.
+    Returns the number of the round whose arguments are settled so far; -1 where nobody has claimed it yet: it is for those of the
+    worker that runs its start (see `claim`)."""
+    counts = await ask("counts", group)
+    row = next(row for row in counts.groups if row.group == group)
+    drained = await ask("drained", group)
+    recent = await _recent(ask, group, row.round)
+    info = recent[0]
+    if not drained.drained:
+        unclaimed = row.start != "done" and not info.note
+        if same and info.began is not None and not unclaimed:
+            compare(group, info, mine)
+        if row.start == "owed":
+            # The start itself counts as one that is open.
+            waits = drained.open + drained.tasks - 1
+            more = f" {waits:,} {'request is' if waits == 1 else 'requests are'} there already." if waits > 0 else ""
+            logger.info("Round %d of %s begins.%s", row.round, group, more)
+        else:
+            left = f"{drained.open:,} left" + (f", {counted(drained.tasks, 'task')} waiting" if drained.tasks else "")
+            logger.info("Going on with round %d of %s: %s.", row.round, group, left)
+        return -1 if unclaimed else int(row.round)
+    if info.ended is None and company is Company.NOBODY:
+        # Nobody was there to see it: what it was is noted before anything else.
+        await end(ask, group, Token.fresh())
+    since = counts.now - (time.monotonic() - began)
+    refused = why_not(choice, recent, since, mine=mine, same=same, waits=waits)
+    if not refused and info.ended is None and company is Company.ENDING:
+        if same and not fits(info, mine):
+            raise StillEnding(
+                f"Round {row.round} of {group} was begun with {info.note or 'no arguments'}, and its workers have not ended yet; this "
+                f"worker has {mine or 'no arguments'}. Run it again."
+            )
+        refused = "other workers are about to end; run it again to crawl again"
+    if not refused and info.ended is None and company is Company.WAITING:
+        if follows:
+            refused = (
+                "other workers wait for more, and this one joins them; to run start() again, set GOSSAMER_ROUND to new"
+            )
+        else:
+            await end(ask, group, Token.fresh())
+    if refused:
+        logger.warning("Round %d of %s is over: %s.", row.round, group, refused)
+        return int(row.round)
+    # Of several workers that find it drained, all ask for the same next one.
+    number = await ask("new_round", group, row.round + 1, trigger="run again")
+    logger.info(
+        "Round %d of %s is over; round %d begins. To end here instead, set GOSSAMER_ROUND to join.",
+        row.round,
+        group,
+        number,
+    )
+    return -1
+
+
+async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool) -> bool:
+    """Note what a round's start runs with, or OtherArguments where it is another worker's: of several that came at once, only the
+    one that runs the start knows that it is its own. Whether the round is this worker's too; False: that is not known yet."""
+    info = (await _recent(ask, group, number))[0]
+    if state is StartState.GRANTED:
+        if mine != info.note and (mine or info.note.startswith(NOTE)):
+            await ask("round_note", group, number, {"note": mine})
+    elif same and (info.note or state is StartState.DONE):
+        compare(group, info, mine)
+    return state is StartState.GRANTED or not same or fits(info, mine)
+
+
+async def say_dead(ask: Ask, group: str) -> None:
+    """How many dead letters there are, and how to see them."""
+    try:
+        dead = sum(row.dead for row in (await ask("counts", group)).groups)
+    except GossamerError:
+        return  # what is wrong with the server is said elsewhere
+    if dead:
+        logger.warning(
+            "%s %s of %s: `gossamer dead list --group %s` says why, `gossamer dead replay --all --group %s` tries them again.",
+            f"{dead:,}", "dead letter" if dead == 1 else "dead letters", group, group, group,
+        )  # fmt: skip
+
+
+async def _recent(ask: Ask, group: str, number: int) -> list[RoundInfo]:
+    """The round of that number and what is known of those before it, the newest first."""
+    found = [info for info in await ask("rounds", group, RECENT) if info.round <= number]
+    if not found or found[0].round != number:
+        found.insert(0, RoundInfo(group, number, "running", None, None, None, "", "", 0, 0, 0, 0, False, ""))
+    return found
+
+
+async def end(ask: Ask, group: str, token: Token) -> bool:
+    """Note that the present round is over, if it is; whether this worker is the one who did."""
+    try:
+        state, number = await ask("end_round", group, token)
+        if state is not EndState.GRANTED or not await ask("ended", group, token, {}):
+            return False
+    except GossamerError as error:
+        logger.warning("The end of the round of %s was not noted: %s", group, error)
+        return False
+    logger.info("Round %d of %s is over.", number, group)
+    return True
+
+
+async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, State], seconds: float) -> str:
+    """Why a worker that was told drained, and has ended since, should not have; "" if it was right. It is asked as late as
+    possible, and for so many `seconds`: the server that said so, in the states of `then`, may have been replaced by one that knows less.
+    The courier may have heard of that one by its last words already."""
+    until, group = courier.link.now() + seconds, courier.plan.group
+    while True:
+        try:
+            try:
+                drained = await ask("drained", group)
+            except (UnknownGroup, GroupDropping):
+                drained = None  # somebody has dropped it, or its server is another one
+            if drained is not None and drained.drained:
+                return ""
+            answer = await ask("exchange", courier.token.next().next(), everywhere=True)
+            if follow(then, answer.states):
+                return ""  # there is something new, or it was dropped
+            found = "the group is not there" if drained is None else f"{counted_are(drained.open, 'request')} left"
+            return f"its server was replaced or lost its last writes since it said drained, and {found}."
+        except UnknownCrawl as error:
+            return f"its server said drained, and has lost the crawl since: {error}"
+        except GossamerError as error:
+            if not isinstance(error, FrontierUnavailable) or courier.link.now() >= until:
+                return f"whether its round is over was not confirmed: {error}"
+            await sleep(AGAIN)

@@ -1,0 +1,1 @@
+"""Scrapy's requests, and objects in them, as values that the frontier stores."""

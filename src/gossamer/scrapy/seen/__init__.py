@@ -1,0 +1,1 @@
+"""Seen memories of spiders in plain Scrapy."""

@@ -1,0 +1,1 @@
+"""`engine: scrapy`: pages of sites fetched by Scrapy."""

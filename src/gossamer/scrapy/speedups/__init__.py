@@ -1,0 +1,1 @@
+"""What makes a page cheaper in Scrapy, and changes nothing else."""

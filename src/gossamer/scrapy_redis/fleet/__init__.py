@@ -1,0 +1,1 @@
+"""Projects of scrapy-redis on the frontier."""

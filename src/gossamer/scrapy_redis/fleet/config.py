@@ -1,0 +1,100 @@
+"""What the settings of a scrapy-redis project mean to the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider
+
+from gossamer.model import LanePolicy, Order
+from gossamer.scrapy.config import Join, seen_policy
+from gossamer.scrapy.lanes import MAIN, declared
+from gossamer.scrapy.project import crawler_of, number_in
+from gossamer.scrapy.seen.memory import number_of_custom
+from gossamer.scrapy.settings import loaded
+from gossamer.scrapy.speedups.fingerprint import number_by
+from gossamer.scrapy_redis.connection import frontier_settings
+from gossamer.scrapy_redis.dupefilter import Fingerprinter, RFPDupeFilter
+from gossamer.scrapy_redis.fleet.filters import base_of, filters_nothing, kind_of, overridden, own_filter
+from gossamer.settings import DEFAULT, Settings
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+def joined(crawler: Crawler) -> Join:
+    """How the crawler's spider joins the crawl."""
+    join = Join.from_crawler(crawler)
+    spider = crawler.spider
+    assert spider is not None
+    settings = _settings(crawler, spider)
+    seen = seen_policy(settings)
+    lanes = declared(spider, seen, _order(crawler))
+    for number in range(len(join.tasks) if len(join.tasks) > 1 else 0):
+        # Keys are served in their order, and all of them after what their seeds have led to.
+        lanes[seeds_lane(number)] = LanePolicy(tier=lanes[MAIN].tier + 1 + number, seen=seen)
+    return replace(
+        join,
+        settings=settings,
+        lanes=lanes,
+        forever=settings["GOSSAMER_MODE"] == "forever",
+        number=_number(crawler, spider) or join.number,
+        # Theirs come and go, and forget nothing of what the others have seen.
+        follows=loaded(crawler.settings).source("GOSSAMER_ROUND") == DEFAULT,
+    )
+
+
+def project_number(spider: str) -> Callable[[Request], int]:
+    """How the project of this directory, which is one of scrapy-redis, tells the requests of a spider apart."""
+    crawler = crawler_of(spider)
+    assert crawler.spider is not None
+    return _number(crawler, crawler.spider) or number_in(crawler)
+
+
+def seeds_lane(number: int) -> str:
+    """The lane of the seeds of one of several keys."""
+    return f"seeds-{number}"
+
+
+def _settings(crawler: Crawler, spider: Spider) -> Settings:
+    """The frontier's settings, those of scrapy-redis in the place of what nobody set in its own words."""
+    project = crawler.settings
+    persist = project.getbool("SCHEDULER_PERSIST")
+    forever = getattr(spider, "mode", "drained") == "forever"
+    idle = getattr(spider, "max_idle_time", 0) if forever else project.getint("SCHEDULER_IDLE_BEFORE_CLOSE")
+    meant: dict[str, Any] = {
+        "GOSSAMER_ROUND": "new",
+        "GOSSAMER_SEEN_SCOPE": "never" if filters_nothing(project) else "forever" if persist else "round",
+        "GOSSAMER_MODE": "forever" if forever or idle else "drained",
+        "GOSSAMER_IDLE_SECONDS": idle or 0,
+    }
+    if getattr(spider, "redis_batch_size", None):
+        meant["GOSSAMER_TASKS_BATCH"] = spider.redis_batch_size  # type: ignore[attr-defined]
+    said = loaded(project)
+    return frontier_settings(project, {name: value for name, value in meant.items() if said.source(name) == DEFAULT})
+
+
+def _order(crawler: Crawler) -> Order:
+    """First in, first out, unless the project chose a queue of Scrapy's that is not."""
+    chosen = crawler.settings.getpriority("SCHEDULER_MEMORY_QUEUE")
+    return Order.LIFO if chosen and "lifo" in str(crawler.settings["SCHEDULER_MEMORY_QUEUE"]).lower() else Order.FIFO
+
+
+def _number(crawler: Crawler, spider: Spider) -> Callable[[Request], int] | None:
+    """By the digests of the project's dupefilter, where it is one of scrapy-redis's kind or tells requests apart itself."""
+    kind = kind_of(crawler.settings)
+    base = base_of(kind)
+    own = own_filter(crawler, spider) if base is not None and "request_fingerprint" in overridden(kind, base) else None
+    if own is None:
+        return number_by(Fingerprinter()) if base is RFPDupeFilter else None
+
+    def number(request: Request) -> int:
+        text = own.request_fingerprint(request)
+        try:
+            return number_of_custom(bytes.fromhex(text))
+        except ValueError:
+            return number_of_custom(text.encode())
+
+    return number

@@ -1,0 +1,207 @@
+"""The scheduler of scrapy-redis projects on the frontier: leases instead of pops, pages settled as a whole."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request, Spider
+from scrapy.exceptions import CloseSpider
+
+from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.scrapy import scheduler as worker
+from gossamer.scrapy.config import Join
+from gossamer.scrapy.lanes import META
+from gossamer.scrapy_redis import connection
+from gossamer.scrapy_redis.connection import Client, RedisError
+from gossamer.scrapy_redis.fleet import item_page
+from gossamer.scrapy_redis.fleet.config import joined, seeds_lane
+from gossamer.scrapy_redis.fleet.filters import own_filter
+from gossamer.scrapy_redis.fleet.views import QueueView, SeenView
+from gossamer.scrapy_redis.shared.scheduler import say_resuming
+from gossamer.scrapy_redis.shared.threads import in_thread
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+STEP = 0.02
+"""Seconds between two steps of clearing of which the first found nothing."""
+SILENT_SECONDS = 15.0
+"""A worker not heard of for so long does not keep the last one from clearing up: three times as long as it is ever silent."""
+CLOSED = "closed"
+
+
+class LeasingScheduler(worker.Scheduler):
+    """One worker of the fleet, under the settings of scrapy-redis."""
+
+    _error: RedisError | None = None
+
+    def __init__(self, crawler: Crawler, join: Join, server: Client) -> None:
+        super().__init__(crawler, join)
+        self.server = server
+        self.persist = crawler.settings.getbool("SCHEDULER_PERSIST")
+        self.flush_on_start = crawler.settings.getbool("SCHEDULER_FLUSH_ON_START")
+        assert crawler.spider is not None
+        self._own_filter = own_filter(crawler, crawler.spider)
+        self.queue = QueueView(self)
+        self.df = SeenView(self, self._own_filter)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        server = connection.reached(crawler.settings)
+        if crawler.settings.get("SCHEDULER_SERIALIZER"):
+            logger.warning(
+                "SCHEDULER_SERIALIZER is not used: the frontier has a form of its own for requests. Take it out, or set "
+                "SCHEDULER_QUEUE_CLASS to have it used on a queue of scrapy-redis."
+            )
+        return cls(crawler, joined(crawler), server)
+
+    @classmethod
+    def unreached(cls, crawler: Crawler, error: RedisError) -> Self:
+        """One that says in one line why it cannot begin, and ends."""
+        made = cls(crawler, joined(crawler), connection.from_settings(crawler.settings))
+        made._error = error
+        return made
+
+    def _check_server(self) -> None:
+        if self._error is not None:
+            raise FrontierUnavailable(str(self._error))
+
+    def __len__(self) -> int:
+        """What is queued, delayed or in progress in the group, as of the last exchange."""
+        hints = self.courier.hints
+        return hints.open if hints is not None else 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    async def _open(self) -> None:
+        await super()._open()
+        item_page.attach(self._engine.scraper, self.page_of)
+
+    async def _join(self) -> None:
+        if self.flush_on_start:
+            if await self._alone():
+                await in_thread(self._drop_group)
+            else:
+                logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers are there.")
+        await super()._join()
+        counts = await self.ask("counts", self.group)
+        count = sum(
+            lane.queued + lane.delayed + lane.leased
+            for lane in counts.lanes
+            if lane.lane.rpartition(".")[0] == self.group
+        )
+        if count:
+            say_resuming(self.spider, count)
+
+    async def _close(self) -> None:
+        await super()._close()
+        try:
+            await self._leave()
+        except FrontierUnavailable as error:
+            logger.warning("What is left of the crawl was not cleared: %s", error)
+
+    async def _leave(self) -> None:
+        """Say goodbye. Without SCHEDULER_PERSIST the last one throws away what is queued and what was seen."""
+        self.courier.token = self.courier.token.next()
+        await self.ask("exchange", self.courier.token, info={**self._info(), CLOSED: "1"})
+        if not self.persist and await self._alone():
+            drained = (await self.ask("drained", self.group)).drained
+            await in_thread(self._next_round if drained else self._throw_away)
+
+    async def _alone(self) -> bool:
+        workers = await self.ask("workers")
+        now = max((each.seen for each in workers), default=0.0)
+        mine = self.courier.token.incarnation if hasattr(self, "courier") else ""
+        return not any(
+            each.info.get("group") == self.group
+            and each.incarnation != mine
+            and CLOSED not in each.info
+            and now - each.seen < SILENT_SECONDS
+            for each in workers
+        )
+
+    def flush(self) -> None:
+        """Throw away what waits, and forget what was seen; waits for the server."""
+        self.queue.clear()
+        self.df.clear()
+
+    def frontier(self) -> ValkeyFrontier:
+        """One that waits for its answers, to be closed after use."""
+        return ValkeyFrontier.find(self.join.settings)
+
+    def drop_lanes(self) -> None:
+        """Waits for leases of workers that died as long as a close may take."""
+        with self.frontier() as frontier:
+            for name in self.join.lanes:
+                try:
+                    self._steps(frontier.drop_lane(f"{self.group}.{name}"))
+                except UnknownLane:
+                    continue
+
+    def _throw_away(self) -> None:
+        """What is queued goes, and a new round begins: starts are owed again, and what was seen in the round is forgotten."""
+        self.drop_lanes()
+        self._next_round()
+
+    def _next_round(self) -> None:
+        with self.frontier() as frontier:
+            [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
+            frontier.new_round(self.group, row.round + 1)
+
+    def _drop_group(self) -> None:
+        with self.frontier() as frontier:
+            try:
+                # Of a worker that was killed, leases may be left: without them it is over in a moment.
+                self._steps(frontier.drop_group(self.group), self.join.settings["GOSSAMER_LEASE_SECONDS"])
+            except UnknownGroup:
+                return
+
+    def _steps(self, steps: Iterable[int], more: float = 0.0) -> None:
+        until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"] + more
+        for gone in steps:
+            if time.monotonic() > until:
+                logger.warning(
+                    "The queue of %s was not cleared to its end: a worker that died still has leases.", self.group
+                )
+                return
+            if not gone:
+                time.sleep(STEP)
+
+    # Seeds.
+
+    def _requests_of(self, key: str, data: bytes) -> list[Any]:
+        made = list(self.join.requests_of(self.spider, data))
+        if len(self.join.tasks) > 1:
+            lane = seeds_lane(self.join.tasks.index(key))
+            for request in made:
+                request.meta.setdefault(META, lane)
+        self._count("scheduler/enqueued", len(made))
+        return [self._encode(request, self.carrier.lane_of(request)) for request in made]
+
+    # Idle.
+
+    def _on_idle(self, spider: Spider) -> None:
+        try:
+            super()._on_idle(spider)
+        except CloseSpider:
+            # What scrapy-redis's spiders end with, and what their `closed` may look for.
+            raise CloseSpider("finished") from None
+
+    def _filtered(self, request: Request) -> None:
+        if self._own_filter is None:
+            super()._filtered(request)
+        else:
+            self._count("dupefilter/filtered")
+            self._own_filter.log(request, self.spider)
+
+    def _count(self, name: str, count: int = 1) -> None:
+        super()._count(name, count)
+        if name in ("scheduler/enqueued", "scheduler/dequeued"):
+            super()._count(f"{name}/redis", count)

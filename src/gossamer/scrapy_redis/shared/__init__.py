@@ -1,0 +1,1 @@
+"""Queues that are shared with workers of scrapy-redis."""

@@ -1,0 +1,1 @@
+"""The live keys of a scrapy-redis project, into the frontier."""

@@ -1,0 +1,130 @@
+"""Whether what is written in the small languages of site files (CSS, XPath, regular expressions, JMESPath, cron, time zones,
+character sets) means anything. Each answers a complaint and a hint, or None; the same text is looked at once."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import re
+import zoneinfo
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import jmespath  # type: ignore[import-untyped]
+from cronsim import CronSim, CronSimError
+from jmespath.exceptions import ArityError, JMESPathError, ParseError, UnknownFunctionError  # type: ignore[import-untyped]
+
+from gossamer.sites.extract.selector.selector import compiled, translated
+from gossamer.sites.url.match import pattern_of
+
+Complaint = tuple[str, str] | None
+
+
+@lru_cache(16_384)
+def css(text: str) -> Complaint:
+    if not text.strip():
+        return "the CSS selector is empty", ""
+    try:
+        translated(text)
+    except ValueError as error:
+        hint = "write ::text or ::attr(name) only at the end" if "::" in text else ""
+        return f"this is no CSS selector: {_small(error.__cause__ or error)}", hint or (
+            "this looks like XPath" if text.startswith("/") else ""
+        )
+    except RecursionError:
+        return "this CSS selector is too long", ""
+    return None
+
+
+@lru_cache(16_384)
+def xpath(text: str) -> Complaint:
+    try:
+        compiled(text)
+    except ValueError as error:
+        said = _small(str(error.__cause__ or error).partition(" in ")[0].removeprefix("XPath error: "))
+        looks = re.match(r"[.#]?[\w-]+([.#][\w-]+|\s*>\s*\w)", text)
+        return f"this is no XPath expression: {said}", "this looks like CSS" if looks else ""
+    return None
+
+
+@lru_cache(16_384)
+def regex(text: str) -> Complaint:
+    try:
+        pattern_of(text)
+    except re.error as error:
+        hints = {
+            "unterminated subpattern": "a ( has no ); write \\( for the sign itself",
+            "unbalanced parenthesis": "a ) has no (; write \\) for the sign itself",
+            "nothing to repeat": "write \\*, \\+ or \\? for the sign itself",
+            "unterminated character set": "a [ has no ]; write \\[ for the sign itself",
+            "multiple repeat": "write \\*, \\+ or \\? for the sign itself",
+            "bad escape": "write \\\\ for a backslash, and single quotes around the expression",
+        }
+        hint = next((hint for begin, hint in hints.items() if begin in error.msg), "")
+        at = f" at character {error.pos + 1}" if error.pos is not None else ""
+        return f"this is no regular expression: {error.msg}{at}", hint
+    except (RecursionError, OverflowError):
+        return "this regular expression is too large", ""
+    return None
+
+
+@lru_cache(16_384)
+def query(text: str) -> Complaint:
+    """A JMESPath expression."""
+    try:
+        jmespath.compile(text).search({})
+    except (UnknownFunctionError, ArityError) as error:
+        return f"this JMESPath expression cannot be used: {_small(error)}", ""
+    except ParseError as error:
+        where = f" at character {error.lex_position + 1}" if isinstance(error.lex_position, int) else ""
+        return (
+            f"this is no JMESPath expression{where}",
+            'a name with other signs than letters, digits and _ needs quotes: "a-b"',
+        )
+    except JMESPathError as error:
+        if type(error).__name__ in ("LexerError", "IncompleteExpressionError", "EmptyExpressionError"):
+            return f"this is no JMESPath expression: {_small(error)}", ""
+    except RecursionError:
+        return "this JMESPath expression is too long", ""
+    return None
+
+
+@lru_cache(4096)
+def cron(text: str) -> Complaint:
+    try:
+        next(CronSim(text, datetime(2024, 1, 1, tzinfo=UTC)))
+    except CronSimError as error:
+        return f"this is no cron expression: {_small(error)}", "minute hour day month weekday, as */10 * * * *"
+    except StopIteration:
+        return "this cron expression never comes", ""
+    return None
+
+
+@lru_cache(4096)
+def zone(name: str) -> Complaint:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        near = _near_zone(name)
+        return f"there is no time zone {name}", f"did you mean {near}?" if near else "as Europe/Berlin or UTC"
+    return None
+
+
+def _near_zone(name: str) -> str:
+    return "".join(difflib.get_close_matches(name, sorted(zoneinfo.available_timezones()), n=1))
+
+
+@lru_cache(4096)
+def charset(name: str) -> Complaint:
+    try:
+        known = codecs.lookup(name)
+    except (LookupError, ValueError):
+        return f"there is no character set {name}", "as utf-8, windows-1251 or gb18030"
+    if not getattr(known, "_is_text_encoding", True):
+        return f"{name} is no character set", "as utf-8, windows-1251 or gb18030"
+    return None
+
+
+def _small(error: object) -> str:
+    text = " ".join(str(error).split()).rstrip(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text

@@ -1,0 +1,97 @@
+"""Whether a site file keeps to what is granted to it: functions, variables, paths, databases. Imports and fetches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path as File
+from urllib.parse import parse_qsl, urlsplit
+
+from gossamer.errors import MissingVariable
+from gossamer.sites.check.hooks import hooks_of
+from gossamer.sites.file.environment import REFERENCE, revealed, variables
+from gossamer.sites.file.functions import refusal
+from gossamer.sites.file.grant import OURS, Grant
+from gossamer.sites.file.messages import problem_at
+from gossamer.sites.file.problems import Path, Problem
+from gossamer.sites.file.yaml import Spot
+from gossamer.sites.format import Site
+
+PATHS, VARIABLES = "GOSSAMER_SITE_PATHS", "GOSSAMER_SITE_VARIABLES"
+SQLITE_NAMES = (".db", ".sqlite", ".sqlite3")
+"""How the names of SQLite files end: the data directory has other files, which must not be taken for one."""
+OPTIONS = frozenset({"application_name", "charset", "client_encoding", "connect_timeout", "options", "sslmode"})
+"""What a pushed URL of a database may say after ?: drivers know others, which name files to be read or sent."""
+
+Refusal = tuple[Path, str, str]
+
+
+def check_grant(site: Site, spot: Spot, grant: Grant, environment: Mapping[str, str] | None = None) -> list[Problem]:
+    """Everything that is not granted to a site, where it stands and with what to do about it."""
+    refused = [*_functions(site, grant), *_variables(site, grant)]
+    if not refused:
+        refused += _paths(site, grant)
+        refused += _database(site, grant, grant.environment(environment))
+    return [problem_at(spot, *one) for one in refused]
+
+
+def _functions(site: Site, grant: Grant) -> Iterator[Refusal]:
+    for entry, places in hooks_of(site).items():
+        if (why := refusal(entry, grant)) is not None:
+            yield from ((tuple(place.split(".")), why.message, why.hint) for place in places)
+
+
+def _variables(site: Site, grant: Grant) -> Iterator[Refusal]:
+    for name, paths in variables(site).items():
+        # Our own are refused by the check of every file.
+        if not grant.knows(name) and not name.upper().startswith(OURS):
+            said = f"{name} is not a variable that this worker lets site files of the crawl read"
+            for path in paths:
+                yield path, said, f"call it SITE_{name}, or allow it: {VARIABLES}=SITE_*,{name}"
+
+
+def _paths(site: Site, grant: Grant) -> Iterator[Refusal]:
+    if site.archive_pages and not grant.reaches(File(site.archive_pages).expanduser()):
+        yield ("archive_pages",), *_elsewhere(site.archive_pages, grant, "leave it out, ")
+    for name, group in site.proxies.items():
+        if group.file is not None and not grant.reaches(group.file):
+            yield ("proxies", name, "file"), *_elsewhere(group.file, grant)
+    requests: list[tuple[Path, object]] = [(("request",), site.request)]
+    requests += [(("layers", name, "request"), layer.request) for name, layer in site.layers.items()]
+    for path, request in requests:
+        verify = getattr(request, "verify", None)
+        if isinstance(verify, str) and not grant.reaches(verify):
+            yield (*path, "verify"), *_elsewhere(verify, grant)
+
+
+def _elsewhere(path: str, grant: Grant, first: str = "") -> tuple[str, str]:
+    roots = ", ".join(map(str, grant.paths or ()))
+    hint = f"{first}choose a place there, or allow another: {PATHS}=/directory"
+    return f"{path} does not lie below {roots}, where site files of the crawl may read and write", hint
+
+
+def _database(site: Site, grant: Grant, environment: Mapping[str, str]) -> Iterator[Refusal]:
+    # What is nothing but a variable is chosen by whoever set it: the worker's owner.
+    if grant.paths is None or site.database is None or REFERENCE.fullmatch(site.database):
+        return
+    where = ("database",)
+    try:
+        url = revealed(site.database, environment)
+    except MissingVariable:
+        return  # That is said when it is looked up.
+    parts = urlsplit(url)
+    if parts.scheme.partition("+")[0] == "sqlite":
+        file = url.partition("://")[2].partition("?")[0].removeprefix("/")
+        if not file.endswith(SQLITE_NAMES) or not grant.reaches(file) or "?" in url:
+            if file.endswith(SQLITE_NAMES) and grant.reaches(file):
+                yield where, "the URL of a SQLite file has no ? in a site file of the crawl", "leave it out"
+            elif grant.reaches(file):
+                yield where, f"{file} is no name of a SQLite file", f"let it end in {', '.join(SQLITE_NAMES)}"
+            else:
+                yield where, *_elsewhere(file, grant, "leave it out, ")
+        return
+    if not parts.hostname:
+        yield where, "the database of a site file of the crawl has to name its host", "as postgresql://user@host/name"
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in OPTIONS:
+            hint = "leave it out, or let the whole URL be a variable: ${SITE_DATABASE}"
+            yield where, f"the option {name} is not allowed in a site file of the crawl", hint

@@ -1,0 +1,39 @@
+"""What those who read pages have to say of a layer's rules: nothing that passes the check may fail in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gossamer.model import fingerprint
+from gossamer.sites import plan
+from gossamer.sites.extract.layer import RuleProblems, compile_layer
+
+if TYPE_CHECKING:
+    from gossamer.sites.check.site import Checker
+
+
+def check_rules(checker: Checker, layout: plan.Layout) -> None:
+    """What those who read pages by these rules have to say that was not seen before."""
+    context = _Context(layout)
+    for name, layer in checker.site.layers.items():
+        if layer.handler is None:
+            try:
+                compile_layer(name, layer, context)
+            except RuleProblems as error:
+                for path, message in error.problems:
+                    checker.add(("layers", name, *path), message)
+
+
+class _Context:
+    """As much of a site as the rules of its layers need to be compiled."""
+
+    def __init__(self, layout: plan.Layout) -> None:
+        self.params: Mapping[str, Any] = layout.params.single()
+        self.limits_depth = layout.site.limits.depth
+        self.layer_of = layout.matcher.layer_of
+        self.groups = layout.matcher.groups
+        self.has_layer = layout.site.layers.__contains__
+
+    def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
+        return fingerprint(url, method, body)

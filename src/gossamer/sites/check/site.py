@@ -1,0 +1,299 @@
+"""Whether a site file fits together: what no single key can tell.
+
+Errors keep a site from being used; warnings (`Problem.severity`) are things that are hardly meant. Nothing is fetched, imported or
+unfolded here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gossamer.errors import PolicyError
+from gossamer.model.policy import group_name
+from gossamer.sites import plan
+from gossamer.sites.check import expressions
+from gossamer.sites.check.expressions import Complaint
+from gossamer.sites.check.layer import check_layer, check_method
+from gossamer.sites.check.requirements import check_needs
+from gossamer.sites.check.rules import check_rules
+from gossamer.sites.check.store import check_store
+from gossamer.sites.file.environment import wrong_references
+from gossamer.sites.file.messages import problem_at
+from gossamer.sites.file.params import Parameters
+from gossamer.sites.file.problems import ERROR, WARNING, Path, Problem, did_you_mean
+from gossamer.sites.file.yaml import Spot
+from gossamer.sites.format import Layer, Request, Seed, Site
+from gossamer.sites.request import names_beside
+from gossamer.sites.seeds import count, pieces, unfold, unknown_names
+from gossamer.sites.url.match import pattern_of
+
+PROBES = ("/", "/q8/z_7?k=v&w=1", "/A-b/c.html", "/%C3%A9/0?")
+"""A pattern that takes up all of each of these takes up everything."""
+
+
+class Checker:
+    """One site while it is looked at. The parts of the check call `add` with a path and words. Of a site that is `incomplete`,
+    only what `must` and `layer` find is told."""
+
+    def __init__(self, site: Site, spot: Spot, params: Parameters, *, incomplete: bool = False) -> None:
+        self.site = site
+        self.params = params
+        self.told: list[tuple[Path, Problem]] = []
+        self._spot, self._incomplete = spot, incomplete
+
+    @property
+    def problems(self) -> list[Problem]:
+        return [problem for _, problem in self.told]
+
+    @property
+    def sound(self) -> bool:
+        return not self._incomplete and not any(problem.severity == ERROR for _, problem in self.told)
+
+    def add(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> None:
+        if not self._incomplete:
+            self.told.append((path, problem_at(self._spot, path, message, hint, key=key)))
+
+    def warn(self, path: Path, message: str, hint: str = "") -> None:
+        if not self._incomplete:
+            self.told.append((path, problem_at(self._spot, path, message, hint, severity=WARNING)))
+
+    def must(self, looks: Callable[[str], Complaint], text: str | None, path: Path) -> None:
+        """Complain of a text that does not compile."""
+        if text is not None and (complaint := looks(text)) is not None:
+            self.told.append((path, problem_at(self._spot, path, *complaint)))
+
+    def layer(self, name: str | None, path: Path) -> None:
+        """Complain of a layer that does not exist."""
+        if name is not None and name not in self.site.layers:
+            self.told.append(
+                (path, problem_at(self._spot, path, f"there is no layer {name}", did_you_mean(name, self.site.layers)))
+            )
+
+
+def check(site: Site, spot: Spot, params: Parameters) -> list[Problem]:
+    """Everything that is wrong or doubtful with a site that has the right form."""
+    checker = Checker(site, spot, params)
+    check_with(checker)
+    return checker.problems
+
+
+def check_with(checker: Checker) -> None:
+    site = checker.site
+    _check_site(checker)
+    for place, seed in enumerate(site.seeds):
+        _check_seed(checker, seed, ("seeds", place))
+    _check_count(checker)
+    for name, layer in site.layers.items():
+        _check_layer_keys(checker, name, layer)
+        check_layer(checker, name, layer)
+    check_store(checker)
+    check_needs(checker)
+    if checker.sound:
+        _check_ways(checker)
+
+
+def _check_site(checker: Checker) -> None:
+    site = checker.site
+    try:
+        group_name(site.site)
+    except PolicyError:
+        checker.add(
+            ("site",), f"{site.site!r} cannot be the name of a site", "use letters, digits, and _ . : - (at most 100)"
+        )
+    if not site.layers:
+        checker.add(("layers",), "there are no layers", "a site has at least one")
+    if site.schedule is not None:
+        checker.must(expressions.cron, site.schedule.cron, ("schedule", "cron"))
+        checker.must(expressions.zone, site.schedule.tz, ("schedule", "tz"))
+    _policy(checker, ("seen",), lambda: plan.seen(site.seen))
+    for name, group in site.proxies.items():
+        if not group.urls and group.file is None:
+            checker.add(("proxies", name), "this group has no proxy", "write urls or file")
+        for place, url in enumerate(group.urls):
+            if "${" not in url and not re.match(r"(https?|socks[45]h?)://[^/\s]+", url):
+                checker.add(
+                    ("proxies", name, "urls", place),
+                    f"{url!r} is no URL of a proxy",
+                    "as http://user:password@host:8080",
+                )
+    _check_request(checker, site.request, ("request",))
+    for name in site.politeness.hosts:
+        try:
+            plan.host(name)
+        except ValueError:
+            checker.add(
+                ("politeness", "hosts", name), f"{name!r} is no host", "as example.com or example.com:8080", key=True
+            )
+    if not site.seeds:
+        checker.warn(("site",), "there are no seeds: nothing begins a round", "write seeds")
+    for path, message, hint in wrong_references(site):
+        checker.add(path, message, hint)
+
+
+def _policy(checker: Checker, path: Path, made: Callable[[], object]) -> None:
+    try:
+        made()
+    except PolicyError as error:
+        message, _, hint = str(error).rstrip(".").partition("; ")
+        checker.add(path, re.sub(r"^(seen|group|host|lane): ", "", message).replace("window_count", "count"), hint)
+
+
+def _check_request(checker: Checker, request: Request | None, path: Path) -> None:
+    if request is None:
+        return
+    if request.render and checker.site.engine != "scrapy":
+        checker.add(
+            (*path, "render"),
+            "a browser makes pages only with engine: scrapy",
+            "write engine: scrapy, or leave render out",
+        )
+    if request.proxy is not None and "://" not in request.proxy and request.proxy not in checker.site.proxies:
+        hint = did_you_mean(request.proxy, checker.site.proxies) or "name the group in proxies, or write a URL"
+        checker.add((*path, "proxy"), f"there is no group of proxies {request.proxy}", hint)
+    check_method(checker, request, path)
+
+
+def _check_seed(checker: Checker, seed: Seed, path: Path) -> None:
+    checker.layer(seed.layer, (*path, "layer"))
+    check_method(checker, seed, path)
+    if seed.since is not None and seed.sitemap is None and seed.feed is None:
+        checker.add((*path, "since"), "since is only for sitemaps and feeds", "leave it out")
+    for kind in ("url", "sitemap", "feed"):
+        text = getattr(seed, kind)
+        if text is None:
+            continue
+        where = (*path, kind)
+        try:
+            pieces(text)
+        except ValueError as error:
+            checker.add(where, str(error), "as [1-300:5]")
+            continue
+        if unknown := [name for name in names_beside(seed) if name not in checker.params.names]:
+            hint = (
+                did_you_mean(unknown[0], checker.params.names) or "name it in params; {{name}} stands for {name} itself"
+            )
+            checker.add(path, f"there is no parameter {unknown[0]}", hint)
+        if unknown := unknown_names(text, checker.params):
+            hint = (
+                did_you_mean(unknown[0], checker.params.names) or "name it in params; {{name}} stands for {name} itself"
+            )
+            checker.add(where, f"there is no parameter {unknown[0]}", hint)
+            continue
+        url = next(unfold(text, checker.params)).url
+        if not re.match(r"https?://[^/?#\s]", url, re.IGNORECASE):
+            hint = f"write https://{url}" if re.match(r"[\w.-]+\.[a-z]{2,}(/|$)", url) else "as https://example.com/"
+            checker.add(where, f"{url!r} is no URL", hint)
+        elif re.search(r"\s", url):
+            checker.add(where, "there is white space in this URL", "write %20")
+
+
+def _check_count(checker: Checker) -> None:
+    total, most = 0, checker.site.limits.seeds
+    for place, seed in enumerate(checker.site.seeds):
+        try:
+            total += sum(
+                count(text, checker.params, names_beside(seed))
+                for text in (seed.url, seed.sitemap, seed.feed)
+                if text is not None
+            )
+        except ValueError:
+            continue  # Said before.
+        if total > most:
+            checker.add(
+                ("seeds", place),
+                f"up to here the seeds are {total:,} URLs; at most {most:,} are allowed",
+                "narrow the range or raise limits.seeds",
+            )
+            return
+
+
+def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
+    path: Path = ("layers", name)
+    if name in plan.LISTINGS:
+        checker.add(
+            path, f"{name} cannot be the name of a layer: sitemaps and feeds have it", "choose another name", key=True
+        )
+    checker.must(expressions.regex, layer.match, (*path, "match"))
+    checker.must(expressions.charset, layer.encoding, (*path, "encoding"))
+    _check_request(checker, layer.request, (*path, "request"))
+    if layer.seen is not None:
+        rule = layer.seen
+        _policy(checker, (*path, "seen"), lambda: plan.seen(rule))
+    if layer.revisit is not None and layer.revisit.max and layer.revisit.min > layer.revisit.max:
+        checker.add((*path, "revisit"), "min is more than max")
+    if layer.hooks.after_round is not None:
+        checker.add(
+            (*path, "hooks", "after_round"), "after_round is only for the site", "write it in the hooks of the site"
+        )
+    if layer.handler is not None:
+        for key in ("fields", "follow", "records", "require"):
+            if getattr(layer, key):
+                checker.add(
+                    (*path, key),
+                    f"handler and {key} exclude each other: the function reads the page",
+                    "leave out one of them",
+                )
+
+
+def _check_ways(checker: Checker) -> None:
+    """Which layers URLs come to. Only once all patterns and seeds can be used."""
+    site = checker.site
+    layout = plan.Layout(site, checker.params)
+    known: dict[str, str] = {}
+    for name, layer in site.layers.items():
+        path: Path = ("layers", name)
+        if layer.match is not None:
+            other = known.setdefault(normal(layer.match), name)
+            if other != name:
+                checker.add(
+                    (*path, "match"),
+                    f"this is what layer {other} matches, so no URL comes here",
+                    "make one of them more exact",
+                )
+            elif len(site.layers) > 1 and _takes_all(layer.match):
+                checker.warn(
+                    (*path, "match"),
+                    "this takes up whole URLs, so it goes before the other layers' patterns",
+                    "leave out .* at its end",
+                )
+        for place, url in enumerate(layer.examples):
+            found = layout.matcher.layer_of(url)
+            if found is None or found[0] != name:
+                goes = f"belongs to layer {found[0]}" if found else "belongs to no layer"
+                checker.add(
+                    (*path, "examples", place), f"{url} {goes}", "" if layer.match else "this layer has no match"
+                )
+        if not any(there.match is not None for there in site.layers.values()):
+            for place, follow in enumerate(layer.follow):
+                if follow.to is None:
+                    checker.add(
+                        (*path, "follow", place),
+                        "these links say no layer, and no layer has a match",
+                        "write to, or match in a layer",
+                    )
+    for path, request in (
+        (("request",), site.request),
+        *((("layers", name, "request"), layer.request) for name, layer in site.layers.items()),
+    ):
+        if request is not None and request.auth is not None and not layout.hosts:
+            checker.add((*path, "auth"), "the seeds name no host that may see the password", "write a seed with a URL")
+    _policy(checker, ("layers",), lambda: plan.lanes(layout))
+    _policy(checker, ("politeness",), lambda: (plan.group(site), plan.hosts(layout)))
+    check_rules(checker, layout)
+    reached = layout.reached()
+    for name, layer in site.layers.items():
+        if site.seeds and name not in reached:
+            hint = "write a follow with to" if layer.match is None else "no link or seed leads to it"
+            checker.warn(("layers", name), f"nothing leads to layer {name}", hint)
+
+
+def normal(pattern: str) -> str:
+    """A pattern without what makes no difference to which URLs it fits: names of groups, a .* at its end."""
+    pattern = re.sub(r"\(\?P<\w+>|\(\?:", "(", pattern)
+    return re.sub(r"(\.\*)?\$?$", "", pattern).replace(r"\/", "/")
+
+
+def _takes_all(pattern: str) -> bool:
+    compiled = pattern_of(pattern)
+    return all((found := compiled.search(probe)) is not None and found[0] == probe for probe in PROBES)

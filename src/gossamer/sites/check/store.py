@@ -1,0 +1,125 @@
+"""Whether records can go where the file says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gossamer.sites.file.params import names_in
+from gossamer.sites.file.problems import Path, did_you_mean
+from gossamer.sites.format import FieldRule, Layer, StoreRule
+from gossamer.sites.tables import EXTRA, column_of, described
+
+if TYPE_CHECKING:
+    from gossamer.sites.check.site import Checker
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?\Z")
+
+SHARED = (
+    "all sites of this file write to this table, and a new round of any of them puts the rows of all aside",
+    "write {parameters} in table:, or leave archive out",
+)
+
+
+def shared_archives(store: Any) -> Iterator[Path]:
+    """Where a file of many sites puts one table aside for all of them. `store` is as written, before parameters are filled."""
+    for name, rule in store.items() if isinstance(store, Mapping) else ():
+        if isinstance(rule, Mapping) and rule.get("archive") is True:
+            table = rule.get("table")
+            if isinstance(table, str) and not names_in(table):
+                yield ("store", name, "archive")
+
+
+def check_store(checker: Checker) -> None:
+    used: dict[str, str] = {}
+    for name, rule in checker.site.store.items():
+        path: Path = ("store", name)
+        layer = checker.site.layers.get(name)
+        if layer is None:
+            checker.add(path, f"there is no layer {name}", did_you_mean(name, checker.site.layers), key=True)
+            continue
+        _check_rule(checker, layer, rule, path)
+        if not checker.sound:
+            continue
+        for table in described(checker.site, name):
+            if not _IDENTIFIER.match(table.name):
+                checker.add(
+                    (*path, "table"),
+                    f"{table.name!r} cannot be the name of a table",
+                    "write table: with letters, digits and _, at most 63",
+                )
+            other = used.setdefault(table.name.lower(), name)
+            if other != name:
+                checker.add(
+                    (*path, "table"),
+                    f"layer {other} writes to table {table.name}, too",
+                    "give one of them another table",
+                )
+
+
+def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
+    if layer.handler is not None and not rule.existing:
+        checker.add(
+            path, "a handler does not say which columns there are", "create the table, and write existing: true"
+        )
+    elif layer.handler is None and not layer.fields:
+        checker.add(path, "this layer has no fields, so there is nothing to store", "write fields in the layer")
+    for place, extra in enumerate(rule.add):
+        if extra not in EXTRA:
+            checker.add((*path, "add", place), f"there is no column {extra} to add", did_you_mean(extra, EXTRA))
+    known = {*layer.fields, *rule.add, *EXTRA}
+    nested = {name for name, field in layer.fields.items() if field.each is not None}
+    if not rule.key:
+        checker.add((*path, "key"), "nothing tells records apart", "name fields in key")
+    for place, key in enumerate(rule.key):
+        if key not in known and layer.handler is None:
+            checker.add((*path, "key", place), f"there is no field {key}", did_you_mean(key, sorted(known)))
+        elif key in nested:
+            checker.add(
+                (*path, "key", place), f"{key} is a list of records and tells nothing apart", "name a plain field"
+            )
+    if layer.records is not None and set(rule.key) <= set(EXTRA) - set(layer.fields):
+        checker.add(
+            (*path, "key"),
+            "all records of a page have the same key, so only the last would stay",
+            "name a field that tells them apart",
+        )
+    for field, column in rule.columns.items():
+        if field not in known:
+            checker.add(
+                (*path, "columns", field), f"there is no field {field}", did_you_mean(field, sorted(known)), key=True
+            )
+        elif not _IDENTIFIER.match(column):
+            checker.add(
+                (*path, "columns", field),
+                f"{column!r} cannot be the name of a column",
+                "use letters, digits and _, at most 63",
+            )
+    _check_columns(checker, rule, layer, path)
+    for field, child in rule.children.items():
+        there = layer.fields.get(field)
+        where = (*path, "children", field)
+        if there is None or there.each is None:
+            checker.add(where, f"there is no list of records {field}", did_you_mean(field, sorted(nested)), key=True)
+            continue
+        _check_child(checker, there, child.key, where)
+
+
+def _check_columns(checker: Checker, rule: StoreRule, layer: Layer, path: Path) -> None:
+    columns: dict[str, str] = {}
+    for field in dict.fromkeys((*layer.fields, *rule.add)):
+        column = column_of(rule, field)
+        other = columns.setdefault(column.lower(), field)
+        if other != field:
+            checker.add(
+                (*path, "columns"),
+                f"{other} and {field} have the same column {column}",
+                "rename one of them in columns",
+            )
+
+
+def _check_child(checker: Checker, field: FieldRule, key: tuple[str, ...], path: Path) -> None:
+    for place, name in enumerate(key):
+        if name not in field.fields:
+            checker.add((*path, "key", place), f"the records have no field {name}", did_you_mean(name, field.fields))

@@ -1,0 +1,240 @@
+"""A site, ready to be crawled: everything an engine asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from gossamer.errors import SiteError
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
+from gossamer.sites import plan
+from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
+from gossamer.sites.file.environment import revealed_site
+from gossamer.sites.file.grant import Grant
+from gossamer.sites.file.params import Parameters, filled, parameters
+from gossamer.sites.format import Layer, Request, Seed, Site
+from gossamer.sites.page import NOTHING, Document, Link, Reading, Record
+from gossamer.sites.request import PLAIN, Asked, all_filled, asked, is_plain, names_beside
+from gossamer.sites.seeds import count, unfold
+from gossamer.sites.tables import Rows, RowSpec, TableSpec, tables
+from gossamer.sites.url.identity import Identifier
+
+NOTHING_GRANTED = Grant()
+SINCE, LAYER = "since", "layer"
+"""What the request of a sitemap or feed inherits from its seed: how old its pages may be, in seconds, and their layer."""
+
+
+def compile_site(
+    site: Site,
+    params: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    grant: Grant | None = None,
+) -> CompiledSite:
+    """`params` goes before the file's own parameters; `environment` (of the process) is what ${NAME} is looked up in, as far as
+    `grant` lets it be read. Raises MissingVariable, and SiteError for a site that was never checked."""
+    if grant is not None:
+        environment = grant.environment(environment)
+    return CompiledSite(_with_params(revealed_site(site, environment), params), params, grant or Grant())
+
+
+class CompiledSite:
+    """One site. It is also the `SiteContext` of its layers. May be used by several threads. `grant` says which functions it may
+    name: without it, none."""
+
+    def __init__(self, site: Site, params: Mapping[str, Any] | None = None, grant: Grant = NOTHING_GRANTED) -> None:
+        self.site = site
+        """As the file says, with ${NAME} looked up."""
+        self.name, self.grant = site.site, grant
+        self.layers: Mapping[str, Layer] = site.layers
+        self._parameters = _given(site, params)
+        self.params: Mapping[str, Any] = self._parameters.single()
+        self.limits_depth = site.limits.depth
+        self._layout = plan.Layout(site, self._parameters)
+        self.layer_of = self._layout.matcher.layer_of
+        """The layer that a URL belongs to and the named groups of its `match`; None if it belongs to none."""
+        self.groups = self._layout.matcher.groups
+        self.first_layer = self._layout.first_layer
+        self.depths: Mapping[str, int] = self._layout.depths
+        self.own_hosts: frozenset[str] = self._layout.hosts or frozenset()
+        """The hosts that the seeds name; none if they may be any."""
+        self._usual = Identifier(site.identity)
+        self._identities = {
+            name: self._usual if layer.identity is None else Identifier(layer.identity)
+            for name, layer in site.layers.items()
+        }
+        self._by_priority = {name for name, layer in site.layers.items() if layer.order == "priority"}
+        self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
+        self._rows = Rows(site)
+        self._readers: dict[str, LayerReader] = {}
+        self._amended: dict[str, bool] = {}
+        try:
+            for name, layer in site.layers.items():
+                if layer.handler is None:
+                    self._readers[name] = compile_layer(name, layer, self)
+                self._amended[name] = bool(self._bodied) or any(follow.priority for follow in layer.follow)
+        except RuleProblems as error:
+            raise SiteError(f"The site {self.name} cannot be used: {error}") from None
+
+    # What the reading of pages asks.
+
+    def has_layer(self, name: str) -> bool:
+        return name in self.layers
+
+    def identifier(self, layer: str) -> Identifier:
+        return self._identities.get(layer, self._usual)
+
+    def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
+        return self._identities.get(layer, self._usual).fingerprint(url, method, body)
+
+    def canonical(self, layer: str, url: str) -> str:
+        """The URL as it is compared: in its one form, with only the query parameters that count."""
+        return self.identifier(layer).canonical(url)
+
+    # Pages.
+
+    def read(self, layer: str, document: Document) -> Reading:
+        """What a page says. A layer with a handler is read by that."""
+        reader = self._readers.get(layer)
+        if reader is None:
+            why = "is read by its handler" if layer in self.layers else "is not one of its layers"
+            raise SiteError(f"Pages of {self.name}.{layer} cannot be read by rules: it {why}.")
+        reading = reader.read(document)
+        if not self._amended[layer] or not reading.links:
+            return reading
+        return reading._replace(links=[self._amend(link) for link in reading.links])
+
+    def link(
+        self,
+        url: str,
+        layer: str | None = None,
+        *,
+        priority: int = 0,
+        method: str = "GET",
+        headers: Mapping[str, str] = NOTHING,
+        cookies: Mapping[str, str] = NOTHING,
+        body: bytes = b"",
+        inherited: Mapping[str, Any] = NOTHING,
+        turn: int = 0,
+        depth: int = 0,
+        dont_filter: bool = False,
+    ) -> Link:
+        """A link to a page. Without a layer: the one that matches, or else the first."""
+        layer = layer or self.first_layer(url)
+        if layer not in self.layers and layer not in plan.LISTINGS:
+            raise SiteError(f"The site {self.name} has no layer {layer}; there are {', '.join(self.layers)}.")
+        number = self.fingerprint(layer, url, method, body)
+        return self._amend(
+            Link(url, layer, number, priority, method, headers, cookies, body, inherited, turn, depth, dont_filter)
+        )
+
+    def _amend(self, link: Link) -> Link:
+        """Priorities count only where the layer's order says so; a layer whose pages are asked for by a form says it itself."""
+        if link.priority and link.layer not in self._by_priority:
+            link = link._replace(priority=0)
+        rule = self._bodied.get(link.layer)
+        if rule is None or link.method != "GET" or link.body:
+            return link
+        values = {**self.params, **self.groups(link.layer, link.url), **link.inherited}
+        how = asked(rule, values, only_body=True)
+        return self._asked(link, how._replace(headers={**how.headers, **link.headers}, cookies=link.cookies))
+
+    def _asked(self, link: Link, how: Asked) -> Link:
+        url = how.url(link.url)
+        number = self.fingerprint(link.layer, url, how.method, how.body)
+        return link._replace(
+            url=url, fingerprint=number, method=how.method, headers=how.headers, cookies=how.cookies, body=how.body
+        )
+
+    # Rounds.
+
+    def seeds(self) -> Iterator[Link]:
+        """Where a round begins, one at a time. Sitemaps and feeds are links to lanes of their own; tasks are no seeds."""
+        for seed in self.site.seeds:
+            text = seed.url or seed.sitemap or seed.feed
+            if text is not None:
+                for one in unfold(text, self._parameters, names_beside(seed)):
+                    yield self._seed(seed, one.url, one.values)
+
+    def seed_count(self) -> int:
+        """How many seeds there are, without making them."""
+        texts = ((seed, seed.url or seed.sitemap or seed.feed) for seed in self.site.seeds)
+        return sum(count(text, self._parameters, names_beside(seed)) for seed, text in texts if text is not None)
+
+    def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> Link:
+        how = asked(seed, values)
+        inherited = all_filled(seed.inherited, values) if seed.inherited else NOTHING
+        if seed.url is None:
+            extra = {SINCE: seed.since, LAYER: seed.layer}
+            inherited = {**inherited, **{name: value for name, value in extra.items() if value is not None}}
+            link = self.link(url, plan.SITEMAP if seed.sitemap else plan.FEED, inherited=inherited)
+            return link if how is PLAIN else self._asked(link, how)
+        url = how.url(url)
+        return self.link(
+            url, seed.layer, priority=seed.priority, method=how.method, headers=how.headers, cookies=how.cookies, body=how.body,
+            inherited=inherited,
+        )  # fmt: skip
+
+    # The frontier.
+
+    def lanes(self) -> dict[str, LanePolicy]:
+        """By layer; sitemaps and feeds have lanes of their own (`plan.LISTINGS`)."""
+        return plan.lanes(self._layout)
+
+    def group(self) -> GroupPolicy:
+        return plan.group(self.site)
+
+    def hosts(self) -> dict[str, HostPolicy]:
+        return plan.hosts(self._layout)
+
+    # The store.
+
+    @cached_property
+    def database(self) -> str | None:
+        """Where records go; None: where the settings say."""
+        return self.site.database
+
+    def tables(self) -> list[TableSpec]:
+        return tables(self.site)
+
+    def rows(self, record: Record, facts: Mapping[str, Any]) -> list[RowSpec]:
+        """The rows of a record, none if its layer stores nothing. `facts` has the values of `tables.EXTRA`."""
+        row = self._rows.row(record, facts)
+        return [] if row is None else [row]
+
+
+def _given(site: Site, params: Mapping[str, Any] | None) -> Parameters:
+    known = parameters(site.params) if site.params else Parameters()
+    if not params:
+        return known
+    if known.rows is not None:
+        return Parameters(rows=[{**row, **params} for row in known.rows])
+    return parameters({**known.lists, **params})
+
+
+def _with_params(site: Site, params: Mapping[str, Any] | None) -> Site:
+    """The site with its parameters in the headers and cookies of all its requests."""
+    values = _given(site, params).single()
+
+    def one(rule: Request) -> Request:
+        return rule.model_copy(
+            update={
+                key: {name: filled(text, values) for name, text in getattr(rule, key).items()}
+                for key in ("headers", "cookies")
+                if key in rule.model_fields_set
+            }
+        )
+
+    layers = {
+        name: layer if layer.request is None else layer.model_copy(update={"request": one(layer.request)})
+        for name, layer in site.layers.items()
+    }
+    return site.model_copy(update={"request": one(site.request), "layers": layers})
+
+
+def _bodied(site: Site, layer: Layer) -> Request | None:
+    """What says that pages of a layer are asked for with another method or a body; None: nothing does."""
+    for rule in (layer.request, site.request):
+        if rule is not None and not is_plain(rule):
+            return rule
+    return None

@@ -1,0 +1,243 @@
+"""A page while it is read: its text, tree and data, each made when first asked for, and what is noted on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urljoin
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from gossamer.sites.extract import charset
+from gossamer.sites.extract.context import SiteContext
+from gossamer.sites.extract.regex import PATIENCE
+from gossamer.sites.extract.types import loads
+from gossamer.sites.extract.urls import Addresses
+from gossamer.sites.format import Format
+from gossamer.sites.page import Document
+
+NOTES = 50
+"""Notes of a page that are kept."""
+RECORDS = 100_000
+"""Records on a page, nested ones included."""
+BASES = etree.XPath("string((//base/@href)[1])", smart_strings=False)
+TOKEN = re.compile(rb"""["'\]]|<!--|<\?""")
+ENDS = {b"<!--": b"-->", b"<?": b"?>"}
+EMPTY = b"<html/>"
+# Halves of characters, which the XML parser would put into its tree and could not give back.
+HALVES = re.compile(
+    rb"&#(?:[xX]0*[dD][89a-fA-F][0-9a-fA-F]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d\d\d|57[0-2]\d\d|573[0-3]\d|5734[0-3]));"
+)
+ATTRIBUTES = 2_000
+"""Attributes of one HTML element: libxml2 takes time by their square."""
+# A tag as the tokenizer of browsers reads it, with that many attributes.
+CROWDED = re.compile(
+    rb"""<[a-zA-Z][^\s/>]*+(?:[\s/]*+=?[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+){%d}"""
+    % ATTRIBUTES
+).search
+# Smaller pages have no room for them, larger ones are searched at any rate; between, only where no tag ends for long.
+ROOM, LARGE, LONG = 8_000, 128_000, 2_000
+
+# No entity is resolved, nothing is loaded. `recover` reads what can be read, as browsers do.
+HTML_PARSER = etree.HTMLParser(encoding="utf-8", recover=True, huge_tree=True)
+SAFE = {"encoding": "utf-8", "recover": True, "resolve_entities": False, "no_network": True, "load_dtd": False}
+XML_PARSER = etree.XMLParser(huge_tree=True, **SAFE)
+WARY_PARSER = etree.XMLParser(huge_tree=False, **SAFE)
+
+
+class Unreadable(Exception):
+    """The page is not of its layer's format; the text says how."""
+
+
+class Page:
+    """One document on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
+
+    __slots__ = (
+        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "document", "encoding", "format", "layer",
+        "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted",
+    )  # fmt: skip
+
+    def __init__(self, document: Document, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
+        self.document = document
+        self.layer = layer
+        self.format = format
+        self.encoding = encoding
+        self.site = site
+        self.patience = PATIENCE
+        self.records_left = RECORDS
+        self.scopes: list[dict[str, Any]] = []
+        self.missing: dict[str, None] = {}
+        self.notes: list[str] = []
+        self.unnoted = 0
+        self._text: str | None = None
+        self._plain = False  # Whether the bytes are UTF-8 as they came.
+        self._root: Any = None
+        self._encoding: str | None = None
+        self._addresses: Addresses | None = None
+        self._groups: Mapping[str, str] | None = None
+        self._has_data = False
+        self._data: Any = None
+
+    def note(self, text: str) -> None:
+        if len(self.notes) < NOTES and text not in self.notes:
+            self.notes.append(text)
+        else:
+            self.unnoted += 1
+
+    def text(self) -> str:
+        """The page as text; of a binary one, a character for each byte."""
+        if self._text is None:
+            body = self.document.body
+            if self.format is Format.BINARY:
+                self._text = body.decode("latin-1")
+            elif body.isascii() and b"\x1b" not in body and b"\0" not in body and self.encoding is None:
+                self._text = body.decode("ascii")
+                self._plain = True
+            else:
+                found = charset.find(body, self.document.headers.get("content-type", ""), self.encoding)
+                self._encoding = found.name
+                self._text, note = charset.decode(body, found)
+                self._plain = found.name == "utf-8" and not found.mark and not note
+                if note:
+                    self.note(note)
+        return self._text
+
+    def codec(self) -> str:
+        """The name of the page's character set."""
+        if self._encoding is None:
+            self._encoding = charset.find(
+                self.document.body, self.document.headers.get("content-type", ""), self.encoding
+            ).name
+        return self._encoding
+
+    def root(self) -> Any:
+        """The root of the page's tree; of anything but XML it is read as HTML."""
+        if self._root is None:
+            text = self.text()
+            data = self.document.body if self._plain else text.encode("utf-8", "replace")
+            self._root = xml(data, self) if self.format is Format.XML else tree(data)
+        return self._root
+
+    def data(self) -> Any:
+        """The page as JSON; `Unreadable` if it is none."""
+        if not self._has_data:
+            try:
+                self._data = loads(self.text().lstrip("\ufeff"))
+            except (ValueError, RecursionError) as error:
+                raise Unreadable(
+                    f"the page is no JSON: {error if isinstance(error, ValueError) else 'nested too deeply'}"
+                ) from None
+            self._has_data = True
+        return self._data
+
+    def absolute(self, address: str) -> str:
+        """An address on this page as a whole URL, as a browser would ask for it; ValueError if it is none."""
+        return self.addresses().absolute(address)
+
+    def groups(self) -> Mapping[str, str]:
+        """The named groups of the layer's `match` in the page's URL."""
+        if self._groups is None:
+            self._groups = self.site.groups(self.layer, self.document.url)
+        return self._groups
+
+    def addresses(self) -> Addresses:
+        if self._addresses is None:
+            self._addresses = Addresses(self._base(), self.codec)
+        return self._addresses
+
+    def _base(self) -> str:
+        url = self.document.url
+        if self.format is Format.HTML:
+            body = self.document.body
+            if b"<base" in body or b"<BASE" in body or b"<Base" in body or b"\0" in body:
+                href = str(BASES(self.root())).strip()
+                try:
+                    base = urljoin(url, href)
+                except ValueError:
+                    return url
+                if href and base.startswith(("http://", "https://")):
+                    return base
+        return url
+
+
+def tree(data: bytes) -> Any:
+    """The tree of HTML in UTF-8, as parsel makes it. Of nothing, an empty one."""
+    data = data.replace(b"\0", b"").strip() or EMPTY
+    if len(data) >= ROOM and (len(data) >= LARGE or _long_tag(data)) and CROWDED(data):
+        raise Unreadable(f"an element has more than {ATTRIBUTES} attributes")
+    try:
+        root = etree.fromstring(data, HTML_PARSER)
+    except etree.XMLSyntaxError:
+        root = None
+    return etree.fromstring(EMPTY, HTML_PARSER) if root is None else root
+
+
+def _long_tag(data: bytes) -> bool:
+    return any(data.find(b">", place, place + LONG) < 0 for place in range(0, len(data) - LONG, LONG))
+
+
+def xml(data: bytes, page: Page) -> Any:
+    """The tree of XML in UTF-8. Declarations of entities and attributes, which can make much of little, are left out."""
+    data = data.replace(b"\0", b"").strip() or EMPTY
+    if b"&#" in data:
+        data = HALVES.sub("\ufffd".encode(), data)
+    begin, end = own_declarations(data)
+    if end:
+        data = data[:begin] + data[end:]
+        page.note("xml: the document's own entities and attributes were left out")
+    # Should a parser see what was not seen here, it is one that stops where little becomes much.
+    parser = WARY_PARSER if b"<!ENTITY" in data or b"<!ATTLIST" in data else XML_PARSER
+    try:
+        root = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError:
+        root = None
+    if root is None:
+        raise Unreadable("the page is no XML: it has no element")
+    if b"xmlns" in data:
+        without_namespaces(root)
+    return root
+
+
+def without_namespaces(root: Any) -> None:
+    """Names without their namespaces, as parsel's `remove_namespaces` leaves them: site files have no way to say which they mean."""
+    for element in root.iter("*"):
+        # A broken document may have names that cannot be written: those stay.
+        with suppress(ValueError):
+            if element.tag[0] == "{":
+                element.tag = element.tag.partition("}")[2]
+            for name in list(element.attrib):
+                if name[0] == "{":
+                    element.set(name.partition("}")[2], element.attrib[name])
+                    del element.attrib[name]
+
+
+def own_declarations(data: bytes) -> tuple[int, int]:
+    """Where the declarations within a document's type begin and end, brackets included; (0, 0) if there are none."""
+    place = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    while True:
+        place += len(data[place : place + 1000]) - len(data[place : place + 1000].lstrip())
+        ending = b"-->" if data.startswith(b"<!--", place) else b"?>" if data.startswith(b"<?", place) else b""
+        if not ending:
+            break
+        found = data.find(ending, place + 2)
+        if found < 0:
+            return 0, 0
+        place = found + len(ending)
+    if not data.startswith(b"<!DOCTYPE", place):
+        return 0, 0
+    begin = data.find(b"[", place)
+    if begin < 0 or 0 <= data.find(b">", place) < begin:
+        return 0, 0
+    place = begin + 1
+    while True:
+        token = TOKEN.search(data, place)
+        if token is None:
+            return begin, len(data)
+        if token[0] == b"]":
+            return begin, token.end()
+        place = data.find(ENDS.get(token[0], token[0]), token.end())
+        if place < 0:
+            return begin, len(data)
+        place += 1

@@ -1,0 +1,288 @@
+"""Fields: rules compiled into functions that take a page and the thing looked at, and give a value.
+
+A function never raises: what is not there is null (or the default) and in the page's `missing`; what cannot be turned into its type
+is null and in the page's `notes`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gossamer.sites.extract.clean import Cleaning, cleaning
+from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.regex import TooSlow
+from gossamer.sites.extract.selector.first_value import First, first_finder, nth_finder
+from gossamer.sites.extract.selector.json_fields import Extract, Field, direct
+from gossamer.sites.extract.selector.selector import FAILURES, Finder, finder, text_of
+from gossamer.sites.extract.types import Place, Turn, as_text, turn_into
+from gossamer.sites.format import FieldRule, Format, Kind, Selected
+from gossamer.sites.template import Unknown, filled, named
+
+Path = tuple[str | int, ...]
+Report = Callable[[Path, str], None]
+DEEPEST = 50
+"""Records within records."""
+MANY = 4
+"""From so many things on they are read field by field."""
+
+
+class Shape(NamedTuple):
+    """What all fields of a layer have in common: the format, and who is told of rules that cannot be compiled."""
+
+    format: Format
+    report: Report
+
+
+class Fields(NamedTuple):
+    """The fields of a record, compiled; `columns`: whether they may be read field by field."""
+
+    every: tuple[Field, ...]
+    columns: bool
+
+
+def compile_fields(rules: Mapping[str, FieldRule], shape: Shape, path: Path = ("fields",), name: str = "") -> Fields:
+    """The fields of a record, in the file's order. `name` is that of the record the fields belong to, for notes."""
+    if len(path) > 2 * DEEPEST:
+        shape.report(path, f"records are nested more than {DEEPEST} deep")
+        return Fields((), False)
+    found = []
+    for key, rule in rules.items():
+        full = f"{name}.{key}" if name else key
+        try:
+            found.append(direct(key, full, rule, _compile(full, rule, shape, (*path, key))))
+        except ValueError as error:
+            shape.report((*path, key), str(error))
+    columns = any(field.column is not None for field in found) and not any(map(_looks_at_fields, rules.values()))
+    return Fields(tuple(found), columns)
+
+
+def _looks_at_fields(rule: FieldRule) -> bool:
+    """Whether a field may need those that stand before it in the record."""
+    looked = (rule, rule.each) if rule.each is not None else (rule,)
+    return (
+        named(rule.value)
+        or any(one.source.partition(".")[0] == "fields" for one in looked)
+        or any(map(_looks_at_fields, rule.fields.values()))
+    )
+
+
+def fill(page: Page, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
+    """The records of things: what the fields find in each."""
+    if fields.columns and len(things) >= MANY:
+        return _fill_by_columns(page, things, fields)
+    records, scopes = [], page.scopes
+    for thing in things:
+        record: dict[str, Any] = {}
+        scopes.append(record)
+        for name, extract, _ in fields.every:
+            record[name] = extract(page, thing)
+        scopes.pop()
+        records.append(record)
+    return records
+
+
+def _fill_by_columns(page: Page, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
+    """The same, field by field where all things have what is wanted; the others still thing by thing, as notes are in that order."""
+    columns: list[list[Any]] = []
+    rest: list[tuple[Extract, list[Any]]] = []
+    for _, extract, column in fields.every:
+        values = column(page, things) if column is not None else None
+        if values is None:
+            values = []
+            rest.append((extract, values))
+        columns.append(values)
+    if rest:
+        for thing in things:
+            for extract, values in rest:
+                values.append(extract(page, thing))
+    records: list[dict[str, Any]] = [{} for _ in things]
+    for field, values in zip(fields.every, columns, strict=True):
+        name = field.name
+        for record, value in zip(records, values, strict=True):
+            record[name] = value
+    return records
+
+
+def _compile(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
+    if rule.fields:
+        return _nested(name, rule, shape, path)
+    if "value" in rule.model_fields_set:
+        return _constant(name, rule)
+    clean, turn = cleaning(rule.clean), turn_into(rule)
+    if rule.type is Kind.JSON and rule.jmespath is not None:
+        turn = _as_it_is
+    bare = not (rule.css or rule.xpath or rule.regex or rule.jmespath)
+    if rule.type is Kind.BYTES and bare and rule.source == "content":
+        return lambda page, thing: page.document.body if thing is None else turn(text_of(thing), page)
+    whole = rule.type is Kind.JSON and rule.nth is None and not rule.all
+    if rule.all:
+        return _all(name, rule, finder(rule, shape.format), clean, turn)
+    nth = rule.nth or 0
+    first = nth_finder(rule, shape.format, nth, whole) if nth else first_finder(rule, shape.format, whole)
+    if rule.type is Kind.TEXT and clean is None:
+        return _text(name, first, rule.strip, _default(rule))
+    return _one(name, rule, first, clean, turn)
+
+
+def _as_it_is(value: Any, place: Place) -> Any:
+    return value
+
+
+def _default(rule: FieldRule) -> Callable[[], Any]:
+    value = rule.default
+    return (lambda: copy.deepcopy(value)) if isinstance(value, list | dict) else (lambda: value)
+
+
+def _text(name: str, first: First, strip: bool, default: Callable[[], Any]) -> Extract:
+    """The most common field by far, with nothing that it does not need."""
+
+    def extract(page: Page, thing: Any) -> Any:
+        try:
+            found = first(page, thing)
+        except FAILURES as error:
+            return _failed(page, name, error)
+        if found is None:
+            page.missing[name] = None
+            return default()
+        if found.__class__ is not str:
+            found = as_text(found)
+        return found.strip() if strip else found
+
+    return extract
+
+
+def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn: Turn) -> Extract:
+    default, strip, plain, data = _default(rule), rule.strip, rule.type is Kind.TEXT, rule.type is Kind.JSON
+
+    def extract(page: Page, thing: Any) -> Any:
+        try:
+            value = first(page, thing)
+            if strip and value.__class__ is str:
+                value = value.strip()
+            if clean is not None and value is not None:
+                value = clean(value, page)
+        except FAILURES as error:
+            return _failed(page, name, error)
+        if plain and value.__class__ is str:
+            return value
+        if value is None or (value == "" and not plain):
+            page.missing[name] = None
+            return default()
+        if clean is not None and value.__class__ is list and not data:
+            return [_turned(page, name, one, turn) for one in value]
+        try:
+            return turn(value, page)
+        except (ValueError, OverflowError, RecursionError) as error:
+            page.note(f"{name}: {error}")
+            return None
+
+    return extract
+
+
+def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn: Turn) -> Extract:
+    default, strip = _default(rule), rule.strip
+    plain = rule.type is Kind.TEXT and clean is None and strip
+
+    def extract(page: Page, thing: Any) -> Any:
+        try:
+            if plain and (found := find(page, thing)):
+                return [(one if one.__class__ is str else text_of(one)).strip() for one in found]
+            values: Any = [_tidy(one, strip) for one in find(page, thing)]
+            if clean is not None and values:
+                values = clean(values, page)
+        except FAILURES as error:
+            return _failed(page, name, error)
+        if not values:
+            page.missing[name] = None
+            return [] if rule.default is None else default()
+        if not isinstance(values, list):
+            return _turned(page, name, values, turn)
+        return [_turned(page, name, one, turn) for one in values]
+
+    return extract
+
+
+def _tidy(value: Any, strip: bool) -> Any:
+    if value.__class__ is not str:
+        if value is None or isinstance(value, int | float | list | dict | bytes):
+            return value
+        value = text_of(value)
+    return value.strip() if strip else value
+
+
+def _turned(page: Page, name: str, value: Any, turn: Turn) -> Any:
+    try:
+        return turn(value, page)
+    except (ValueError, OverflowError, RecursionError) as error:
+        page.note(f"{name}: {error}")
+        return None
+
+
+def _failed(page: Page, name: str, error: BaseException) -> None:
+    why = str(error) if isinstance(error, TooSlow) else f"{type(error).__name__}: {error}"
+    page.note(f"{name}: {why}")
+    page.missing[name] = None
+
+
+def _constant(name: str, rule: FieldRule) -> Extract:
+    turn, clean = turn_into(rule), cleaning(rule.clean)
+    value, templated, default = rule.value, named(rule.value), _default(rule)
+
+    def extract(page: Page, thing: Any) -> Any:
+        result = value
+        try:
+            if templated:
+                result = filled(value, page, page.scopes[-1])
+            if clean is not None:
+                result = clean(result, page)
+        except Unknown:
+            page.missing[name] = None
+            return default()
+        except FAILURES as error:
+            return _failed(page, name, error)
+        if result is None:
+            return None
+        if rule.type is Kind.TEXT:
+            # A constant is what the file says it is.
+            return copy.deepcopy(result)
+        if isinstance(result, list) and rule.type is not Kind.JSON:
+            return [_turned(page, name, one, turn) for one in result]
+        return _turned(page, name, copy.deepcopy(result), turn)
+
+    return extract
+
+
+def _nested(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
+    fields = compile_fields(rule.fields, shape, (*path, "fields"), name)
+    default = _default(rule)
+    selected: Selected | None = rule.each
+    if selected is None and (rule.css or rule.xpath or rule.regex or rule.jmespath or rule.source != "content"):
+        selected = rule
+    if selected is None:
+        return lambda page, thing: fill(page, [thing], fields)[0]
+    many = rule.each is not None or rule.all
+    nth = rule.nth or 0
+    find = finder(selected, shape.format)
+
+    def extract(page: Page, thing: Any) -> Any:
+        try:
+            found = find(page, thing)
+        except FAILURES as error:
+            _failed(page, name, error)
+            found = []
+        if not found or not (many or -len(found) <= nth < len(found)):
+            page.missing[name] = None
+            return [] if many and rule.default is None else default()
+        if not many:
+            return fill(page, [found[nth]], fields)[0]
+        if len(found) > page.records_left:
+            page.note(
+                f"{name}: {len(found)} records are too many for one page; those after the first {page.records_left} were left out"
+            )
+            found = found[: page.records_left]
+        page.records_left -= len(found)
+        return fill(page, found, fields)
+
+    return extract

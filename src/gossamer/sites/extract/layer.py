@@ -1,0 +1,145 @@
+"""Pages read by the rules of their layer: `compile_layer` once, `LayerReader.read` for every page. Pure: nothing is fetched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from gossamer.sites.extract.charset import known
+from gossamer.sites.extract.content import Page, Unreadable
+from gossamer.sites.extract.context import SiteContext
+from gossamer.sites.extract.fields import Path, Shape, compile_fields, fill
+from gossamer.sites.extract.links import Gathered, Rule
+from gossamer.sites.extract.selector.selector import FAILURES, Finder, finder
+from gossamer.sites.extract.validity import compile_required, compile_valid
+from gossamer.sites.format import Format, Layer
+from gossamer.sites.page import Document, Link, Reading, Verdict, records_of
+
+
+class RuleProblems(ValueError):
+    """Rules of a layer that cannot be compiled: each with its path within the layer and what is wrong."""
+
+    def __init__(self, layer: str, problems: list[tuple[Path, str]]) -> None:
+        self.layer = layer
+        self.problems = problems
+        super().__init__("; ".join(f"{layer}.{'.'.join(map(str, path))}: {message}" for path, message in problems))
+
+
+class LayerReader:
+    """The rules of a layer, compiled. `read` gives the same for the same page and never raises for what a page is like.
+
+    A page that is not the one asked for (`valid`), or not of the layer's format, is INVALID: no records, no links. A page whose record
+    lacks a required field is LACK; with `lacking: fail` nothing of it counts, with `keep` everything does, with `drop` its links
+    do, and those of its records that lack nothing.
+    """
+
+    def __init__(self, name: str, layer: Layer, site: SiteContext) -> None:
+        self.name = name
+        self._layer = layer
+        self._site = site
+        problems: list[tuple[Path, str]] = []
+
+        def attempt(path: Path, compile_one: Callable[[], Any]) -> Any:
+            try:
+                return compile_one()
+            except ValueError as error:
+                problems.append((path, str(error)))
+
+        self._fields = compile_fields(
+            layer.fields, Shape(layer.format, lambda path, message: problems.append((path, message)))
+        )
+        self._rules: list[Rule] = [
+            attempt(("follow", place), partial(Rule, name, place, follow, layer.format, site))
+            for place, follow in enumerate(layer.follow)
+        ]
+        records = layer.records
+        self._records: Finder | None = attempt(("records",), lambda: finder(records, layer.format)) if records else None
+        self._valid = attempt(("valid",), lambda: compile_valid(layer.valid))
+        self._lacking = compile_required(layer.require) if layer.require else None
+        self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow)
+        if layer.encoding is not None and known(layer.encoding) is None:
+            problems.append((("encoding",), f"{layer.encoding!r} is no character set"))
+        for one in layer.require:
+            for field in (one,) if isinstance(one, str) else one:
+                if field not in layer.fields:
+                    problems.append((("require",), f"{field!r} is required, but no field has this name"))
+        if problems:
+            raise RuleProblems(name, problems)
+
+    def read(self, document: Document) -> Reading:
+        layer = self._layer
+        page = Page(document, self.name, layer.format, layer.encoding, self._site)
+        try:
+            if reason := self._valid(page):
+                return Reading(Verdict.INVALID, reason, [], [], (), told(page))
+            if self._reads_data:
+                page.data()
+            return self._read(page)
+        except Unreadable as error:
+            return Reading(Verdict.INVALID, f"{error} (format: {layer.format.value})", [], [], (), told(page))
+
+    def _read(self, page: Page) -> Reading:
+        layer = self._layer
+        things = [None] if self._records is None else self._things(page, self._records)
+        filled = fill(page, things, self._fields) if layer.fields else [{} for _ in things]
+        verdict, reason, complete = Verdict.OK, "", filled
+        if self._lacking is not None:
+            lacks = [self._lacking(fields) for fields in filled]
+            if any(lacks):
+                verdict, reason = Verdict.LACK, told_lacks(lacks)
+                if layer.lacking == "fail":
+                    return Reading(verdict, reason, [], [], tuple(page.missing), told(page))
+                if layer.lacking == "drop":
+                    complete = [fields for fields, lack in zip(filled, lacks, strict=True) if not lack]
+        links = self._links(page, things, filled) if self._rules else []
+        records = records_of(self.name, complete) if layer.fields else []
+        return Reading(verdict, reason, records, links, tuple(page.missing), told(page))
+
+    def _things(self, page: Page, find: Finder) -> list[Any]:
+        try:
+            found = find(page, None)
+        except FAILURES as error:
+            page.note(f"records: {type(error).__name__}: {error}")
+            found = []
+        if not found:
+            page.missing["records"] = None
+        elif len(found) > page.records_left:
+            page.note(f"records: those after the first {page.records_left} of {len(found)} were left out")
+            found = found[: page.records_left]
+        page.records_left -= len(found)
+        return found
+
+    def _links(self, page: Page, things: list[Any], filled: list[dict[str, Any]]) -> list[Link]:
+        gathered = Gathered()
+        for rule in self._rules:
+            if self._records is None:
+                where = [(None, filled[0])]
+            elif rule.of_records:
+                where = list(zip(things, filled, strict=True))
+            else:
+                where = [(None, {})]
+            for thing, fields in where:
+                page.scopes.append(fields)
+                rule.gather(page, thing, fields, gathered)
+                page.scopes.pop()
+        gathered.tell(page)
+        return gathered.links
+
+
+def told(page: Page) -> tuple[str, ...]:
+    return (*page.notes, f"… and {page.unnoted} more") if page.unnoted else tuple(page.notes)
+
+
+def told_lacks(lacks: list[str]) -> str:
+    """Which fields were lacking, and in how many records where there are many."""
+    if len(lacks) == 1:
+        return f"lacks {lacks[0]}"
+    counts = Counter(filter(None, lacks))
+    return "; ".join(f"{count} of {len(lacks)} records lack {names}" for names, count in counts.items())
+
+
+def compile_layer(name: str, layer: Layer, site: SiteContext) -> LayerReader:
+    """The reader of a layer's pages; `RuleProblems` with all that is wrong with its rules. `like` must be resolved."""
+    return LayerReader(name, layer, site)

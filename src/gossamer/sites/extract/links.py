@@ -1,0 +1,245 @@
+"""Links: the rules of `follow`, compiled, and the requests they make of a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.context import SiteContext
+from gossamer.sites.extract.regex import Pattern
+from gossamer.sites.extract.selector.jmespath import search
+from gossamer.sites.extract.selector.selector import FAILURES, finder
+from gossamer.sites.extract.types import as_text
+from gossamer.sites.format import Follow, Format
+from gossamer.sites.page import NOTHING, Link
+from gossamer.sites.template import Unknown, filled, look_up, named, text_of, urls
+
+MOST = 10_000
+"""Links of one page."""
+LEFT_ALONE = ("javascript:", "mailto:", "tel:", "data:")
+ATTRIBUTES = ("href", "src", "action")
+
+
+class Gathered:
+    """The links of one page so far, each page once."""
+
+    __slots__ = ("_keys", "full", "given", "links", "odd")
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+        self._keys: set[tuple[str, int]] = set()
+        self.given: dict[str, int] = {}
+        """How many links each rule gave."""
+        self.odd = 0
+        self.full = False
+
+    def add(self, link: Link) -> bool:
+        key = (link.layer, link.fingerprint)
+        if key in self._keys:
+            return False
+        self._keys.add(key)
+        self.links.append(link)
+        return True
+
+    def tell(self, page: Page) -> None:
+        if self.odd:
+            page.note(f"links: {self.odd} addresses are no URLs that could be asked for")
+        if self.full:
+            page.note(f"links: those after the first {MOST} were left alone")
+
+
+class Rule:
+    """One rule of `follow`."""
+
+    def __init__(self, layer: str, place: int, follow: Follow, format: Format, site: SiteContext) -> None:
+        self._layer = layer
+        self._name = f"follow[{place}]"
+        self._follow = follow
+        self._xml = format is Format.XML
+        self._site = site
+        self._find = finder(follow, format) if follow.url is None else None
+        self._source = follow.regex is not None and format in (Format.HTML, Format.XML, Format.TEXT)
+        self._match = Pattern(follow.match) if follow.match is not None else None
+        self._skip = Pattern(follow.skip) if follow.skip is not None else None
+        self._when = search(follow.when) if follow.when is not None else None
+        self._carry = (
+            follow.carry
+            if not isinstance(follow.carry, dict)
+            else {key: search(text) for key, text in follow.carry.items()}
+        )
+        self._request = _Asked(follow)
+        self._fragments: dict[str, bool] = {}
+        if follow.to is not None and not site.has_layer(follow.to):
+            raise ValueError(f"the site has no layer {follow.to!r} to follow to")
+        fields = bool(follow.carry or follow.when is not None or follow.url is not None or self._request.named)
+        self.of_records = fields and follow.pages is None
+        """On a page of many records, whether it is looked for in each of them: it asks for their fields."""
+
+    def gather(self, page: Page, thing: Any, fields: Mapping[str, Any], into: Gathered) -> None:
+        follow, document = self._follow, page.document
+        try:
+            if self._when is not None and not _counts(self._when(fields)):
+                return
+            addresses = self._addresses(page, thing, fields)
+            if not addresses:
+                return
+            carried = self._carried(page, fields)
+            asked = self._request.of(page, fields)
+            self._add(page, addresses, carried, asked, into, follow.limit, document.depth + 1)
+        except Unknown as error:
+            page.note(f"{self._name}: {error}")
+        except FAILURES as error:
+            page.note(f"{self._name}: {type(error).__name__}: {error}")
+
+    def _addresses(self, page: Page, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
+        """What the rule finds, each text once, in the order of the page."""
+        if self._find is None:
+            return dict.fromkeys(urls(self._follow.url or "", page, fields))
+        found: dict[str, None] = {}
+        for one in self._find(page, thing):
+            address = one if one.__class__ is str else self._of(one)
+            if address:
+                if self._source:
+                    address = address.replace("&amp;", "&").replace("\\/", "/")
+                found[address] = None
+        return found
+
+    def _of(self, thing: Any) -> str | None:
+        if not isinstance(thing, etree._Element):
+            return None
+        for name in ATTRIBUTES:
+            if (address := thing.get(name)) is not None:
+                return address  # type: ignore[no-any-return]
+        return (thing.text or "").strip() if self._xml else None
+
+    def _add(
+        self,
+        page: Page,
+        addresses: Iterable[str],
+        carried: Mapping[str, Any],
+        asked: tuple[str, Mapping[str, str], Mapping[str, str], bytes, str],
+        into: Gathered,
+        limit: int,
+        depth: int,
+    ) -> None:
+        follow, site, absolute = self._follow, self._site, page.addresses().absolute
+        method, headers, cookies, body, query = asked
+        deepest, turning = site.limits_depth, follow.pages is not None
+        given = into.given.get(self._name, 0)
+        if limit and given >= limit:
+            return
+        for address in addresses:
+            if len(into.links) >= MOST:
+                into.full = True
+                return
+            begin = address.lstrip()[:11].lower()
+            if not begin or begin.startswith(LEFT_ALONE):
+                continue
+            try:
+                url = absolute(address)
+            except ValueError:
+                into.odd += 1
+                continue
+            if not url.startswith(("http://", "https://")):
+                continue
+            layer = follow.to
+            if layer is None:
+                belongs = site.layer_of(url.partition("#")[0] if "#" in url else url)
+                if belongs is None:
+                    continue
+                layer = belongs[0]
+            if "#" in url and not self._keeps_fragments(layer):
+                if begin[0] == "#":
+                    continue
+                url = url.partition("#")[0]
+            if query:
+                url += ("&" if "?" in url else "?") + query
+            if (self._match is not None and not self._match.matches(url, page)) or (
+                self._skip is not None and self._skip.matches(url, page)
+            ):
+                continue
+            turn, level, inherited = 0, depth, carried
+            if turning and layer == self._layer:
+                # Another page of the same list: no deeper, and of the same parent.
+                turn, level = page.document.turn + 1, depth - 1
+                if follow.pages and turn > follow.pages:
+                    continue
+                if page.document.inherited:
+                    inherited = {**page.document.inherited, **carried}
+            if deepest and level > deepest:
+                continue
+            link = Link(
+                url, layer, site.fingerprint(layer, url, method, body), follow.priority,
+                method, headers, cookies, body, inherited, turn, level, follow.again,
+            )  # fmt: skip
+            if into.add(link):
+                into.given[self._name] = given = given + 1
+                if given == limit:
+                    return
+
+    def _keeps_fragments(self, layer: str) -> bool:
+        """Whether what comes after # makes another page there: its identity says so."""
+        if layer not in self._fragments:
+            one, other = (self._site.fingerprint(layer, f"http://example.com/{hash}") for hash in ("", "#a"))
+            self._fragments[layer] = one != other
+        return self._fragments[layer]
+
+    def _carried(self, page: Page, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self._carry:
+            return NOTHING
+        if isinstance(self._carry, dict):
+            found = {name: ask(fields) for name, ask in self._carry.items()}
+        else:
+            found = {name: look_up(name, page, fields) for name in self._carry}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class _Asked:
+    """How the linked page is asked for."""
+
+    def __init__(self, follow: Follow) -> None:
+        self._follow = follow
+        given = (follow.headers, follow.cookies, follow.form, follow.json_, follow.body)
+        self.named = any(map(named, given))
+        self._bodied = follow.form is not None or follow.json_ is not None or follow.body is not None
+        self._method = follow.method or ("POST" if self._bodied else "GET")
+        self._plain = (self._method, NOTHING, NOTHING, b"", "") if not any(given) and not self._bodied else None
+
+    def of(self, page: Page, fields: Mapping[str, Any]) -> tuple[str, Mapping[str, str], Mapping[str, str], bytes, str]:
+        """Method, headers, cookies, body, and what is added to the query: a form that is sent by GET."""
+        if self._plain is not None:
+            return self._plain
+        follow = self._follow
+        headers = {name: text_of(value, page, fields) for name, value in follow.headers.items()}
+        cookies = {name: text_of(value, page, fields) for name, value in follow.cookies.items()}
+        body, kind, query = b"", "", ""
+        if follow.form is not None:
+            form = filled(follow.form, page, fields)
+            pairs = {
+                key: [as_text(one) for one in (value if isinstance(value, list) else [value])]
+                for key, value in form.items()
+            }
+            encoded = urlencode(pairs, doseq=True)
+            if self._method in ("GET", "HEAD"):
+                query = encoded
+            else:
+                body, kind = encoded.encode(), "application/x-www-form-urlencoded"
+        elif follow.json_ is not None:
+            body, kind = (
+                json.dumps(filled(follow.json_, page, fields), ensure_ascii=False, default=as_text).encode(),
+                "application/json",
+            )
+        elif follow.body is not None:
+            body = text_of(follow.body, page, fields).encode("utf-8", "replace")
+        if kind and not any(name.lower() == "content-type" for name in headers):
+            headers["Content-Type"] = kind
+        return self._method, headers or NOTHING, cookies or NOTHING, body, query
+
+
+def _counts(value: Any) -> bool:
+    return not (value is None or value is False or value == 0 or value in ("", [], {}))

@@ -1,0 +1,1 @@
+"""Selectors: CSS, XPath, regular expressions, JMESPath."""

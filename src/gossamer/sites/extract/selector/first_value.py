@@ -1,0 +1,152 @@
+"""The first value of a rule, found without making a list of all: what nearly every field asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.regex import Pattern
+from gossamer.sites.extract.selector.css import plain
+from gossamer.sites.extract.selector.jmespath import keys_of, search
+from gossamer.sites.extract.selector.selector import (
+    compiled,
+    data_of,
+    element_of,
+    finder,
+    is_element,
+    text_of,
+    translated,
+)
+from gossamer.sites.format import Format, Selected
+
+First = Callable[[Page, Any], Any]
+ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
+
+
+def first_finder(selected: Selected, format: Format, whole: bool = False) -> First:
+    """What gives the first value that a rule finds, as `finder` would: a text, a number or a value of JSON; None if there is none."""
+    simple = selected.source == "content" and selected.regex is None and not selected.html
+    if simple and selected.jmespath is not None and selected.css is None and selected.xpath is None:
+        keys = keys_of(selected.jmespath)
+        if keys and not whole:
+            return _at_path(keys)
+        return _of_data(search(selected.jmespath), whole)
+    if simple and selected.jmespath is None and (selected.css is not None or selected.xpath is not None):
+        found = _of_nodes(selected, format)
+        if found is not None:
+            return found
+    if selected.regex is not None:
+        return _of_matches(selected, format)
+    return nth_finder(selected, format, 0, whole)
+
+
+def nth_finder(selected: Selected, format: Format, nth: int, whole: bool = False) -> First:
+    """The same for another place: 0 is the first, -1 the last."""
+    find = finder(selected, format, nth, whole)
+    # Where nodes are looked for, and nothing in them, none but the one that was asked for is found.
+    sought = selected.css is not None or selected.xpath is not None
+    place = 0 if sought and not (selected.regex or selected.jmespath or selected.attr) else nth
+
+    def one(page: Page, thing: Any) -> Any:
+        values = find(page, thing)
+        return _valued(values[place]) if -len(values) <= place < len(values) else None
+
+    return one
+
+
+def _of_matches(selected: Selected, format: Format) -> First:
+    """The first match in the first value that has one: mostly the first value."""
+    looked_in = selected.model_copy(update={"regex": None})
+    pattern, first_value = Pattern(selected.regex or ""), first_finder(looked_in, format)
+    find = finder(selected, format)
+    sought = selected.css is not None or selected.xpath is not None
+
+    def first(page: Page, thing: Any) -> Any:
+        value = first_value(page, thing)
+        if value is None:
+            return None
+        if (match := pattern.first(text_of(value), page)) is not None or not sought:
+            return match
+        return next(iter(find(page, thing)), None)
+
+    return first
+
+
+def _valued(value: Any) -> Any:
+    return text_of(value) if is_element(value) else value
+
+
+def _of_nodes(selected: Selected, format: Format) -> First | None:
+    name = selected.attr
+    expression = selected.xpath or ""
+    if selected.css is not None:
+        expression = translated(selected.css, format is Format.XML)
+    if name is not None:
+        if not ATTRIBUTE(name) or not compiled(expression)[1]:
+            return None
+        # Of texts and attributes there are no attributes: nothing is found, and nothing is wrong.
+        expression = f"({expression})/@{name}"
+    evaluate, nodes = compiled(expression, 0)
+    if not nodes:
+        return None
+    quick = plain(selected.css) if selected.css is not None and format is Format.HTML else None
+    first_in = quick.first if quick is not None else None
+
+    def first(page: Page, thing: Any) -> Any:
+        node = element_of(page, thing)
+        if node is None:
+            return None
+        if first_in is not None:
+            element = first_in(node)
+            if element is None:
+                return None
+            if name is None:
+                return text_of(element)
+            if (value := element.get(name)) is not None:
+                return value
+            # The next one may have it.
+        found = evaluate(node)
+        if not found:
+            return None
+        value = found[0]
+        return value if value.__class__ is str else text_of(value)
+
+    return first
+
+
+def _at_path(keys: tuple[str, ...]) -> First:
+    """What most rules on JSON are: keys of objects within objects."""
+
+    def first(page: Page, thing: Any) -> Any:
+        if thing.__class__ is not dict:
+            thing = (
+                data_of(thing)
+                if thing is not None
+                else page.data()
+                if page.format is Format.JSON
+                else data_of(page.text())
+            )
+        for key in keys:
+            if thing.__class__ is not dict:
+                return None
+            thing = thing.get(key)
+        return thing if thing.__class__ is not list else next((one for one in thing if one is not None), None)
+
+    return first
+
+
+def _of_data(ask: Callable[[Any], Any], whole: bool) -> First:
+    def first(page: Page, thing: Any) -> Any:
+        if thing.__class__ is dict:
+            result = ask(thing)
+        elif thing is None:
+            result = ask(page.data() if page.format is Format.JSON else data_of(page.text()))
+        else:
+            result = ask(data_of(thing))
+        if result.__class__ is list and not whole:
+            return next((one for one in result if one is not None), None)
+        return result
+
+    return first

@@ -1,0 +1,253 @@
+"""Selectors, compiled once: what css, xpath, regex and jmespath find on a page, in an element or in a value.
+
+A finder takes the page and the thing that is looked at (None is the page's content; otherwise an element, a text or a value of
+JSON) and gives a list: elements, texts, numbers or values of JSON. What it gives is what parsel gives, without its objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from cssselect import SelectorError
+from jmespath.exceptions import JMESPathError  # type: ignore[import-untyped]
+from lxml import etree  # type: ignore[import-untyped]
+from parsel import csstranslator  # also registers has-class() for XPath
+
+from gossamer.sites.extract.content import Page, tree
+from gossamer.sites.extract.regex import Pattern, TooSlow
+from gossamer.sites.extract.selector.css import plain
+from gossamer.sites.extract.selector.jmespath import search
+from gossamer.sites.extract.types import as_text, loads
+from gossamer.sites.format import Format, Selected
+from gossamer.sites.template import dig
+
+Finder = Callable[[Page, Any], list[Any]]
+Looked = Callable[[Page, Any], Any]
+
+STRING = etree.XPath("string()", smart_strings=False, regexp=False)
+NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt.org/sets"}
+PROBE = etree.fromstring(b"<html/>")
+CSS = {True: csstranslator.GenericTranslator(), False: csstranslator.HTMLTranslator()}
+FAILURES = (TooSlow, etree.XPathError, JMESPathError, RecursionError, MemoryError, UnicodeError)
+"""What a finder may raise on a page; a rule that cannot be compiled is a ValueError, earlier."""
+
+_Element = etree._Element
+
+
+@lru_cache(maxsize=4096)
+def compiled(expression: str, nth: int | None = None) -> tuple[Any, bool]:
+    """An XPath and whether it gives nodes. With `nth`, only that one of them is looked for, if it gives nodes."""
+    namespaces = {prefix: uri for prefix, uri in NAMESPACES.items() if f"{prefix}:" in expression} or None
+    options = {"namespaces": namespaces, "smart_strings": False, "regexp": "re:" in expression}
+    try:
+        evaluate = etree.XPath(expression, **options)
+        nodes = isinstance(evaluate(PROBE), list)
+        if nodes and nth is not None:
+            place = nth + 1 if nth >= 0 else f"last() - {-nth - 1}" if nth < -1 else "last()"
+            expression = f"({expression})[{place}]"
+            evaluate = etree.XPath(expression, **options)
+            evaluate(PROBE)
+    except etree.XPathError as error:
+        raise ValueError(f"{expression!r} is no XPath: {error}") from error
+    if "set:" in expression:
+        # Functions of this namespace are registered anew by each call, and an evaluator keeps a message of each.
+        return (lambda node: etree.XPath(expression, **options)(node)), nodes
+    return evaluate, nodes
+
+
+@lru_cache(maxsize=4096)
+def translated(css: str, xml: bool = False) -> str:
+    try:
+        return CSS[xml].css_to_xpath(css)
+    except (SelectorError, ValueError) as error:
+        raise ValueError(f"{css!r} is no CSS selector: {error}") from error
+
+
+def text_of(thing: Any) -> str:
+    """The text of what was found: of an element, of all in it."""
+    if thing.__class__ is str:
+        return thing
+    if isinstance(thing, _Element):
+        return (thing.text or "") if len(thing) == 0 else STRING(thing)
+    return as_text(thing)
+
+
+def is_element(thing: Any) -> bool:
+    return isinstance(thing, _Element)
+
+
+def element_of(page: Page, thing: Any) -> Any:
+    """The element that css and xpath are applied to: of a text, the root of the HTML it is; None of a value that is neither."""
+    if thing is None:
+        return page.root()
+    if isinstance(thing, _Element):
+        return thing
+    return tree(thing.encode("utf-8", "replace")) if isinstance(thing, str) else None
+
+
+def finder(selected: Selected, format: Format, nth: int | None = None, whole: bool = False) -> Finder:
+    """What finds the values of a rule. With `nth`, no more than that one may be given, as the only one; with `whole`, a list of JSON
+    is one value."""
+    look = source(selected.source)
+    nodes = selected.css is not None or selected.xpath is not None
+    after = selected.regex is not None or selected.jmespath is not None
+    if not nodes:
+        return _of_values(selected, look, whole)
+    if selected.css is not None:
+        expression = translated(selected.css, format is Format.XML and selected.source == "content")
+    else:
+        expression = selected.xpath or ""
+    narrowed = None if after or selected.attr else nth
+    evaluate, gives_nodes = compiled(expression, narrowed)
+    if selected.css is not None and format is Format.HTML and narrowed is None:
+        quick = plain(selected.css)
+        if quick is not None and quick.alone:
+            evaluate = quick.every
+    # A number or a text is the only one of its kind: the first and the last.
+    find = _of_nodes(evaluate, look, gives_nodes, nth in (None, 0, -1))
+    if selected.attr is not None:
+        find = _attributes(find, selected.attr)
+    elif selected.html:
+        find = _markup(find, format is Format.XML)
+    if selected.regex is not None:
+        return _matches(find, Pattern(selected.regex))
+    if selected.jmespath is not None:
+        return _searched(find, search(selected.jmespath), whole)
+    return find
+
+
+def _of_nodes(evaluate: Any, look: Looked | None, gives_nodes: bool, wanted: bool) -> Finder:
+    def find(page: Page, thing: Any) -> list[Any]:
+        if look is not None:
+            thing = look(page, thing)
+            if thing is None:
+                return []
+        node = element_of(page, thing)
+        if node is None:
+            return []
+        found = evaluate(node)
+        if gives_nodes:
+            return found  # type: ignore[no-any-return]
+        return [("1" if found else "0") if found.__class__ is bool else found] if wanted else []
+
+    return find
+
+
+def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
+    """A rule without css and xpath: on the thing itself."""
+
+    def itself(page: Page, thing: Any) -> list[Any]:
+        if look is not None:
+            thing = look(page, thing)
+            return [] if thing is None else [thing]
+        return [page.text() if thing is None else thing]
+
+    if selected.jmespath is not None:
+        ask = search(selected.jmespath)
+        if look is None:
+
+            def of_data(page: Page, thing: Any) -> list[Any]:
+                if thing is None:
+                    return _results(ask(page.data() if page.format is Format.JSON else data_of(page.text())), whole)
+                return _results(ask(data_of(thing)), whole)
+
+            return of_data
+        return _searched(itself, ask, whole)
+    find: Finder = itself
+    if selected.attr is not None:
+        find = _attributes(itself, selected.attr)
+    elif selected.html:
+        find = _markup(itself, False)
+    return find if selected.regex is None else _matches(find, Pattern(selected.regex))
+
+
+def _attributes(find: Finder, name: str) -> Finder:
+    def attributes(page: Page, thing: Any) -> list[Any]:
+        found = find(page, thing)
+        return [value for one in found if isinstance(one, _Element) and (value := one.get(name)) is not None]
+
+    return attributes
+
+
+def _markup(find: Finder, xml: bool) -> Finder:
+    method = "xml" if xml else "html"
+
+    def markup(page: Page, thing: Any) -> list[Any]:
+        return [
+            etree.tostring(one, method=method, encoding="unicode", with_tail=False)
+            if isinstance(one, _Element)
+            else one
+            for one in find(page, thing)
+        ]
+
+    return markup
+
+
+def _matches(find: Finder, pattern: Pattern) -> Finder:
+    def matches(page: Page, thing: Any) -> list[Any]:
+        return [match for one in find(page, thing) for match in pattern.all(text_of(one), page)]
+
+    return matches
+
+
+def _searched(find: Finder, ask: Callable[[Any], Any], whole: bool) -> Finder:
+    def searched(page: Page, thing: Any) -> list[Any]:
+        return [result for one in find(page, thing) for result in _results(ask(data_of(one)), whole)]
+
+    return searched
+
+
+def _results(result: Any, whole: bool) -> list[Any]:
+    if result is None:
+        return []
+    return [one for one in result if one is not None] if result.__class__ is list and not whole else [result]
+
+
+def data_of(thing: Any) -> Any:
+    """JSON of a text that is an object or a list; other texts and values as they are."""
+    if isinstance(thing, _Element):
+        thing = text_of(thing)
+    if isinstance(thing, str) and thing.lstrip()[:1] in ("{", "["):
+        try:
+            return loads(thing)
+        except (ValueError, RecursionError):
+            return None
+    return thing
+
+
+def source(name: str) -> Looked | None:
+    """What `from` looks at; None for the content."""
+    kind, _, key = name.partition(".")
+    match kind:
+        case "url":
+            return (lambda page, thing: page.document.url) if not key else lambda page, thing: _of_url(page, key)
+        case "status":
+            return lambda page, thing: page.document.status
+        case "headers":
+            if not key:
+                return lambda page, thing: dict(page.document.headers)
+            return lambda page, thing: page.document.headers.get(key.lower())
+        case "parent":
+            return lambda page, thing: dig(page.document.inherited, key) if key else dict(page.document.inherited)
+        case "fields":
+            return lambda page, thing: _of_fields(page, key)
+    return None
+
+
+def _of_fields(page: Page, key: str) -> Any:
+    if not key:
+        return page.scopes[-1]
+    return next((value for scope in reversed(page.scopes) if (value := dig(scope, key)) is not None), None)
+
+
+def _of_url(page: Page, key: str) -> str | None:
+    """A named group of `match`, or else an argument of the query."""
+    if (group := page.groups().get(key)) is not None:
+        return group
+    try:
+        return dict(reversed(parse_qsl(urlsplit(page.document.url).query))).get(key)
+    except ValueError:
+        return None

@@ -1,0 +1,138 @@
+"""Environment variables in site files: ${NAME}, looked up only where the value is used, never kept with the site."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from gossamer.errors import MissingVariable
+from gossamer.sites.file.grant import OURS
+from gossamer.sites.file.problems import Path, listed
+from gossamer.sites.format import Body, Request, Site
+
+_Rule = TypeVar("_Rule", bound=Body)
+
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def revealed(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """The text with every ${NAME} replaced. Raises MissingVariable, which names it."""
+    if "${" not in text:
+        return text
+    known = os.environ if environment is None else environment
+
+    def one(found: re.Match[str]) -> str:
+        if found[1] not in known or found[1].upper().startswith(OURS):
+            raise MissingVariable(
+                f"The environment variable {found[1]} is not set, and the site needs it. Set it, or take ${{{found[1]}}} out."
+            )
+        return known[found[1]]
+
+    return REFERENCE.sub(one, text)
+
+
+def places(site: Site) -> Iterator[tuple[Path, str]]:
+    """Every text of a site in which ${NAME} stands for a variable: database, proxies, auth, headers, cookies."""
+    if site.database is not None:
+        yield ("database",), site.database
+    for name, group in site.proxies.items():
+        for place, url in enumerate(group.urls):
+            yield ("proxies", name, "urls", place), url
+    yield from _of_request(site.request, ("request",))
+    for place, seed in enumerate(site.seeds):
+        yield from _of_body(seed, ("seeds", place))
+    for name, layer in site.layers.items():
+        if layer.request is not None:
+            yield from _of_request(layer.request, ("layers", name, "request"))
+        for place, follow in enumerate(layer.follow):
+            yield from _of_body(follow, ("layers", name, "follow", place))
+
+
+def _of_request(request: Request, path: Path) -> Iterator[tuple[Path, str]]:
+    yield from _of_body(request, path)
+    for place, text in enumerate(request.auth or ()):
+        yield (*path, "auth", place), text
+    if request.proxy is not None:
+        yield (*path, "proxy"), request.proxy
+
+
+def _of_body(body: Body, path: Path) -> Iterator[tuple[Path, str]]:
+    for key in ("headers", "cookies"):
+        for name, text in getattr(body, key).items():
+            yield (*path, key, name), text
+
+
+def variables(site: Site) -> dict[str, list[Path]]:
+    """The variables that a site needs, and where."""
+    found: dict[str, list[Path]] = {}
+    for path, text in places(site):
+        for name in REFERENCE.findall(text):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def missing(site: Site, environment: Mapping[str, str] | None = None) -> list[str]:
+    """The variables that a site needs and that are not set."""
+    known = os.environ if environment is None else environment
+    return [name for name in variables(site) if name not in known]
+
+
+def wrong_references(site: Site) -> Iterator[tuple[Path, str, str]]:
+    """Where ${ begins no name of a variable, or the name of one that is never read: path, message, hint."""
+    for path, text in places(site):
+        if "${" in REFERENCE.sub("", text):
+            yield path, "${ begins a variable here, and it has no name or no }", "as ${SITE_PASSWORD}"
+        for name in REFERENCE.findall(text):
+            if name.upper().startswith(OURS):
+                yield path, f"{name} is a setting of Gossamer, which no site file may read", "use a variable of its own"
+
+
+def revealed_site(site: Site, environment: Mapping[str, str] | None = None) -> Site:
+    """The site with every ${NAME} looked up: for use, never to be kept. Raises MissingVariable."""
+    if not variables(site):
+        return site
+    if lacking := missing(site, environment):
+        names = f"variable {lacking[0]} is" if len(lacking) == 1 else f"variables {listed(lacking)} are"
+        raise MissingVariable(
+            f"The environment {names} not set, and the site {site.site} needs it. Set it, or take it out of the site file."
+        )
+
+    def text(value: str) -> str:
+        return revealed(value, environment)
+
+    def body(rule: _Rule) -> _Rule:
+        changed: dict[str, Any] = {
+            key: {name: text(value) for name, value in getattr(rule, key).items()}
+            for key in ("headers", "cookies")
+            if key in rule.model_fields_set
+        }
+        if isinstance(rule, Request):
+            if rule.auth is not None:
+                changed["auth"] = tuple(map(text, rule.auth))
+            if rule.proxy is not None:
+                changed["proxy"] = text(rule.proxy)
+        return rule.model_copy(update=changed)
+
+    layers = {
+        name: layer.model_copy(
+            update={
+                **({"request": body(layer.request)} if layer.request is not None else {}),
+                "follow": tuple(map(body, layer.follow)),
+            }
+        )
+        for name, layer in site.layers.items()
+    }
+    return site.model_copy(
+        update={
+            "layers": layers,
+            "seeds": tuple(map(body, site.seeds)),
+            "request": body(site.request),
+            "proxies": {
+                name: group.model_copy(update={"urls": tuple(map(text, group.urls))})
+                for name, group in site.proxies.items()
+            },
+            "database": None if site.database is None else text(site.database),
+        }
+    )

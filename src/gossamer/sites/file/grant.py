@@ -1,0 +1,111 @@
+"""What the owner of a process grants to site files: which functions they may name, which variables, which paths.
+
+A file of this machine that its user names (`local`) may use what its user may, but for our own settings. A file that comes out
+of the crawl may have been pushed by anybody who can write to the server: it gets what the settings grant, and no more.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from gossamer.sites.url.network import AUTO
+
+OURS = "GOSSAMER_"
+"""Variables of this prefix are our own settings: no site file may read them."""
+OWN_FOLDER = "."
+"""Among the allowed modules: those that lie in the project's own folder."""
+_LIBRARIES = frozenset({"site-packages", "dist-packages"})
+
+
+class Values(Protocol):
+    """Settings, by full name."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+class Grant(NamedTuple):
+    """`folder` is the project's own folder if functions may come from there. `paths` are the directories below which files may
+    be read and written; None: anywhere."""
+
+    local: bool = False
+    folder: Path | None = None
+    modules: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    paths: tuple[Path, ...] | None = ()
+    addresses: str = AUTO
+    """GOSSAMER_PRIVATE_ADDRESSES."""
+
+    def names_module(self, name: str) -> bool:
+        """Whether a module is in the list of allowed ones, or below one of them."""
+        return any(name == one or name.startswith(f"{one}.") for one in self.modules)
+
+    def leads_to(self, name: str) -> bool:
+        """Whether an allowed module lies below a package, so that the package has to be imported for it."""
+        return any(one.startswith(f"{name}.") for one in self.modules)
+
+    def holds(self, file: str | os.PathLike[str]) -> bool:
+        """Whether a Python file lies in the project's own folder: really, and not in a library that is installed there."""
+        if self.folder is None:
+            return False
+        place = Path(os.path.realpath(file))
+        if not place.is_relative_to(self.folder) or _LIBRARIES.intersection(place.relative_to(self.folder).parts):
+            return False
+        return not any(place.is_relative_to(other) for other in _not_own())
+
+    def knows(self, variable: str) -> bool:
+        """Whether a variable of the environment may be read."""
+        return not variable.upper().startswith(OURS) and any(fnmatchcase(variable, one) for one in self.variables)
+
+    def environment(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The variables that may be read."""
+        known = os.environ if environment is None else environment
+        return {name: value for name, value in known.items() if self.knows(name)}
+
+    def reaches(self, path: str | os.PathLike[str]) -> bool:
+        """Whether a path may be used, counted from the working directory, with all links followed."""
+        if self.paths is None:
+            return True
+        place = Path(os.path.realpath(path))
+        return any(place.is_relative_to(root) for root in self.paths)
+
+
+EVERYTHING = ("*",)
+
+
+def grant_of(settings: Values, *, local: bool) -> Grant:
+    """What the settings grant: to a file that this process's user names, or to one out of the crawl."""
+    modules = listed(settings["GOSSAMER_ALLOWED_MODULES"])
+    folder = own_folder() if local or OWN_FOLDER in modules else None
+    named = tuple(one for one in modules if one != OWN_FOLDER)
+    addresses = settings["GOSSAMER_PRIVATE_ADDRESSES"]
+    if local:
+        return Grant(True, folder, named, EVERYTHING, None, addresses)
+    roots = [settings["GOSSAMER_DATA_DIR"], *listed(settings["GOSSAMER_SITE_PATHS"])]
+    paths = tuple(Path(os.path.realpath(Path(root).expanduser())) for root in roots)
+    return Grant(False, folder, named, listed(settings["GOSSAMER_SITE_VARIABLES"]), paths, addresses)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The words of a list that is written with commas."""
+    return tuple(word for one in text.split(",") if (word := one.strip()))
+
+
+def own_folder() -> Path | None:
+    """The project's own folder: the nearest one with a scrapy.cfg, from the working directory upwards, or else the working
+    directory itself. The root of the file system is nobody's project."""
+    here = Path(os.path.realpath(os.getcwd()))
+    found = next((folder for folder in (here, *here.parents) if (folder / "scrapy.cfg").is_file()), here)
+    return None if found == found.parent else found
+
+
+@cache
+def _not_own() -> tuple[Path, ...]:
+    """Where Python and this package are: nobody's project, also where it lies in the folder of one."""
+    places = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return tuple(Path(os.path.realpath(place)) for place in [*places, str(Path(__file__).parent.parent)])

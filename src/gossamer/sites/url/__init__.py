@@ -1,0 +1,1 @@
+"""Which page, layer and host a URL belongs to."""

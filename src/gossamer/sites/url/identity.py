@@ -1,0 +1,68 @@
+"""Which URLs are the same page: the canonical form, less the query parameters that do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from urllib.parse import unquote_plus
+
+from gossamer.model import fingerprint
+from gossamer.sites.format import Identity
+from gossamer.sites.url.canonical import canonical
+
+REMEMBERED = 65_536
+"""How many URLs' numbers a process keeps, whatever the number of its sites: about 20 MB when full."""
+LONG = 2_048
+"""A longer URL is not kept."""
+
+
+class Identifier:
+    """Turns URLs into their canonical form and requests into their fingerprints, by one `identity` of a site file."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._fragment = identity.fragment
+        self._keeps = _chooser(identity)
+
+    def canonical(self, url: str) -> str:
+        url = canonical(url, self._fragment)
+        keeps = self._keeps
+        if keeps is None or "?" not in url:
+            return url
+        url, hash_, fragment = url.partition("#")
+        base, mark, query = url.partition("?")
+        if not mark:
+            return f"{base}{hash_}{fragment}"
+        query = "&".join([argument for argument in query.split("&") if keeps(argument)])
+        return f"{base}?{query}{hash_}{fragment}" if query else f"{base}{hash_}{fragment}"
+
+    def fingerprint(self, url: str, method: str = "GET", body: bytes = b"") -> int:
+        if body or method != "GET":
+            return fingerprint(self.canonical(url), method.upper(), body)
+        return _known(self, url) if len(url) <= LONG else fingerprint(self.canonical(url))
+
+
+@lru_cache(REMEMBERED)
+def _known(identifier: Identifier, url: str) -> int:
+    return fingerprint(identifier.canonical(url))
+
+
+def _chooser(identity: Identity) -> Callable[[str], bool] | None:
+    """Whether an argument of a canonical query counts; None if all do."""
+    keep, drop = identity.keep, identity.drop
+    if keep is None and not drop:
+        return None
+    kept, dropped = _namer(keep or ()), _namer(drop)
+
+    @lru_cache(1024)
+    def keeps(name: str) -> bool:
+        name = unquote_plus(name)
+        return (keep is None or kept(name)) and not dropped(name)
+
+    return lambda argument: keeps(argument.partition("=")[0])
+
+
+def _namer(names: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether a name is one of these; a * at the end stands for anything."""
+    exact = frozenset(name for name in names if not name.endswith("*"))
+    begins = tuple(name[:-1] for name in names if name.endswith("*"))
+    return lambda name: name in exact or (bool(begins) and name.startswith(begins))

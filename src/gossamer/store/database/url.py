@@ -1,0 +1,49 @@
+"""From a URL to the database that it names."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from gossamer.errors import StoreError
+from gossamer.settings import concealed
+from gossamer.store.database.database import Database
+from gossamer.store.database.mysql import MySQL
+from gossamer.store.database.postgresql import PostgreSQL
+from gossamer.store.database.sqlite import Sqlite
+
+FORMS = "sqlite:///records.db, postgresql://user:password@host/database, mysql://user:password@host/database"
+
+# Scheme → database, SQLAlchemy's name for it with the driver, the driver's module, the extra that installs it.
+_SCHEMES: dict[str, tuple[type[Database], str, str, str]] = {
+    "sqlite": (Sqlite, "sqlite+pysqlite", "sqlite3", ""),
+    "postgresql": (PostgreSQL, "postgresql+psycopg", "psycopg", "postgres"),
+    "postgres": (PostgreSQL, "postgresql+psycopg", "psycopg", "postgres"),
+    "mysql": (MySQL, "mysql+pymysql", "pymysql", "mysql"),
+    "mariadb": (MySQL, "mysql+pymysql", "pymysql", "mysql"),
+}
+
+
+def database_of(address: str) -> Database:
+    """The database that `address` names; a StoreError when it names none, or when its driver is not installed."""
+    said = concealed(address)
+    scheme, colon, _ = address.partition(":")
+    name, _, driver = scheme.partition("+")
+    if not colon or name not in _SCHEMES:
+        raise StoreError(f"{said!r} is not the URL of a database. Forms: {FORMS}.")
+    kind, full, module, extra = _SCHEMES[name]
+    if driver and f"{name}+{driver}" != full:
+        raise StoreError(f"{said}: the driver {driver} is not supported. Leave it out: {name}://…")
+    try:
+        url: URL = make_url(address).set(drivername=full)
+    except (ArgumentError, ValueError):
+        raise StoreError(
+            f"{said!r} cannot be read as a URL. Forms: {FORMS}. Write @ : / in a password as %40 %3A %2F."
+        ) from None
+    if name != "sqlite" and not url.database:
+        raise StoreError(f"{said} names no database. Add it at the end: {name}://user:password@host/database.")
+    if find_spec(module) is None:
+        raise StoreError(f'{said}: the driver is not installed. Run: pip install "gossamer[{extra}]"')
+    return kind(url)

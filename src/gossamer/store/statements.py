@@ -1,0 +1,178 @@
+"""One transaction's statements: children that are gone are deleted, rows are inserted or written over, histories grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, MetaData, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Table as SqlTable
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from gossamer.store.batch import Bound, Identity, Pile
+from gossamer.store.database.database import Database
+from gossamer.store.layout import SINCE, Shape
+from gossamer.store.values import CANONICAL
+
+T = TypeVar("T")
+
+CHUNK = 200
+"""How many rows are named in one statement: far below every database's limit of parameters."""
+
+
+class Tables:
+    """SQLAlchemy's tables for shapes, and the statements that were made for them. Those of `before` are kept where their shape
+    is the same: a worker of many sites adds a few tables to many, again and again."""
+
+    def __init__(self, database: Database, shapes: Mapping[str, Shape], before: Tables | None = None) -> None:
+        self.database = database
+        self.shapes = shapes
+        kept = {} if before is None else {name: one for name, one in before.of.items() if same(name, before, shapes)}
+        self.of: dict[str, SqlTable] = {
+            name: kept[name] if name in kept else database.table_with_ancestors(shape, MetaData())
+            for name, shape in shapes.items()
+        }
+        self.careful: set[str] = set()
+        """Tables of somebody else's whose rows must be found before they are written over."""
+        self._upserts: dict[tuple[str, tuple[str, ...]], ClauseElement] = {}
+        if before is not None:
+            # A copy: another thread may be writing with the former ones.
+            self._upserts = {key: made for key, made in dict(before._upserts).items() if key[0] in kept}
+
+    def upsert(self, shape: Shape, columns: tuple[str, ...]) -> ClauseElement:
+        key = (shape.name, columns)
+        if key not in self._upserts:
+            self._upserts[key] = self.database.upsert(self.of[shape.name], columns, shape.primary)
+        return self._upserts[key]
+
+
+def same(name: str, before: Tables, shapes: Mapping[str, Shape]) -> bool:
+    return name in shapes and before.shapes[name] is shapes[name]
+
+
+def write(connection: Connection, tables: Tables, piles: Iterable[Pile], now: Callable[[], datetime]) -> None:
+    """Do what `piles` say, in their order. An error of the database gets the table as a detail."""
+    for pile in piles:
+        try:
+            if pile.shape.table.history:
+                _add_changes(connection, tables, pile, now)
+            else:
+                _write_pile(connection, tables, pile)
+        except DBAPIError as error:
+            error.add_detail(f"Table {pile.shape.name}")
+            raise
+
+
+def _write_pile(connection: Connection, tables: Tables, pile: Pile) -> None:
+    if pile.sets:
+        _delete_gone(connection, tables.of[pile.shape.name], pile)
+    by_columns: dict[tuple[str, ...], list[Bound]] = {}
+    for _, values in pile.rows():
+        by_columns.setdefault(tuple(sorted(values)), []).append(values)
+    for columns, rows in sorted(by_columns.items()):
+        if pile.shape.name in tables.careful:
+            _write_carefully(connection, tables.of[pile.shape.name], pile.shape, columns, rows)
+        else:
+            _many(connection, tables.upsert(pile.shape, columns), rows)
+
+
+def _many(connection: Connection, statement: ClauseElement, rows: Sequence[Bound]) -> None:
+    connection.execute(statement, rows)  # type: ignore[call-overload]
+
+
+def _delete_gone(connection: Connection, table: SqlTable, pile: Pile) -> None:
+    shape = pile.shape
+    gone: list[Identity] = []
+    width = len(shape.link)
+    columns = [table.c[name] for name in (*shape.link, *shape.identity)]
+    for links in chunks(sorted(pile.sets)):
+        for row in connection.execute(select(*columns).where(among(table, shape.link, links))):
+            link, identity = plain(row[:width]), plain(row[width:])
+            if identity not in pile.sets[link]:
+                gone.append(identity)
+    if gone:
+        where = and_(*(table.c[name] == bindparam(f"gone_{name}") for name in shape.identity))
+        names = [f"gone_{name}" for name in shape.identity]
+        rows = [dict(zip(names, identity, strict=True)) for identity in sorted(gone)]
+        connection.execute(delete(table).where(where), rows)
+
+
+def _write_carefully(
+    connection: Connection, table: SqlTable, shape: Shape, columns: tuple[str, ...], rows: Sequence[Bound]
+) -> None:
+    changed = [name for name in columns if name not in shape.primary]
+    where = and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in shape.primary))
+    for row in rows:
+        key = {f"gossamer_is_{name}": row[name] for name in shape.primary}
+        found = select(*(table.c[name] for name in shape.primary)).where(where).with_for_update()
+        if connection.execute(found, key).first() is None:
+            connection.execute(insert(table), [row])
+        elif changed:
+            connection.execute(update(table).where(where).values({name: row[name] for name in changed}), key)
+
+
+def _add_changes(connection: Connection, tables: Tables, pile: Pile, now: Callable[[], datetime]) -> None:
+    shape, table, database = pile.shape, tables.of[pile.shape.name], tables.database
+    database.lock_history(connection, shape.name)
+    names = [name for name in shape.columns if name != SINCE]
+    givers = database.givers(shape)
+    bind_since = database.takers(shape)[SINCE]
+    counted = [name for name in names if shape.columns[name].counts]
+    latest = (
+        select(table.c[SINCE], *database.selected(table, shape, names))
+        .where(and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in shape.identity)))
+        .order_by(table.c[SINCE].desc())
+        .limit(1)
+    )
+    if database.name == "mysql":
+        latest = latest.with_for_update()
+    added: list[Bound] = []
+    for identity, changes in sorted(pile.changes.items()):
+        key = {f"gossamer_is_{name}": value for name, value in zip(shape.identity, identity, strict=True)}
+        found = connection.execute(latest, key).first()
+        known: Bound | None = None
+        since = datetime.min.replace(tzinfo=UTC)
+        if found is not None:
+            since = givers[SINCE](found[0])
+            known = {name: _given(givers[name], raw) for name, raw in zip(names, found[1:], strict=True)}
+        for bound in changes:
+            said = {name: _given(givers[name], bound[name]) for name in names if name in bound}
+            if known is not None and all(said[name] == known[name] for name in counted if name in said):
+                continue
+            carried = (
+                {} if known is None else {n: _bound_again(tables, shape, n, known[n]) for n in names if n not in bound}
+            )
+            since = max(now(), since + timedelta(microseconds=1))
+            added.append({**dict.fromkeys(names), **carried, **bound, SINCE: bind_since(since)})
+            known = {**dict.fromkeys(names), **(known or {}), **said}
+    if added:
+        _many(connection, insert(table), added)
+
+
+def _given(give: Callable[[Any], Any], raw: Any) -> Any:
+    return None if raw is None else give(raw)
+
+
+def _bound_again(tables: Tables, shape: Shape, name: str, value: Any) -> Any:
+    return None if value is None else tables.database.takers(shape)[name](CANONICAL[shape.columns[name].type](value))
+
+
+def among(table: SqlTable, names: Sequence[str], wanted: Sequence[Identity]) -> ColumnElement[bool]:
+    """A condition: the columns `names` have one of the `wanted` sets of values."""
+    if len(names) == 1:
+        return table.c[names[0]].in_([values[0] for values in wanted])
+    return or_(
+        *(and_(*(table.c[name] == value for name, value in zip(names, values, strict=True))) for values in wanted)
+    )
+
+
+def plain(values: Iterable[Any]) -> Identity:
+    """Values of an identity as they were bound: some drivers read bytes into another type, or whole numbers for truth."""
+    return tuple(bytes(value) if isinstance(value, memoryview | bytearray) else value for value in values)
+
+
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]

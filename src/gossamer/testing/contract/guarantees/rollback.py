@@ -1,0 +1,296 @@
+"""A server whose state went back: what callers remember of it ends with the state it was learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gossamer.frontier.server import keys
+from gossamer.model import (
+    AddOutcome,
+    GroupPolicy,
+    LanePolicy,
+    Request,
+    SeenPolicy,
+    SeenScope,
+    Settlement,
+    StartState,
+    State,
+    Token,
+)
+from gossamer.testing.contract.crawl import ADDED, SETTLED, Crawl, Worker
+
+Picture = dict[str, bytes]
+
+
+def picture(crawl: Crawl, partition: int = 0) -> Picture:
+    """All that a partition has now."""
+    base = keys.base(crawl.frontier.crawl, partition)
+    found = [key.decode() for key in crawl.command(("KEYS", f"{base}*"), base)]
+    return {key: crawl.command(("DUMP", key), key) for key in found}
+
+
+def go_back(crawl: Crawl, earlier: Picture, partition: int = 0) -> None:
+    """Let a partition have what it had earlier, and nothing else."""
+    for key in picture(crawl, partition):
+        crawl.command(("DEL", key), key)
+    for key, value in earlier.items():
+        crawl.command(("RESTORE", key, 0, value), key)
+
+
+def another_process(crawl: Crawl, partition: int = 0) -> None:
+    """As if what is there had been written by a server process that is gone."""
+    key = keys.base(crawl.frontier.crawl, partition) + keys.SUFFIXES["meta"]
+    crawl.command(("HSET", key, "run", "another"), key)
+
+
+class Reader:
+    """A worker that leaves out children which it knows to be known."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self.crawl, self.worker = crawl, crawl.worker()
+        self.states: dict[int, State] = {}
+        self.made = 0
+
+    def settle(self, page: str, children: Sequence[str] = (), withheld: Sequence[str] = ()) -> None:
+        """Fetch the next request, which is `page`, and settle it."""
+        lease = self.worker.one()
+        assert lease.payload.decode() == page
+
+        def make() -> list[Request]:
+            self.made += 1
+            return self.crawl.requests(withheld)
+
+        answer = self.worker.exchange(
+            settle=[Settlement(lease, add=self.crawl.requests(children), withheld=make if withheld else None)],
+            relies=self.states,
+        )
+        assert answer.settled == [SETTLED]
+        assert [len(outcomes) for outcomes in answer.children] == [len(children)]
+        self.states.update(answer.states)
+
+
+class TestWentBack:
+    """Whatever a caller remembers of the frontier ends with the state that it was learned from."""
+
+    def test_what_is_known_is_left_out(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        before = crawl.lane().duplicates
+        reader.settle("b", withheld=["child"])
+        assert reader.made == 0
+        assert crawl.lane().duplicates == before
+        assert crawl.finish() == ["child"]
+
+    def test_an_older_state_is_told_what_was_left_out(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        [a, b] = reader.worker.lease(2)
+        earlier = picture(crawl)
+        answer = reader.worker.exchange(settle=[Settlement(a, add=crawl.requests(["child"]))])
+        assert answer.children == [[ADDED]]
+        go_back(crawl, earlier)
+        told = reader.worker.exchange(
+            settle=[Settlement(b, withheld=lambda: crawl.requests(["child"]))], relies=answer.states
+        )
+        assert told.settled == [SETTLED]
+        assert told.states[0].change != answer.states[0].change + 1
+        assert crawl.lane().queued == 1
+        crawl.balanced()
+
+    def test_so_is_another_server_process(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b", "c")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        before = dict(reader.states)
+        another_process(crawl)
+        reader.settle("b", withheld=["child", "other"])
+        assert reader.made == 1
+        assert not before[0].leads_to(reader.states[0])
+        reader.settle("c", withheld=["child"])
+        assert reader.made == 1
+        assert crawl.finish() == ["child", "other"]
+
+    def test_a_process_that_took_over_and_wrote_is_noticed_when_the_first_one_is_back(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        another_process(crawl)
+        crawl.finish(Worker(crawl.frontier), most=0)
+        # Anything that writes notes who wrote last.
+        crawl.frontier.define("other", {})
+        reader.settle("b", withheld=["child"])
+        assert reader.made == 1
+
+    def test_a_refused_call_changes_nothing_before_it_is_told_everything(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        another_process(crawl)
+        lease = reader.worker.one()
+
+        def make() -> list[Request]:
+            raise LookupError("asked for what was left out")
+
+        settle = [Settlement(lease, withheld=make, items=[b"i"])]
+        with pytest.raises(LookupError):
+            reader.worker.exchange(settle=settle, relies=reader.states)
+        assert (crawl.group().pages, crawl.items(), crawl.lane().leased) == (1, [], 1)
+
+    def test_a_call_that_was_told_everything_may_be_repeated(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a", "b")
+        reader = Reader(crawl)
+        reader.settle("a", ["child"])
+        lease = reader.worker.one()
+        another_process(crawl)
+        settle = [Settlement(lease, add=crawl.requests(["new"]), withheld=lambda: crawl.requests(["child", "other"]))]
+        told = [crawl.frontier.exchange(reader.worker.token, settle=settle, relies=reader.states) for _ in range(2)]
+        assert [(answer.settled, answer.children) for answer in told] == [([SETTLED], [[ADDED]])] * 2
+        assert sorted(crawl.finish(crawl.worker())) == ["child", "new", "other"]
+
+    def test_a_call_repeated_after_it_was_forgotten_is_executed_again(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("a")
+        worker = crawl.worker()
+        lease = worker.one()
+        earlier = picture(crawl)
+        settle = [Settlement(lease, add=crawl.requests(["child"]), items=[b"i"])]
+        first = crawl.frontier.exchange(worker.token, settle=settle)
+        go_back(crawl, earlier)
+        again = crawl.frontier.exchange(worker.token, settle=settle)
+        assert (again.settled, again.children) == (first.settled, first.children) == ([SETTLED], [[ADDED]])
+        assert crawl.items() == [b"i"]
+        assert crawl.finish() == ["child"]
+
+    def test_what_was_added_elsewhere_is_added_again(self, crawl: Crawl) -> None:
+        """A page is settled in its partition, its children are in another, and that one goes back."""
+        other = crawl.frontier.partitions - 1
+        if not other:
+            return
+        crawl.define()
+        crawl.add("page", "another")
+        worker, [host] = crawl.worker(), crawl.hosts(1, other)
+        earlier = picture(crawl, other)
+        children = [
+            crawl.request("child", host),
+            crawl.request("twin", host, dont_filter=True),
+            crawl.request("twin", host, dont_filter=True),
+        ]
+        [page] = worker.lease(1)
+        assert worker.exchange(settle=[Settlement(page, add=children)], want=1).children == [[ADDED] * 3]
+        assert crawl.add("start", host=host) == [ADDED]
+        go_back(crawl, earlier, other)
+        for _ in range(2):
+            # The second one has forgotten nothing, and gets nothing twice.
+            another_process(crawl, other)
+            worker.exchange(want=3)
+        crawl.balanced()
+        crawl.expire()
+        assert sorted(crawl.finish()) == ["another", "child", "start", "twin", "twin"]
+
+    def test_a_partition_that_lost_the_beginning_of_a_round_begins_it_again(self, crawl: Crawl) -> None:
+        """Otherwise the memory of the last round takes for known what the new one has there."""
+        partitions = crawl.frontier.partitions
+        for lost in range(partitions if partitions > 1 else 0):
+            group, number, worker = f"g{lost}", 0, crawl.worker(f"g{lost}")
+            crawl.frontier.define(
+                group, {"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}, GroupPolicy(start=True)
+            )
+            [here], [there] = crawl.hosts(1, (lost + 1) % partitions), crawl.hosts(1, lost)
+            for number in range(2):
+                earlier = picture(crawl, lost)
+                crawl.frontier.new_round(group, number)
+                self._start(crawl, group, number, [crawl.request("page", here, f"{group}.a")])
+                [page] = worker.lease(1)
+                worker.exchange(settle=[Settlement(page, add=[crawl.request("child", there, f"{group}.a")])])
+                if number == 0:
+                    assert crawl.finish(worker) == ["child"]
+            go_back(crawl, earlier, lost)
+            another_process(crawl, lost)
+            worker.exchange(want=partitions)
+            crawl.expire()
+            assert crawl.group(group).round == 1
+            if crawl.group(group).start == "owed":  # The partition that knows of starts has gone back.
+                self._start(crawl, group, 1, [crawl.request("page", here, f"{group}.a")])
+            assert crawl.finish(worker) == ["child"]
+            crawl.balanced(group)
+
+    def test_a_partition_that_lost_a_group_or_a_lane_has_it_again(self, crawl: Crawl) -> None:
+        partitions = crawl.frontier.partitions
+        for lost in range(partitions if partitions > 1 else 0):
+            [here], [there] = crawl.hosts(1, (lost + 1) % partitions), crawl.hosts(1, lost)
+            for whole in (True, False):
+                group, still = f"{lost}{whole}", f"{lost}{whole}paused"
+                nothing = picture(crawl, lost)
+                for name in (group, still):
+                    crawl.frontier.define(name, {"a": LanePolicy(tier=2)}, GroupPolicy(weight=3))
+                crawl.frontier.pause(group=still, reason="by hand")
+                one_lane = picture(crawl, lost)
+                crawl.frontier.define(group, {"b": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))})
+                crawl.frontier.pause(lane=f"{group}.b", reason="by hand")
+                before, worker = crawl.frontier.counts(), crawl.worker(group, still)
+                crawl.add("page", "other", host=here, lane=f"{group}.a")
+                pages = worker.lease(2 * partitions)
+                first = [crawl.request("first", there, f"{group}.{lane}") for lane in "ab"]
+                assert worker.exchange(settle=[Settlement(pages[0], add=first)]).children == [[ADDED] * 2]
+                go_back(crawl, nothing if whole else one_lane, lost)
+                another_process(crawl, lost)
+                second = [crawl.request("second", there, f"{group}.{lane}") for lane in "ac"]
+                told = worker.exchange(settle=[Settlement(pages[1], add=second)])
+                assert told.children == [[ADDED, AddOutcome.UNKNOWN_LANE]], "the lane is there again; .c never was"
+                after = crawl.frontier.counts()
+                assert (after.group_policies, after.lane_policies) == (before.group_policies, before.lane_policies)
+                crawl.expire()
+                assert sorted(crawl.finish(worker)) == ["first", "second"]
+                crawl.frontier.resume(lane=f"{group}.b")
+                assert crawl.finish(worker) == ["first"]
+
+    def test_nothing_of_a_dropped_group_or_lane_is_added_to_the_next_one(self, crawl: Crawl) -> None:
+        """Whoever has dropped it, and whichever partition goes on in another process."""
+        other = crawl.frontier.partitions - 1
+        if not other:
+            return
+        [host], worker = crawl.hosts(1, other), crawl.worker()
+        for whole, lanes in ((True, "ab"), (False, "ab"), (False, "b")):
+            crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+            crawl.add(f"page {whole} {lanes}")
+            [page] = worker.lease(1)
+            children = [crawl.request("child", host), crawl.request("twin", host, dont_filter=True)]
+            assert worker.exchange(settle=[Settlement(page, add=children)]).children == [[ADDED] * 2]
+            assert crawl.add("start", host=host) == [ADDED]
+            assert sum(crawl.frontier.drop_group("g") if whole else crawl.frontier.drop_lane("g.a")) == 3
+            crawl.define({name: LanePolicy() for name in lanes})
+            another_process(crawl, other)
+            worker.exchange(everywhere=True)
+            assert (crawl.finish(), crawl.group().dead) == ([], 0)
+            crawl.balanced()
+
+    def test_who_runs_a_start_begins_its_round_where_it_was_lost(self, crawl: Crawl) -> None:
+        """Nobody was there when the partition went back: who runs the start has nothing to compare its state with."""
+        partitions = crawl.frontier.partitions
+        lost = next((p for p in range(partitions) if p != keys.home_of("g", partitions)), None)
+        if lost is None:
+            return
+        crawl.define({"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}, GroupPolicy(start=True))
+        [host] = crawl.hosts(1, lost)
+        for number in range(2):
+            earlier = picture(crawl, lost)
+            crawl.frontier.new_round("g", number)
+            if number:
+                go_back(crawl, earlier, lost)
+            self._start(crawl, "g", number, [crawl.request("page", host)])
+            assert crawl.finish() == ["page"]
+
+    def _start(self, crawl: Crawl, group: str, number: int, requests: Sequence[Request]) -> None:
+        token = Token.fresh()
+        assert crawl.frontier.start(group, token) == (StartState.GRANTED, number)
+        crawl.frontier.add(requests, key=f"start:{number}")
+        assert crawl.frontier.started(group, token)

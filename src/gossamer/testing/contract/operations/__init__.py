@@ -1,0 +1,1 @@
+"""What operators and producers do, as tests."""

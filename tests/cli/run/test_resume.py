@@ -1,0 +1,98 @@
+"""A crawl of a site that is stopped from the terminal, or whose fleet is killed, goes on where it was."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.example_sites import Place
+from tests.support.site import Reply, Site
+
+from gossamer.testing.servers import Server
+
+FILE = """
+site: forum
+seeds: [{url}/list]
+politeness: {{robots: ignore, concurrency: 2}}
+layers:
+  list: {{match: '^/list', follow: [{{css: a, to: post}}]}}
+  post: {{match: '^/post/', fields: {{title: h1}}}}
+store: {{post: {{table: posts}}}}
+"""
+POSTS = [f"/post/{number}" for number in range(12)]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        one.on("/list", Reply(body="".join(f'<a href="{path}">x</a>' for path in POSTS)))
+        for path in POSTS:
+            one.on(path, Reply(body=f"<h1>{path}</h1>"))
+        yield one
+
+
+@pytest.mark.timeout(300)
+def test_after_ctrl_c(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, valkey_server, crawl_name)
+    file = place.write(FILE.format(url=site.url))
+    site.hold("/post/5")
+    crawling = place.start("crawl", file, "-w", "2")
+    site.reached("/post/5")
+    crawling.send_signal(signal.SIGINT)
+    site.release("/post/5")
+    assert crawling.wait(120) == 130
+    done = len(site.paths())
+    assert done < len(POSTS), "it was stopped in the middle"
+    told = place.crawl(file, "--resume")
+    assert [(one["round"], one["left"], one["drained"]) for one in told["sites"]] == [(0, 0, True)]
+    # Everything once: what was under way was ended, the rest was left.
+    assert sorted(site.paths()) == sorted(["/list", *POSTS])
+    assert place.rows("select count(*), count(distinct title) from posts") == [(12, 12)]
+    # Nothing is left, and a new round is only begun without --resume.
+    assert place.run("crawl", file, "--resume") == ""
+    assert len(site.paths()) == 13
+
+
+@pytest.mark.timeout(300)
+def test_after_a_kill_of_everything(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    place = Place(tmp_path, valkey_server, crawl_name, GOSSAMER_LEASE_SECONDS="3")
+    file = place.write(FILE.format(url=site.url))
+    site.hold("/post/5")
+    crawling = place.start("crawl", file, "-w", "1")
+    site.reached("/post/5")
+    # Its workers die with it.
+    crawling.kill()
+    crawling.wait()
+    site.release("/post/5")
+    told = place.crawl(file, "--resume")
+    assert told["sites"][0]["drained"]
+    assert set(site.paths()) == {"/list", *POSTS}
+    assert place.rows("select count(*), count(distinct title) from posts") == [(12, 12)]
+
+
+@pytest.mark.timeout(300)
+def test_a_round_that_has_its_pages_is_over(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    """It is no failure, and the next crawl begins the next round; a raised limit goes on with the present one."""
+    place = Place(tmp_path, valkey_server, crawl_name)
+    whole = FILE.format(url=site.url)
+
+    def crawled(limits: str, *words: str) -> list[tuple[int, int, int]]:
+        told = place.crawl(place.write(whole + limits), *words)
+        return [(one["round"], one["pages"], one["left"]) for one in told["sites"]]
+
+    assert crawled("limits: {pages: 5}\n") == [(0, 5, 8)]
+    assert place.run("crawl", "site.yaml", "--resume") == ""
+    assert crawled("limits: {pages: 8}\n") == [(0, 3, 5)]
+    with place.frontier() as frontier:
+        frontier.bury("forum", b"x", reason="by hand", key="of round 0")
+    # The list again, which is a seed, and four of the posts that waited.
+    assert crawled("limits: {pages: 5}\n") == [(1, 5, 1)]
+    with place.frontier() as frontier:
+        for key in ("one", "two"):
+            frontier.bury("forum", b"x", reason="by hand", key=key)
+    [told] = place.crawl(place.write(whole))["sites"]
+    assert [told[name] for name in ("round", "pages", "left")] == [1, 1, 0]
+    assert (told["dead"], told["dead_before"]) == (2, 1), "of this round, and of those before it"
+    assert sorted(site.paths()) == sorted(["/list", "/list", *POSTS])

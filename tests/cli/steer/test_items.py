@@ -1,0 +1,411 @@
+"""`gossamer items`: followed, and written to files that have each item once."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.support.command import Command
+
+from gossamer.frontier import codec, item_stream
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.items import lines as item_lines
+from gossamer.items import position
+from gossamer.items.consumer import Source
+from gossamer.model import GroupPolicy, LanePolicy, Lease, Request, Settlement, Token
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+GOSSAMER = [sys.executable, "-m", "gossamer"]
+
+
+def produce(frontier: ValkeyFrontier, items: list[Any], hosts: int = 4) -> None:
+    """Pages on several hosts bring these items home."""
+    frontier.define("g", {"a": LanePolicy()})
+    share = -(-len(items) // hosts)
+    payloads = [item if isinstance(item, bytes) else codec.encode(item) for item in items]
+    token = Token.fresh()
+    frontier.add([Request(n, f"h{n}", "g.a", b"x", dont_filter=True) for n in range(hosts)])
+    leases: list[Lease] = []
+    while len(leases) < hosts:
+        leases += frontier.exchange(token, want=hosts).leases
+        token = token.next()
+    settle = [Settlement(lease, items=payloads[n * share : (n + 1) * share]) for n, lease in enumerate(leases)]
+    frontier.exchange(token, settle=settle)
+
+
+def numbered(first: int, count: int) -> list[Any]:
+    return [{"n": n, "title": f'ti,tle "{n}"\n'} for n in range(first, first + count)]
+
+
+def numbers(file: Path) -> list[int]:
+    """What a file has, in any order but each as often as it is there."""
+    if file.suffix == ".parquet":
+        import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+        return sorted(parquet.read_table(file)["n"].to_pylist())
+    with file.open(encoding="utf-8", newline="") as lines:
+        if file.suffix == ".csv":
+            rows = list(csv.DictReader(lines))
+            assert all(row["title"] == f'ti,tle "{row["n"]}"\n' for row in rows)
+        else:
+            rows = [json.loads(line) for line in lines]
+    return sorted(int(row["n"]) for row in rows)
+
+
+FILES = pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])
+
+
+class TestTail:
+    def test_the_last_items_as_lines(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, [{"n": 1, "at": datetime(2026, 5, 1, tzinfo=UTC), "raw": b"\xff", "tags": {"b", "a"}}], 1)
+        produce(frontier, numbered(2, 6))
+        lines = command("items", "tail", "g", "-n", "100").out.splitlines()
+        assert json.loads(lines[0]) == {"n": 1, "at": "2026-05-01T00:00:00+00:00", "raw": "/w==", "tags": ["a", "b"]}
+        assert sorted(json.loads(line)["n"] for line in lines) == list(range(1, 8))
+        assert len(command("items", "tail", "g", "-n", "3").out.splitlines()) == 3
+        assert command("items", "tail", "g", "-n", "0").out == ""
+        told = json.loads(command("items", "tail", "g", "-n", "1", "--json").out)
+        assert sorted(told) == ["item", "partition", "position"]
+
+    def test_what_is_no_item_of_ours_is_told_too(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, [b"plain bytes", [1, 2], "te\ud800xt", {1: float("nan"), "e": float("inf")}], 1)
+        lines = [json.loads(line) for line in command("items", "tail", "g").out.splitlines()]
+        assert lines == [{"payload": "plain bytes"}, {"value": [1, 2]}, {"value": "te\ud800xt"}, {"1": None, "e": None}]
+
+    def test_an_unknown_group_is_an_error(self, command: Command, frontier: ValkeyFrontier) -> None:
+        for verb in (["tail", "g"], ["export", "g", "f.csv"], ["consumers", "g"], ["forget", "g", "c"]):
+            assert "there is no group 'g'" in command("items", *verb, code=2).err
+
+    def test_it_follows(self, frontier: ValkeyFrontier, valkey_server: Server, tmp_path: Path) -> None:
+        produce(frontier, numbered(0, 3))
+        words = ["items", "tail", "g", "-f", "--url", valkey_server.url, "--crawl", frontier.crawl]
+        with subprocess.Popen(
+            [*GOSSAMER, *words], cwd=tmp_path, env=clean(), stdout=subprocess.PIPE, text=True
+        ) as tail:
+            assert tail.stdout is not None
+            assert sorted(json.loads(tail.stdout.readline())["n"] for _ in range(3)) == [0, 1, 2]
+            for first in (3, 10):
+                produce(frontier, numbered(first, 5))
+                assert sorted(json.loads(tail.stdout.readline())["n"] for _ in range(5)) == list(
+                    range(first, first + 5)
+                )
+            tail.send_signal(signal.SIGINT)
+        assert tail.returncode == 130
+
+
+def clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+
+
+class TestExport:
+    def test_an_empty_export_says_why_and_what_it_leaves_behind(
+        self, command: Command, frontier: ValkeyFrontier, tmp_path: Path
+    ) -> None:
+        out = str(tmp_path / "out.jsonl")
+        produce(frontier, numbered(0, 3), 1)
+        frontier.keep_items("g", "other", dict.fromkeys(range(frontier.partitions), "9999999999999-0"))
+        said = command("items", "export", "g", out).err
+        assert "none of the 3 items that g has scraped is in its stream" in said
+        assert "`gossamer items forget g export --drop` ends that" in said
+        assert "nothing came into its stream since the last export" in command("items", "export", "g", out).err
+
+    @FILES
+    def test_a_file_goes_on_where_it_stopped(self, command: Command, frontier: ValkeyFrontier, name: str) -> None:
+        produce(frontier, numbered(0, 10))
+        assert command("items", "export", "g", name).out == f"10 items written to {name}\n"
+        assert command("items", "export", "g", name).out == f"0 items written to {name}\n"
+        assert frontier.counts("g").groups[0].items_waiting == 0, "nobody else wants them"
+        produce(frontier, numbered(10, 15))
+        said = command("items", "export", "g", name, "--json").json
+        assert (said["items"], said["format"], said["consumer"]) == (15, name.partition(".")[2], "export")
+        assert numbers(Path(name)) == list(range(25))
+
+    def test_lines_are_plain_json(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, [{"n": 1, "name": "żółw", "price": Decimal("1.50"), "parts": [{"a": (1, 2)}]}], 1)
+        command("items", "export", "g", "out.jsonl")
+        text = Path("out.jsonl").read_text(encoding="utf-8")
+        assert text == '{"n":1,"name":"żółw","price":"1.50","parts":[{"a":[1,2]}]}\n'
+
+    def test_columns_are_all_fields_met(self, command: Command, frontier: ValkeyFrontier) -> None:
+        items = [{"a": 1, "b": None}, {"b": True, "c": [1, {"d": "é"}]}, {"a": 1.5, "e": date(2026, 1, 2)}]
+        produce(frontier, items, 1)
+        command("items", "export", "g", "out.csv")
+        text = Path("out.csv").read_text(encoding="utf-8")
+        assert text == 'a,b,c,e\n1,,,\n,true,"[1,{""d"":""é""}]",\n1.5,,,2026-01-02\n'
+
+    def test_chosen_columns_leave_the_rest_out(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, [{"a": 1, "b": 2, "c": 3}, {"b": 4, "z": 5}], 1)
+        assert command("items", "export", "g", "out.csv", "--fields", " b, a,x,b").out == "2 items written to out.csv\n"
+        assert Path("out.csv").read_text() == "b,a,x\n2,1,\n4,,\n"
+        said = command("items", "export", "g", "out.csv", "--fields", "a", code=1)
+        assert "out.csv has the columns b,a,x. Give the same --fields" in said.err
+
+    def test_a_field_that_comes_late_stops_before_it_and_loses_nothing(
+        self, command: Command, frontier: ValkeyFrontier
+    ) -> None:
+        produce(frontier, [*numbered(0, 5), {"n": 5, "title": 'ti,tle "5"\n', "new": 1}, *numbered(6, 4)], 1)
+        said = command("items", "export", "g", "out.csv", "--look", "3", code=1)
+        assert "an item has the field 'new', which is none of the columns" in said.err
+        assert numbers(Path("out.csv")) == list(range(5))
+        assert frontier.counts("g").groups[0].items_waiting == 5
+        command("items", "export", "g", "more.csv")
+        assert numbers(Path("more.csv")) == list(range(5, 10))
+
+    def test_parquet_keeps_types_and_takes_new_ones_in(self, command: Command, frontier: ValkeyFrontier) -> None:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+
+        moment = datetime(2026, 5, 1, 12, tzinfo=UTC)
+        first = {"i": 1, "f": 1.5, "s": "x", "b": True, "raw": b"\xff", "at": moment, "day": date(2026, 1, 2)}
+        second = {"tags": ["a", None], "ids": (1, 2), "deep": {"k": [1]}, "big": 2**70, "id": UUID(int=5), "none": None}
+        produce(frontier, [first, second], 1)
+        command("items", "export", "g", "out.parquet")
+        table = parquet.read_table("out.parquet")
+        types = {field.name: str(field.type) for field in table.schema}
+        assert types == {
+            "i": "int64", "f": "double", "s": "string", "b": "bool", "raw": "binary", "at": "timestamp[us, tz=UTC]",
+            "day": "date32[day]", "tags": "list<element: string>", "ids": "list<element: int64>", "deep": "string",
+            "big": "string", "id": "string", "none": "string",
+        }  # fmt: skip
+        one, two = table.to_pylist()
+        assert {name: one[name] for name in first} == first
+        assert (two["tags"], two["ids"], two["deep"], two["big"]) == (["a", None], [1, 2], '{"k":[1]}', str(2**70))
+        produce(frontier, [{"i": 0.5, "s": 7, "none": 3, "tags": "x", "new": datetime(2026, 5, 1)}], 1)
+        command("items", "export", "g", "out.parquet")
+        table = parquet.read_table("out.parquet")
+        assert table["i"].to_pylist() == [1.0, None, 0.5]
+        assert table["s"].to_pylist() == ["x", None, "7"]
+        assert table["none"].to_pylist() == [None, None, 3]
+        assert table["tags"].to_pylist() == [None, '["a",null]', "x"]
+        assert table.schema.field("new").type == arrow.timestamp("us")
+        assert table["at"].to_pylist() == [moment, None, None]
+
+    def test_parquet_without_its_package_says_what_to_install(
+        self, command: Command, frontier: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        produce(frontier, numbered(0, 1), 1)
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        said = command("items", "export", "g", "out.parquet", code=2)
+        assert said.err == "error: Parquet needs the package pyarrow: pip install 'gossamer[parquet]'.\n"
+        assert list(Path().iterdir()) == []
+        assert item_stream.consumers(frontier, "g") == {}
+
+    def test_each_consumer_gets_everything(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, numbered(0, 6))
+        command("items", "export", "g", "a.jsonl", "--consumer", "a")
+        produce(frontier, numbered(6, 6))
+        command("items", "export", "g", "b.jsonl", "--consumer", "b")
+        command("items", "export", "g", "a2.jsonl", "--consumer", "a")
+        assert numbers(Path("a.jsonl")) + numbers(Path("a2.jsonl")) == list(range(12))
+        assert numbers(Path("b.jsonl")) == list(range(6, 12)), "what all had kept before it came is gone"
+        assert frontier.counts("g").groups[0].items_waiting == 0
+
+    def test_a_full_group_goes_on(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, numbered(0, 8))
+        frontier.define("g", {}, GroupPolicy(max_items=2))
+        assert frontier.counts("g").groups[0].paused == "items_full"
+        command("items", "export", "g", "out.jsonl")
+        assert frontier.counts("g").groups[0].paused == ""
+
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            (("out",), 2, "'out' does not tell the format; give --format"),
+            (("out.jsonl", "--fields", "a"), 2, "--fields is for CSV and Parquet"),
+            (("out.jsonl", "--consumer", "a b"), 2, "must be a plain name"),
+            (("there.jsonl",), 1, "there.jsonl exists and was not written by an export"),
+            (("there.parquet",), 1, "there.parquet exists and was not written by an export"),
+            (("absent/out.jsonl",), 1, "absent/out.jsonl.position: No such file"),
+        ],
+    )
+    def test_misuse_changes_nothing(
+        self,
+        frontier: ValkeyFrontier,
+        valkey_server: Server,
+        tmp_path: Path,
+        words: tuple[str, ...],
+        code: int,
+        said: str,
+    ) -> None:
+        for name in ("there.jsonl", "there.parquet"):
+            (tmp_path / name).write_text("mine")
+        produce(frontier, numbered(0, 3))
+        where = ("--url", valkey_server.url, "--crawl", frontier.crawl)
+        done = subprocess.run(
+            [*GOSSAMER, "items", "export", "g", *words, *where], cwd=tmp_path, env=clean(), capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["there.jsonl", "there.parquet"]
+        assert frontier.counts("g").groups[0].items_waiting == 3
+
+    def test_a_file_of_others_items_is_not_touched(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, numbered(0, 3))
+        command("items", "export", "g", "out.jsonl")
+        before = Path("out.jsonl").read_bytes()
+        said = command("items", "export", "g", "out.jsonl", "--consumer", "other", code=1)
+        assert "out.jsonl has other items: crawl" in said.err
+        assert Path("out.jsonl").read_bytes() == before
+
+    def test_a_file_that_was_changed_is_not_written_over(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, numbered(0, 3))
+        command("items", "export", "g", "out.jsonl")
+        Path("out.jsonl").write_bytes(b"{}")
+        assert "out.jsonl is shorter than it was" in command("items", "export", "g", "out.jsonl", code=1).err
+        Path("out.jsonl").unlink()
+        assert "out.jsonl is gone" in command("items", "export", "g", "out.jsonl", code=1).err
+
+    @FILES
+    def test_one_export_at_a_time(self, command: Command, frontier: ValkeyFrontier, name: str) -> None:
+        produce(frontier, numbered(0, 3))
+        owner = {"crawl": frontier.crawl, "group": "g", "consumer": "export", "format": name.partition(".")[2]}
+        with position.held(Path(name), owner):
+            assert "is being written by another export" in command("items", "export", "g", name, code=1).err
+        assert command("items", "export", "g", name).out.startswith("3 items")
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+STEPS: dict[str, tuple[Any, str]] = {
+    "before the file is on disk": (item_lines, "sync"),
+    "before it is marked": (position.Marks, "set"),
+    "before it is acknowledged": (Source, "keep"),
+    "parquet": (Path, "replace"),
+}
+
+
+class TestKilled:
+    """Whatever happens between two steps, the file has every item once when the export is called again."""
+
+    @FILES
+    @pytest.mark.parametrize("when", list(STEPS)[:3])
+    @pytest.mark.parametrize("page", [1, 3])
+    def test_between_two_steps(
+        self,
+        command: Command,
+        frontier: ValkeyFrontier,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        when: str,
+        page: int,
+    ) -> None:
+        monkeypatch.setattr(item_stream, "PAGE", 10)
+        produce(frontier, numbered(0, 60))
+        place, verb = STEPS[when if not name.endswith(".parquet") or "acknowledged" in when else "parquet"]
+        left = 1 if name.endswith(".parquet") else page
+        real = getattr(place, verb)
+
+        def end(*told: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                raise Killed
+            return real(*told)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(place, verb, end)
+            with pytest.raises(Killed):
+                command("items", "export", "g", name)
+        produce(frontier, numbered(60, 7))
+        command("items", "export", "g", name)
+        assert numbers(Path(name)) == list(range(67))
+        assert frontier.counts("g").groups[0].items_waiting == 0
+
+    def test_a_mark_that_was_cut_off_does_not_count(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, numbered(0, 5))
+        command("items", "export", "g", "out.jsonl")
+        marks = Path("out.jsonl.position")
+        whole = marks.read_bytes()
+        with marks.open("ab") as stream_:
+            stream_.write(b'{"size": 99')
+        with Path("out.jsonl").open("ab") as stream_:
+            stream_.write(b'{"n": ')
+        produce(frontier, numbered(5, 5))
+        command("items", "export", "g", "out.jsonl")
+        assert numbers(Path("out.jsonl")) == list(range(10))
+        assert marks.read_bytes().startswith(whole)
+
+    @FILES
+    @pytest.mark.timeout(180)
+    def test_kill_9_again_and_again(
+        self, frontier: ValkeyFrontier, valkey_server: Server, tmp_path: Path, name: str
+    ) -> None:
+        count = 30_000
+        for first in range(0, count, 10_000):
+            produce(frontier, numbered(first, 10_000))
+        words = ["items", "export", "g", name, "--url", valkey_server.url, "--crawl", frontier.crawl]
+        file = tmp_path / name
+        watched = tmp_path / (f"{name}.part" if name.endswith(".parquet") else name)
+        growth, killed = Growth(watched), 0
+        for _ in range(3):
+            with subprocess.Popen([*GOSSAMER, *words], cwd=tmp_path, env=clean(), stdout=subprocess.DEVNULL) as process:
+                wait_until(partial(growth, process), "a file that grows", 60)
+                process.kill()
+            killed += process.returncode == -signal.SIGKILL
+        assert killed
+        done = subprocess.run([*GOSSAMER, *words], cwd=tmp_path, env=clean(), timeout=120, check=False)
+        assert done.returncode == 0
+        assert numbers(file) == list(range(count))
+
+
+class Growth:
+    """True when the file is larger than at the last look, or the process has ended."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._size = file, 0
+
+    def __call__(self, process: subprocess.Popen[bytes]) -> bool:
+        before, self._size = self._size, self._file.stat().st_size if self._file.exists() else 0
+        return self._size > before or process.poll() is not None
+
+
+class TestConsumers:
+    def test_they_are_listed_and_forgotten(self, command: Command, frontier: ValkeyFrontier) -> None:
+        produce(frontier, numbered(0, 6))
+        command("items", "export", "g", "a.jsonl", "--consumer", "a")
+        frontier.keep_items("g", "slow", {0: "", 1: ""})
+        produce(frontier, numbered(6, 6))
+        command("items", "export", "g", "a.jsonl", "--consumer", "a")
+        told = command("items", "consumers", "g", "--json").json
+        assert (told["waiting"], told["consumers"]["slow"]) == (6, {"0": "0-0", "1": "0-0"})
+        assert [row[:2] for row in command("items", "consumers", "g").rows] == [
+            ["a", "0"],
+            ["a", "1"],
+            ["slow", "0"],
+            ["slow", "1"],
+        ]
+        assert "Forget consumer slow" in command("items", "forget", "g", "slow", code=1, given="n\n").err
+        assert command("items", "forget", "g", "slow", "--yes").out == "consumer slow is forgotten; 0 items wait\n"
+        assert "no consumer 'slow'" in command("items", "forget", "g", "slow", "--yes", code=2).err
+
+    def test_dropping_with_the_last_consumer_leaves_nothing_for_nobody(
+        self, command: Command, frontier: ValkeyFrontier
+    ) -> None:
+        produce(frontier, numbered(0, 6))
+        for name in ("export", "slow"):
+            frontier.keep_items("g", name, {0: "", 1: ""})
+        forget = ["items", "forget", "g"]
+        assert "are removed" in command(*forget, "export", "--drop", code=1, given="n\n").err
+        told = command(*forget, "export", "--drop", "--yes")
+        assert (told.out, told.err) == ("consumer export is forgotten; 6 items wait\n", ""), "slow lacks them"
+        told = command(*forget, "slow", "--yes")
+        assert told.out == "consumer slow is forgotten; 6 items wait\n"
+        assert "`gossamer items forget g slow --drop` removes it" in told.err
+        assert command(*forget, "slow", "--drop", "--yes").out == "consumer slow is forgotten; 0 items wait\n"
+        assert frontier.counts("g").groups[0].items_waiting == 0
+        produce(frontier, numbered(6, 2))
+        assert command("items", "export", "g", "a.jsonl").out == "2 items written to a.jsonl\n"

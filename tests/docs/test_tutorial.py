@@ -1,0 +1,47 @@
+"""The tutorial is followed from top to bottom, every command of it, and prints what it says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.tutorial import agrees, follow
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "from-one-process-to-a-fleet.md"
+PORT = "8000"
+VARIES = {
+    "gossamer top --count 1 | cat": re.compile(r"[\d.,]*\d( (Ki)?B/s)?"),
+    "gossamer status | grep ^reader.main | cut -f1,5,8,9": re.compile(r"\d+$"),
+}
+"""What is another number each time: how far the crawl is when somebody looks, and how many leases the dead worker held."""
+
+
+@pytest.mark.timeout(450)
+def test_from_one_process_to_a_fleet(tmp_path: Path) -> None:
+    assert (Path(sys.executable).parent / "scrapy").exists(), "scrapy is not beside this Python"
+    follow(PAGE, PORT, tmp_path, VARIES)
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "expected"),
+    [
+        (["a  1"], ["a 1"], True),
+        (["a  1"], ["a 2"], False),
+        (["a …"], ["a 2"], True),
+        (["lane  done"], ["LANE\tDONE\t"], True),
+        ([], ["a"], False),
+        (["a", "…", "z"], ["a", "b", "c", "z"], True),
+        (["a", "…", "z"], ["a", "b"], False),
+    ],
+)
+def test_what_a_page_says_is_compared(said: list[str], printed: list[str], expected: bool) -> None:
+    assert agrees(said, printed) is expected
+
+
+def test_the_readme_shows_what_the_tutorial_printed() -> None:
+    readme = (PAGE.parents[2] / "README.md").read_text("utf-8")
+    [shown] = re.findall(r"```console\n(\$ scrapy crawl reader.*?)```", readme, re.DOTALL)
+    tutorial = PAGE.read_text("utf-8")
+    assert [line for line in shown.splitlines() if f"{line}\n" not in tutorial] == []

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.support.hard_server.server import HardServer
+
+from gossamer.engine.http.fetcher import Fetcher
+from gossamer.engine.http.request import AGENT, Ask, FetchError, Got
+from gossamer.engine.http.robots import ALLOWED, FORBIDDEN, KEPT, KEPT_WITHOUT, Robots, Word
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Watched:
+    """Robots on the hard server, with what was permitted and which delays were told."""
+
+    def __init__(self, hard: HardServer, fetcher: Fetcher) -> None:
+        self.hard, self.clock = hard, Clock()
+        self.permitted: list[str] = []
+        self.delays: list[tuple[str, float]] = []
+        self.robots = Robots(
+            fetcher.fetch, self._permit, lambda host, seconds: self.delays.append((host, seconds)), self.clock
+        )
+
+    async def _permit(self, url: str) -> None:
+        self.permitted.append(url)
+
+    async def says(self, host: str, path: str, agent: str = AGENT) -> Word:
+        return await self.robots.ask(self.hard.url(path, host), agent)
+
+
+@pytest.fixture
+def watched(hard: HardServer, fetcher: Fetcher) -> Watched:
+    return Watched(hard, fetcher)
+
+
+async def test_rules_by_agent(watched: Watched) -> None:
+    assert await watched.says("some.test", "/private") == ALLOWED
+    assert await watched.says("some.test", "/secret/x") == FORBIDDEN
+    assert await watched.says("some.test", "/private", "Other/1") == FORBIDDEN
+    assert await watched.says("some.test", "/secret", "Other/1") == ALLOWED
+    host = f"some.test:{watched.hard.ports['http']}"
+    assert watched.permitted == [f"http://{host}/robots.txt"]
+    assert watched.delays == [(host, 2.0)]
+
+
+@pytest.mark.parametrize("host", ["none.test", "forbidden.test", "garbage.test", "looped.test"])
+async def test_no_file_forbids_nothing(watched: Watched, host: str) -> None:
+    assert await watched.says(host, "/anything") == ALLOWED
+
+
+@pytest.mark.parametrize("host", ["broken.test", "busy.test"])
+async def test_a_file_that_cannot_be_had_forbids_everything_for_a_while(watched: Watched, host: str) -> None:
+    assert await watched.says(host, "/anything") == Word(False, KEPT_WITHOUT)
+    watched.clock.now += 100
+    assert await watched.says(host, "/anything") == Word(False, KEPT_WITHOUT - 100)
+    assert len(watched.permitted) == 1
+    watched.clock.now += KEPT_WITHOUT
+    assert (await watched.says(host, "/anything")).after == KEPT_WITHOUT
+    assert len(watched.permitted) == 2
+
+
+async def test_redirects_are_followed_politely(watched: Watched) -> None:
+    assert await watched.says("moved.test", "/moved") == FORBIDDEN
+    assert [url.rpartition("/")[2] for url in watched.permitted] == ["robots.txt", "elsewhere.txt"]
+
+
+async def test_only_the_beginning_of_a_large_file_counts(watched: Watched) -> None:
+    assert await watched.says("large.test", "/private") == FORBIDDEN
+    assert await watched.says("large.test", "/late") == ALLOWED
+
+
+async def test_no_delay_is_longer_than_an_hour(watched: Watched) -> None:
+    await watched.says("greedy.test", "/")
+    assert watched.delays == [(f"greedy.test:{watched.hard.ports['http']}", 3600.0)]
+
+
+async def test_a_file_is_asked_for_once_at_a_time_and_once_a_day(watched: Watched) -> None:
+    url = watched.hard.url("/secret", "some.test")
+    assert watched.robots.known(url, AGENT) is None
+    words = await asyncio.gather(*(watched.says("some.test", "/secret") for _ in range(50)))
+    assert words == [FORBIDDEN] * 50
+    assert watched.robots.known(url, AGENT) == FORBIDDEN
+    assert len(watched.permitted) == 1
+    watched.clock.now += KEPT - 1
+    assert watched.robots.known(url, AGENT) == FORBIDDEN
+    watched.clock.now += 2
+    assert watched.robots.known(url, AGENT) is None
+    await watched.says("some.test", "/secret")
+    assert len(watched.permitted) == 2
+
+
+async def test_who_gives_up_waiting_harms_nobody_and_memory_is_bounded() -> None:
+    go_on, asked = asyncio.Event(), list[str]()
+
+    async def fetch(ask: Ask) -> Got:
+        asked.append(ask.url)
+        await go_on.wait()
+        return Got(ask.url, 200, {}, b"User-agent: *\nDisallow: /x\n")
+
+    robots = Robots(fetch, most=3)
+    waiting = [asyncio.create_task(robots.ask("http://a.test/x", "me")) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.wait([waiting[0]])
+    go_on.set()
+    assert await asyncio.gather(*waiting[1:]) == [FORBIDDEN] * 2
+    for number in range(9):
+        assert await robots.ask(f"http://h{number}.test/x", "me") == FORBIDDEN
+    assert len(robots._known) == 3
+    assert len(asked) == 10
+    # Schemes, ports and users make a difference, or none.
+    await robots.ask("https://H8.test/x", "me")
+    await robots.ask("http://me:pw@h8.test/x", "me")
+    assert asked[10:] == ["https://h8.test/robots.txt"]
+
+
+async def test_a_permit_that_is_refused_and_a_close_while_waiting() -> None:
+    async def refuse(url: str) -> None:
+        raise FetchError("proxy", "no")
+
+    async def never(ask: Ask) -> Got:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    assert not (await Robots(never, refuse).ask("http://a.test/", "me")).allowed
+    robots = Robots(never)
+    waiting = asyncio.create_task(robots.ask("http://a.test/", "me"))
+    await asyncio.sleep(0)
+    await robots.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_connection_that_broke_is_tried_again_soon_and_then_less_and_less_often() -> None:
+    clock, asked = Clock(), list[float]()
+
+    async def broken(ask: Ask) -> Got:
+        asked.append(clock.now)
+        if len(asked) < 10:
+            raise FetchError("reset", "the connection was closed")
+        return Got(ask.url, 404, {}, b"")
+
+    robots = Robots(broken, clock=clock)
+    waits = []
+    while not (word := await robots.ask("http://a.test/x", "me")).allowed:
+        waits.append(word.after)
+        clock.now += word.after + 0.001
+    assert waits[:3] == pytest.approx([5.0, 10.0, 20.0])
+    assert waits[-1] == pytest.approx(KEPT_WITHOUT)
+    assert len(asked) == 10

@@ -1,0 +1,207 @@
+"""Visits of the native engine that must not end as they seem to: redirects, conditions, secrets, hosts that are not there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.native_crawl import Crawl, until, working
+from tests.support.site import Reply, Site, links
+
+from gossamer.engine.sites import ServedSite
+from gossamer.engine.trial.trial import Chosen, Trial
+from gossamer.engine.worker import Job, Worker
+from gossamer.model import Token
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.load import load_text
+from gossamer.testing.clock import advance
+from gossamer.testing.servers import Server
+
+SITE = """
+    site: pages
+    seeds: [SITE/list]
+    politeness: {robots: ignore}
+    layers:
+      list: {match: '^/list', seen: round, follow: [{css: a, to: page}]}
+      page: {match: '^/page/', fields: {title: title}}
+"""
+CONDITIONAL = SITE + "    request: {conditional: true}\n"
+TAGGED = {"ETag": '"one"'}
+
+
+def endless(crawl: Crawl) -> Worker:
+    return Worker(crawl.settings, Job(stage=None, forever=True))
+
+
+def next_round(crawl: Crawl, number: int) -> None:
+    with crawl.frontier() as frontier:
+        frontier.new_round("pages", number)
+
+
+def drained(crawl: Crawl) -> bool:
+    with crawl.frontier() as frontier:
+        return frontier.drained("pages").drained
+
+
+def conditions(site: Site, path: str) -> list[str | None]:
+    return [visit.headers.get("If-None-Match") for visit in site.visits if visit.path == path]
+
+
+# Redirects.
+
+
+async def test_a_seed_that_is_redirected_is_followed_in_every_round(crawl: Crawl, site: Site) -> None:
+    """Although its target was seen, as the seed itself was."""
+    site.on("/page/old", Reply(301, headers={"Location": "/page/new"}))
+    crawl.push(SITE.replace("SITE/list", "SITE/page/old"))
+    await crawl.run()
+    next_round(crawl, 1)
+    await crawl.run()
+    assert site.paths() == ["/page/old", "/page/new"] * 2
+
+
+async def test_what_is_known_of_a_page_says_nothing_about_where_it_is_redirected_to(crawl: Crawl, site: Site) -> None:
+    site.on("/list", Reply(body="-", headers=TAGGED, times=1), Reply(302, headers={"Location": "/list/new"}))
+    site.on("/list/new", Reply(body="-"))
+    crawl.push(CONDITIONAL)
+    async with working(endless(crawl)):
+        await until(lambda: conditions(site, "/list") and drained(crawl))
+        next_round(crawl, 1)
+        await asyncio.to_thread(site.reached, "/list/new")
+    assert conditions(site, "/list") == [None, '"one"']
+    assert conditions(site, "/list/new") == [None]
+
+
+# Conditions.
+
+
+async def test_other_rules_see_a_page_whole(crawl: Crawl, site: Site) -> None:
+    site.on("/list", Reply(body="-", headers=TAGGED))
+    crawl.push(CONDITIONAL)
+    async with working(endless(crawl)):
+        await until(lambda: conditions(site, "/list") and drained(crawl))
+        crawl.push(CONDITIONAL.replace("css: a,", "css: b,") + "    limits: {pages: 1000}\n")
+        await until(lambda: _policy(crawl)["max_pages"] == 1000)
+        for number in (1, 2):
+            next_round(crawl, number)
+            await until(lambda: drained(crawl))
+    assert conditions(site, "/list") == [None, None, '"one"']
+
+
+def _policy(crawl: Crawl) -> Any:
+    with crawl.frontier() as frontier:
+        return frontier.counts("pages").group_policies["pages"]
+
+
+async def test_a_page_whose_lease_was_lost_comes_whole_the_next_time(crawl: Crawl, site: Site) -> None:
+    """What was found on it did not count."""
+    site.on("/page/1", Reply(body="<title>x</title>", headers=TAGGED))
+    site.hold("/page/1")
+    crawl.push(CONDITIONAL.replace("SITE/list", "SITE/page/1"))
+    async with working(endless(crawl)):
+        await asyncio.to_thread(site.reached, "/page/1")
+        with crawl.frontier() as frontier:
+            advance(frontier, 60)
+            frontier.exchange(Token.fresh())
+        site.release("/page/1")
+        await until(lambda: drained(crawl))
+    assert conditions(site, "/page/1") == [None, None]
+    assert [item["title"] for item in crawl.items("pages")] == ["x"]
+
+
+# Secrets.
+
+
+@pytest.fixture
+def other() -> Iterator[Site]:
+    with Site() as one:
+        yield one
+
+
+async def test_a_robots_txt_of_somebody_else_hears_no_secrets(crawl: Crawl, site: Site, other: Site) -> None:
+    site.on("/robots.txt", Reply(302, headers={"Location": f"{other.url}/robots.txt"}))
+    crawl.push(SITE.replace("robots: ignore", "robots: obey") + "    request: {headers: {X-Api-Key: k}}\n")
+    await crawl.run()
+    assert [visit.headers.get("X-Api-Key") for visit in site.visits] == ["k", "k"]
+    assert [(visit.path, visit.headers.get("X-Api-Key")) for visit in other.visits] == [("/robots.txt", None)]
+
+
+async def test_secrets_of_a_task_stay_with_the_sites_own_hosts(
+    crawl: Crawl, site: Site, other: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    site.on("/page/away", Reply(302, headers={"Location": f"{other.url}/page/there"}))
+    crawl.push(SITE.replace("[SITE/list]", f"[SITE/list, {{tasks: '{crawl_name}:tasks'}}]"))
+    task = f'{{"url": "{site.url}/page/away", "headers": {{"X-Api-Key": "k", "X-Plain": "p"}}}}'
+    valkey_server.call("RPUSH", f"{crawl_name}:tasks", task)
+    await crawl.run()
+    assert [(visit.headers.get("X-Api-Key"), visit.headers.get("X-Plain")) for visit in other.visits] == [(None, "p")]
+
+
+async def test_a_trial_tells_secrets_to_the_sites_own_hosts_only(site: Site, other: Site) -> None:
+    site.on("/page/away", Reply(302, headers={"Location": f"{other.url}/page/there"}))
+    text = SITE.replace("SITE", site.url) + "    request: {headers: {X-Api-Key: k}, auth: [user, password]}\n"
+    [loaded] = load_text(text, "site.yaml")
+    trial = Trial()
+    await trial.fetch(ServedSite(compile_site(loaded)), Chosen("page", ""), f"{site.url}/page/away")
+    await trial.close()
+    assert [(visit.headers.get("X-Api-Key"), "Authorization" in visit.headers) for visit in site.visits] == [
+        ("k", True)
+    ]
+    assert [(visit.headers.get("X-Api-Key"), "Authorization" in visit.headers) for visit in other.visits] == [
+        (None, False)
+    ]
+
+
+# What is not there.
+
+
+async def test_a_host_that_is_not_there_does_not_keep_a_crawl_from_its_end(crawl: Crawl, site: Site) -> None:
+    """Nor does a robots.txt that nobody can ask for: its pages fail as they would without it."""
+    with Site() as gone:
+        there = gone.url
+    site.on("/list", links(f"{there}/page/1"))
+    crawl.push(SITE.replace("robots: ignore", "robots: obey") + "    request: {retries: 1}\n")
+    async with asyncio.timeout(100):
+        assert (await crawl.run()).reason == "drained"
+    [(reason, detail)] = crawl.dead("pages")
+    assert reason == "connect"
+    assert detail.startswith("robots.txt could not be asked for")
+
+
+async def test_pages_of_a_site_that_is_taken_away_are_given_back(
+    crawl: Crawl, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that had been leased ahead, too: they are there when the site is."""
+    caplog.set_level("INFO", "gossamer.engine")
+    pages = [f"/page/{number}" for number in range(12)]
+    site.on("/list", links(*pages))
+    site.hold("/page/0")
+    crawl = Crawl(
+        crawl.server,
+        crawl.given["GOSSAMER_CRAWL"],
+        crawl.folder,
+        site,
+        GOSSAMER_ENGINE_CONCURRENCY=1,
+        GOSSAMER_SEND_SECONDS=60,
+    )
+    crawl.push(SITE)
+    async with working(endless(crawl)):
+        await asyncio.to_thread(site.reached, "/page/0")
+        with crawl.frontier() as frontier:
+            assert sum(lane.leased for lane in frontier.counts("pages").lanes) > 1
+            frontier.drop_document("site", "site")
+        # At once: what was leased long ago would be given back in any case.
+        await until(lambda: "served no more" in caplog.text)
+        site.release("/page/0")
+        await until(lambda: not _leased(crawl))
+    assert (crawl.dead("pages"), site.paths()) == ([], ["/list", "/page/0"])
+    crawl.push(SITE)
+    await crawl.run()
+    assert sorted(site.paths()) == sorted(["/list", *pages])
+
+
+def _leased(crawl: Crawl) -> int:
+    with crawl.frontier() as frontier:
+        return sum(lane.leased for lane in frontier.counts("pages").lanes)

@@ -1,0 +1,96 @@
+"""Rounds of the native engine: which one a page belongs to, and when one is over although something waits."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import ormsgpack
+import pytest
+from tests.support.native_crawl import Crawl, until, working
+from tests.support.site import Site, links
+
+from gossamer.engine.worker import Job, Worker
+from gossamer.frontier.server import keys
+from gossamer.testing.servers import Server
+
+SITE = """
+    site: pages
+    seeds: [SITE/list]
+    politeness: {robots: ignore}
+    layers:
+      list: {match: '^/list', seen: round, follow: [{css: a, to: page}]}
+      page: {match: '^/page/', fields: {title: title}}
+    store: {page: {table: pages, key: [url], add: [url, round]}}
+"""
+
+
+@pytest.fixture
+def site(site: Site) -> Site:
+    return site.on("/list", links(*(f"/page/{number}" for number in range(12))))
+
+
+async def test_a_page_belongs_to_the_round_that_found_it(crawl: Crawl, site: Site) -> None:
+    site.hold("/page/3")
+    crawl.push(SITE)
+    running = asyncio.ensure_future(crawl.run(forever=True))
+    await asyncio.to_thread(site.reached, "/page/3")
+    with crawl.frontier() as frontier:
+        frontier.new_round("pages", 1)
+    await asyncio.to_thread(site.reached, "/list", 2)
+    site.release("/page/3")
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(_over, crawl):
+            await asyncio.sleep(0.05)
+    running.cancel()
+    await asyncio.wait([running])
+    with closing(sqlite3.connect(crawl.folder / "items.db")) as database:
+        rounds = dict(database.execute("select url, round from pages").fetchall())
+    assert rounds == {f"{site.url}/page/{number}": 0 for number in range(12)}
+
+
+def _over(crawl: Crawl) -> bool:
+    with crawl.frontier() as frontier:
+        return frontier.drained("pages").drained
+
+
+async def test_a_round_with_as_many_pages_as_it_may_have_is_over_until_the_limit_is_raised(
+    crawl: Crawl, site: Site
+) -> None:
+    """A worker that ends when all is done ends, with what it may not fetch still queued: for the next round, or a raised limit."""
+    limited = SITE + "    limits: {pages: 5}\n"
+    crawl.push(limited)
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert len(site.paths()) == 5
+    with crawl.frontier() as frontier:
+        [group] = frontier.counts("pages").groups
+        assert (group.paused, group.open) == ("pages_full", 8)
+        frontier.new_round("pages", 1)
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert len(site.paths()) == 10
+    crawl.push(limited.replace("pages: 5", "pages: 100"))
+    async with asyncio.timeout(60):
+        assert (await crawl.run()).reason == "drained"
+    assert sorted(site.paths()) == sorted(["/list", "/list", *(f"/page/{number}" for number in range(12))])
+
+
+@pytest.mark.parametrize("given", ["GOSSAMER_ITEMS_MAX", "GOSSAMER_ITEMS_MAX_BYTES"])
+async def test_what_a_site_leaves_waiting_is_bounded_by_the_settings(
+    valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site, given: str
+) -> None:
+    crawl = Crawl(valkey_server, crawl_name, tmp_path, site, **{given: 2, "GOSSAMER_DEAD_MAX": 7})
+    crawl.push(SITE.replace("    store: {page: {table: pages, key: [url], add: [url, round]}}\n", ""))
+    async with working(Worker(crawl.settings, Job(stage=None))):
+        await until(lambda: _paused(crawl) == "items_full")
+    key = keys.base(crawl_name, 0) + keys.SUFFIXES["group_policy"]
+    with crawl.frontier() as frontier:
+        assert ormsgpack.unpackb(frontier.connection.execute("HGET", key, "pages", key=key))["max_dead"] == 7
+
+
+def _paused(crawl: Crawl) -> str:
+    with crawl.frontier() as frontier:
+        return next((row.paused for row in frontier.counts("pages").groups), "")

@@ -1,0 +1,211 @@
+"""Site files that change while workers of the native engine serve them: what is under way ends as it began, what was learned
+stays learned, and no change is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.native_crawl import Crawl, until, working
+from tests.support.site import Reply, Site
+
+from gossamer.engine.worker import Job, Worker
+from gossamer.errors import FrontierUnavailable, StoreAway
+from gossamer.sites.compile import CompiledSite
+from gossamer.testing.servers import Server
+
+SITE = """
+    site: pages
+    seeds: [SITE/page/1]
+    politeness: {robots: ignore}
+    layers:
+      page: {match: '^/page/', fields: {title: title}}
+"""
+STORED = SITE + "    store: {page: {table: pages, key: [url], add: [url]}}\n"
+
+
+async def changed(crawl: Crawl, text: str) -> None:
+    """Push another version and wait until a worker serves it, which is seen by a limit."""
+    crawl.push(text + "    limits: {pages: 1000}\n")
+    await until(lambda: _policy(crawl)["max_pages"] == 1000)
+
+
+def _policy(crawl: Crawl) -> Any:
+    with crawl.frontier() as frontier:
+        return frontier.counts("pages").group_policies["pages"]
+
+
+def next_round(crawl: Crawl) -> None:
+    with crawl.frontier() as frontier:
+        frontier.new_round("pages", 1)
+
+
+async def test_a_page_is_stored_where_its_own_version_says(crawl: Crawl, site: Site) -> None:
+    site.on("/page/1", Reply(body="<title>x</title>"))
+    site.hold("/page/1")
+    crawl.push(STORED)
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        await asyncio.to_thread(site.reached, "/page/1")
+        elsewhere = f"    database: sqlite:///{crawl.folder}/other.db\n"
+        await changed(crawl, STORED.replace("table: pages", "table: others") + elsewhere)
+        site.release("/page/1")
+        await until(lambda: _drained(crawl))
+    assert crawl.dead("pages") == []
+    with closing(sqlite3.connect(crawl.folder / "items.db")) as database:
+        assert database.execute("select title from pages").fetchall() == [("x",)]
+
+
+def _drained(crawl: Crawl) -> bool:
+    with crawl.frontier() as frontier:
+        return frontier.drained("pages").drained
+
+
+async def test_a_proxy_that_rests_does_so_after_a_change(crawl: Crawl) -> None:
+    with Site() as gone:
+        proxy = gone.host
+    asking = (
+        f"    request: {{proxy: p, retries: 0}}\n    proxies: {{p: {{urls: ['http://{proxy}'], fails: 1, rest: 1h}}}}\n"
+    )
+    crawl.push(SITE + asking)
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        await until(lambda: len(crawl.dead("pages")) == 1)
+        await changed(crawl, SITE + asking)
+        next_round(crawl)
+        await until(lambda: len(crawl.dead("pages")) == 2)
+    first, second = [detail for _, detail in crawl.dead("pages")]
+    assert "cannot be reached" in first
+    assert "rest after failures" in second
+
+
+@pytest.mark.parametrize("verb", ["documents_version", "document", "define"])
+async def test_no_change_is_missed_although_the_frontier_was_away(crawl: Crawl, verb: str) -> None:
+    class Unlucky(Worker):
+        """Cannot reach the frontier for this verb once, after it has begun."""
+
+        left = 0
+
+        async def ask(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+            if name == verb and self.left:
+                self.left -= 1
+                raise FrontierUnavailable("It is away for a moment.")
+            return await super().ask(name, *args, **kwargs)
+
+    crawl.push(SITE)
+    worker = Unlucky(crawl.settings, Job(stage=None, forever=True))
+    async with working(worker):
+        await until(lambda: crawl.items("pages"))
+        worker.left = 1
+        await changed(crawl, SITE)
+        assert worker.left == 0
+
+
+async def test_pages_that_cannot_be_kept_say_so(crawl: Crawl, site: Site) -> None:
+    (crawl.folder / "kept").write_text("no directory")
+    kept = f"    archive_pages: {crawl.folder}/kept\n    request: {{retries: 0}}\n"
+    crawl.push(SITE.replace("match:", "save: true, match:") + kept)
+    await crawl.run()
+    [(reason, detail)] = crawl.dead("pages")
+    assert reason == "archive"
+    assert "Make room" in detail
+
+
+async def test_tasks_of_a_site_that_is_taken_away_wait_for_it(
+    crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gossamer.engine")
+    key = f"{crawl_name}:tasks"
+    fed = SITE.replace("[SITE/page/1]", f"[{{tasks: '{key}'}}]")
+    crawl.push(fed)
+    valkey_server.call("RPUSH", key, f"{site.url}/page/1")
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        await asyncio.to_thread(site.reached, "/page/1")
+        with crawl.frontier() as frontier:
+            frontier.drop_document("site", "site")
+        await until(lambda: "served no more" in caplog.text)
+        valkey_server.call("RPUSH", key, f"{site.url}/page/2")
+        for _ in range(20):
+            # As long as a worker would need to take it.
+            assert crawl.dead("pages") == []
+            await asyncio.sleep(0.1)
+        crawl.push(fed)
+        await asyncio.to_thread(site.reached, "/page/2")
+    assert crawl.dead("pages") == []
+
+
+async def test_tasks_are_taken_from_the_keys_that_a_file_names_now(
+    crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    def fed(key: str) -> str:
+        return SITE.replace("[SITE/page/1]", f"[{{tasks: '{crawl_name}:{key}'}}]")
+
+    crawl.push(fed("old"))
+    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        valkey_server.call("RPUSH", f"{crawl_name}:old", f"{site.url}/page/1")
+        await asyncio.to_thread(site.reached, "/page/1")
+        await changed(crawl, fed("new"))
+        valkey_server.call("RPUSH", f"{crawl_name}:new", f"{site.url}/page/2")
+        await asyncio.to_thread(site.reached, "/page/2")
+        valkey_server.call("RPUSH", f"{crawl_name}:old", f"{site.url}/page/3")
+        for _ in range(20):
+            assert "/page/3" not in site.paths()
+            await asyncio.sleep(0.1)
+    assert valkey_server.call("LLEN", f"{crawl_name}:old") == 1
+
+
+async def test_an_older_version_does_not_come_after_a_newer_one(crawl: Crawl) -> None:
+    """One that waits for its database while another is pushed."""
+    waits, goes_on, served = asyncio.Event(), asyncio.Event(), list[str | None]()
+
+    class Slow(Worker):
+        """The first version finds no database, and then waits for it for long."""
+
+        tries = 0
+
+        async def _serve_one(self, compiled: CompiledSite, *prepared: Any) -> None:
+            if compiled.name == "pages" and not compiled.site.title:
+                self.tries += 1
+                if self.tries == 1:
+                    raise StoreAway("It is away for a moment.")
+                waits.set()
+                await goes_on.wait()
+            await super()._serve_one(compiled, *prepared)
+            if compiled.name == "pages":
+                served.append(compiled.site.title)
+
+    site = "    site: other\n    seeds: [SITE/other]\n    layers: {page: {}}\n"
+    crawl.push(site, "other")  # A worker that could do nothing at all would say so.
+    crawl.push(SITE)
+    async with working(Slow(crawl.settings, Job(stage=None, forever=True))):
+        async with asyncio.timeout(60):
+            await waits.wait()
+        crawl.push(SITE + "    title: newer\n")
+        # Long enough to be heard of and to be served, were there nobody else.
+        with suppress(TimeoutError):
+            await until(lambda: served, 8)
+        goes_on.set()
+        await until(lambda: len(served) == 2)
+    assert served[-1] == "newer"
+
+
+def calls(server: Server) -> int:
+    """How often the server's functions were called."""
+    fields = dict(field.split("=") for field in server.info("commandstats")["cmdstat_fcall"].split(","))
+    return int(fields["calls"])
+
+
+async def test_a_server_without_memory_ends_no_worker_that_takes_tasks(tmp_path: Path, site: Site) -> None:
+    with Server().start() as server:
+        crawl = Crawl(server, "small", tmp_path, site)
+        crawl.push(SITE.replace("[SITE/page/1]", "[SITE/page/1, {tasks: tasks}]"))
+        async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+            await asyncio.to_thread(site.reached, "/page/1")
+            server.call("CONFIG", "SET", "maxmemory", "1mb")
+            asked = calls(server)
+            await until(lambda: calls(server) > asked + 5)
+            server.call("CONFIG", "SET", "maxmemory", "0")
+            server.call("RPUSH", "tasks", f"{site.url}/page/2")
+            await asyncio.to_thread(site.reached, "/page/2")

@@ -1,0 +1,250 @@
+"""A feed's file between two of its states: nothing that is in it is lost, doubled or forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+import scrapy
+from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
+
+from gossamer.errors import ExportStopped, FrontierUnavailable
+from gossamer.frontier import codec, item_stream
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.items.export import Plan, export
+from gossamer.model import LanePolicy, Lease, Request, RoundInfo, Settlement, Token
+from gossamer.scrapy.feeds.file import FeedFile
+from gossamer.scrapy.feeds.position import waiting
+from gossamer.settings import load
+from gossamer.testing.servers import Server
+
+
+class Whole(BaseItemExporter):
+    """Writes nothing before its end."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self.file, self.items = file, []  # type: ignore[var-annotated]
+
+    def export_item(self, item: Any) -> None:
+        self.items.append(item["n"])
+
+    def finish_exporting(self) -> None:
+        self.file.write(json.dumps(self.items).encode() + b"\n")
+
+
+class Picky(JsonLinesItemExporter):
+    def export_item(self, item: Any) -> None:
+        if item["n"] == 1:
+            raise ValueError("not this one")
+        super().export_item(item)
+
+
+@pytest.fixture
+def frontier(valkey_server: Server, crawl_name: str) -> Iterator[ValkeyFrontier]:
+    given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 2}
+    with ValkeyFrontier.open(load(given, {})) as opened:
+        opened.define("g", {"a": LanePolicy()})
+        opened.new_round("g", 1)
+        yield opened
+
+
+def produce(frontier: ValkeyFrontier, *items: int) -> RoundInfo:
+    """A page of each of two hosts brings these items; the round."""
+    token = Token.fresh()
+    leases: list[Lease] = []
+    frontier.add([Request(n, f"h{n}", "g.a", b"x", dont_filter=True) for n in range(2)])
+    while len(leases) < 2:
+        leases += frontier.exchange(token, want=2).leases
+        token = token.next()
+    parts = [items[::2], items[1::2]]
+    every = zip(leases, parts, strict=True)
+    frontier.exchange(token, settle=[Settlement(one, items=[codec.encode({"n": n}) for n in of]) for one, of in every])
+    return frontier.rounds("g", 1)[0]
+
+
+def opened(
+    frontier: ValkeyFrontier, path: Path, kind: Any = JsonLinesItemExporter, overwrite: bool = False
+) -> FeedFile:
+    return FeedFile(path, path.name, frontier.crawl, "g", overwrite, True, kind, codec.decode)
+
+
+def bring(frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile, over: bool = False) -> FeedFile:
+    file.prepare(frontier, info, keep_all=False)
+    file.write(frontier)
+    file.close(frontier, over)
+    return file
+
+
+def lines(path: Path) -> list[int]:
+    return sorted(json.loads(line)["n"] for line in path.read_text().splitlines())
+
+
+def test_an_export_to_a_feeds_file_is_refused_and_the_feed_goes_on(frontier: ValkeyFrontier, tmp_path: Path) -> None:
+    """Whoever stops a crawl and wants the rest of its items may name the same file."""
+    out = tmp_path / "out.jl"
+    info = produce(frontier, 0, 1, 2, 3)
+    for begun in (False, True):
+        if begun:
+            bring(frontier, info, opened(frontier, out, overwrite=True))
+        else:
+            file = opened(frontier, out, overwrite=True)
+            file.prepare(frontier, info, keep_all=False)  # killed before the first item was in it
+        with pytest.raises(ExportStopped, match=r"out\.jl is a feed of group g of crawl"):
+            export(frontier, Plan("g", "export", out, "jsonl"), print)
+        if not begun:
+            file.close(frontier, over=False)
+    bring(frontier, produce(frontier, 4, 5), opened(frontier, out, overwrite=True), over=True)
+    assert lines(out) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_others_have_added_to_a_file_stays(frontier: ValkeyFrontier, tmp_path: Path) -> None:
+    """A file that is added to (-o) and was closed has no bytes behind its end that are not somebody's."""
+    for kind, path in ((JsonLinesItemExporter, tmp_path / "all.jl"), (JsonItemExporter, tmp_path / "all.json")):
+        bring(frontier, produce(frontier, 0, 1), opened(frontier, path, kind))
+        with path.open("a") as more:
+            more.write('{"n": 100}\n')
+        bring(frontier, produce(frontier, 2, 3), opened(frontier, path, kind))
+        bring(frontier, produce(frontier, 4, 5), opened(frontier, path, kind), over=True)
+        assert path.read_text().count('"n"') == 7
+        assert path.read_text().count('{"n": 100}\n') == 1
+    assert lines(tmp_path / "all.jl") == [0, 1, 2, 3, 4, 5, 100]
+    ours = (tmp_path / "all.json").read_text().split('{"n": 100}\n')
+    assert [sorted(item["n"] for item in json.loads(part)) for part in ours] == [[0, 1], [2, 3, 4, 5]]
+
+
+def test_an_exporter_that_writes_at_its_end_adds_to_a_file_without_what_is_in_it(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    out = tmp_path / "all.whole"
+    bring(frontier, produce(frontier, 0, 1), opened(frontier, out, Whole), over=True)
+    frontier.new_round("g", 2)
+    info = produce(frontier, 2, 3)
+    bring(frontier, info, opened(frontier, out, Whole))  # stopped, and run again
+    bring(frontier, info, opened(frontier, out, Whole), over=True)
+    assert [sorted(json.loads(line)) for line in out.read_text().splitlines()] == [[0, 1], [2, 3]]
+
+
+def test_an_item_that_could_not_be_written_is_told_by_who_goes_on_after_a_kill(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jl"
+    info = produce(frontier, 0, 1, 2)
+    killed = opened(frontier, out, Picky)
+    killed.prepare(frontier, info, keep_all=False)
+    killed.write(frontier)
+    assert killed._file is not None
+    killed._file.close()  # as the kernel does
+    assert bring(frontier, info, opened(frontier, out, Picky)).failed == 1
+    assert bring(frontier, info, opened(frontier, out, Picky), over=True).failed == 0, "once"
+    assert lines(out) == [0, 2]
+
+
+def test_an_end_that_the_server_did_not_hear_is_written_once(
+    frontier: ValkeyFrontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.json"
+    file = opened(frontier, out, JsonItemExporter)
+    file.prepare(frontier, produce(frontier, 0, 1), keep_all=False)
+    file.write(frontier)
+
+    def away(*_words: Any) -> None:
+        raise FrontierUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(frontier, "keep_items", away)
+        with pytest.raises(FrontierUnavailable):
+            file.close(frontier, over=True)
+    file.close(frontier, over=True)
+    assert sorted(item["n"] for item in json.loads(out.read_text())) == [0, 1]
+    assert item_stream.consumers(frontier, "g") == {}
+
+
+def test_a_file_that_is_resumed_with_o_keeps_its_items_in_every_later_round(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    """Begun with -O, whose consumer is forgotten with its round."""
+    out = tmp_path / "out.jl"
+    bring(frontier, produce(frontier, 0, 1), opened(frontier, out, overwrite=True))
+    for number in (2, 3, 4):
+        frontier.new_round("g", number)
+        file = opened(frontier, out)
+        file.prepare(frontier, produce(frontier, number), keep_all=False)
+        assert list(item_stream.consumers(frontier, "g")) == [file.consumer]
+        assert waiting(frontier, "g") == [file.consumer]
+        bring(frontier, frontier.rounds("g", 1)[0], file)
+    assert lines(out) == [0, 1, 2, 3, 4]
+
+
+def test_a_new_round_of_an_exporter_that_writes_at_its_end_keeps_no_other_file_waiting(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    out = tmp_path / "all.whole"
+    file, other = opened(frontier, out, Whole), opened(frontier, out, Whole)
+    file.prepare(frontier, produce(frontier, 0, 1), keep_all=False)
+    file.write(frontier)
+    frontier.new_round("g", 2)
+    info = produce(frontier, 2, 3)
+    file.prepare(frontier, info, keep_all=False)
+    other.prepare(frontier, info, keep_all=False)
+    assert other.ready(frontier, info)
+    assert file._file is not None
+    file._file.close()  # killed
+    other.prepare(frontier, info, keep_all=False)
+    other.write(frontier)
+    assert other.lacking(info) == 0
+    other.close(frontier, over=True)
+    assert sorted(json.loads(out.read_text())) == [0, 1, 2, 3]
+
+
+def test_what_a_late_file_lacks_is_counted_while_items_come(
+    frontier: ValkeyFrontier, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = produce(frontier, 0, 1)
+    bring(frontier, info, opened(frontier, tmp_path / "early.jl"), over=True)
+    produce(frontier, 2, 3)
+    bring(frontier, info, opened(frontier, tmp_path / "late.jl"))
+    assert "late.jl begins in the middle of round 1: 2 items of the round" in caplog.text
+    assert lines(tmp_path / "late.jl") == [2, 3]
+
+
+def test_a_file_goes_on_where_the_class_of_its_first_item_is_not_known(
+    frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    """A function made it, in a process that was killed."""
+
+    class Row(scrapy.Item):
+        n = scrapy.Field()
+        title = scrapy.Field()
+
+    def known(data: bytes) -> Any:
+        return Row(**codec.decode(data))
+
+    def unknown(data: bytes) -> Any:
+        if codec.decode(data)["n"] < 2:
+            raise LookupError("this process does not find its class")
+        return Row(**codec.decode(data), title="t")
+
+    def unwanted(data: bytes) -> Any:
+        return None if codec.decode(data)["n"] < 2 else unknown(data)
+
+    kinds: list[tuple[str, Any]] = [("json", JsonItemExporter), ("csv", CsvItemExporter)]
+    for later in (unknown, unwanted):
+        files = [(tmp_path / f"{later.__name__}.{name}", kind) for name, kind in kinds]
+        for read, items in ((known, (0, 1)), (later, (2, 3))):
+            info = produce(frontier, *items)
+            every = [FeedFile(path, path.name, frontier.crawl, "g", False, True, kind, read) for path, kind in files]
+            for file in every:
+                file.prepare(frontier, info, keep_all=False)
+            for file in every:
+                bring(frontier, info, file)
+        found = json.loads(files[0][0].read_text())
+        assert [row for row in found if "title" in row] == [{"n": n, "title": "t"} for n in (2, 3)]
+        assert len(found) == 4
+        rows = files[1][0].read_text().split()
+        assert rows[0] == "n,title"
+        assert sorted(rows[1:]) == ["0,", "1,", "2,t", "3,t"]
+        frontier.new_round("g", frontier.rounds("g", 1)[0].round + 1)

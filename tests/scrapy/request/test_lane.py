@@ -1,0 +1,65 @@
+"""Which lane a request joins: the one it names, else its callback's, else `main`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider
+
+from gossamer.errors import EncodingError
+from gossamer.model import SeenPolicy
+from gossamer.scrapy.lanes import Lane, declared, lane
+from gossamer.scrapy.request.codec import Carrier
+
+
+class Shelves(Spider):
+    name = "shelves"
+    lanes = (Lane("sale", tier=1),)
+
+    @lane("list")
+    def parse(self, response: Any, **more: Any) -> None:
+        """Asked for without a name, too."""
+
+    @lane("book")
+    def parse_book(self, response: Any) -> None: ...
+
+    def parse_other(self, response: Any) -> None: ...
+
+
+class Plain(Spider):
+    name = "plain"
+
+
+def carrier(spider: Spider) -> Carrier:
+    def number(request: Request) -> int:
+        return len(request.url)
+
+    return Carrier(spider, spider.name, declared(spider, SeenPolicy()), number, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("callback", "meta", "expected"),
+    [
+        ("parse_book", {}, "shelves.book"),
+        ("parse_other", {}, "shelves.main"),
+        ("parse", {}, "shelves.list"),
+        (None, {}, "shelves.list"),
+        ("parse_book", {"lane": "sale"}, "shelves.sale"),
+        (None, {"lane": "main"}, "shelves.main"),
+        (None, {"lane": "other.lane"}, "other.lane"),
+    ],
+)
+def test_the_lane_of_a_request(callback: str | None, meta: dict[str, str], expected: str) -> None:
+    spider = Shelves()
+    request = Request("http://h.example/", getattr(spider, callback) if callback else None, meta=meta)
+    assert carrier(spider).lane_of(request) == expected
+
+
+def test_a_spider_without_lanes_has_main() -> None:
+    assert carrier(Plain()).lane_of(Request("http://h.example/")) == "plain.main"
+
+
+def test_a_lane_that_was_not_declared_is_named() -> None:
+    with pytest.raises(EncodingError, match=r"no lane 'nope'; it has book, list, main, sale"):
+        carrier(Shelves()).lane_of(Request("http://h.example/", meta={"lane": "nope"}))

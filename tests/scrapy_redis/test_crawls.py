@@ -1,0 +1,315 @@
+"""Projects of scrapy-redis that do more than the usual, on the frontier; and one that is moved over in the middle of its crawl."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings as ScrapySettings
+from tests.support.scrapy_redis.example import PREFIX, Project
+from tests.support.scrapy_redis.sides import SIDES
+from tests.support.site import Site, links
+
+from gossamer.scrapy_redis.connection import from_settings
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+OLD, NEW = SIDES
+PAGES = [f"/{n}" for n in range(8)]
+
+
+@pytest.fixture
+def site(site: Site) -> Site:
+    return site.on("/", links(*PAGES))
+
+
+@pytest.fixture
+def project(server: Server, tmp_path: Path) -> Iterator[Project]:
+    with Project(tmp_path, NEW, server.url, GOSSAMER_LEASE_SECONDS=4, MAX_IDLE_TIME_BEFORE_CLOSE=1) as made:
+        yield made
+
+
+def add(project: Project, code: str) -> None:
+    """One more spider module."""
+    (project.directory / "shop" / "spiders" / "more.py").write_text(PREFIX.sub(NEW, code))
+
+
+PLAIN = """
+import os
+import scrapy
+
+class Plain(scrapy.Spider):
+    name = "plain"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(lambda: spider.logger.info("now it is idle"), scrapy.signals.spider_idle, weak=False)
+        return spider
+
+    async def start(self):
+        yield scrapy.Request(os.environ["SITE"] + "/", dont_filter=True)
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+"""
+
+
+def test_a_spider_without_seeds_runs_once_for_all_workers_and_anew_each_time(project: Project, site: Site) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    site.hold("/")
+    workers = [project.start("plain", SCHEDULER_PERSIST=False) for _ in range(2)]
+    # One that comes when the other has ended begins anew.
+    with project.frontier() as frontier:
+        group = "plain"
+        wait_until(
+            lambda: [worker.info.get("group") for worker in frontier.workers()].count(group) == 2,
+            "both to be there",
+            60,
+        )
+    site.reached("/")
+    site.release("/")
+    for worker in workers:
+        log = worker.ended()
+        assert "Closing spider (finished)" in log
+        assert log.count("now it is idle") == 1, "idle is who has nothing to do when nobody has"
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+    project.start("plain", SCHEDULER_PERSIST=False).ended()
+    assert Counter(site.paths()) == Counter(["/", *PAGES] * 2), "a new crawl"
+    project.start("plain", SCHEDULER_PERSIST=True).ended()
+    project.start("plain", SCHEDULER_PERSIST=True).ended()
+    assert Counter(site.paths())["/"] == 4, "starts are not filtered"
+    assert Counter(site.paths())["/3"] == 3, "what was seen in the third crawl stays seen in the fourth"
+
+
+def test_a_spider_without_seeds_may_wait_before_it_closes(project: Project, site: Site, there: Any) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    log = project.start("plain", SCHEDULER_IDLE_BEFORE_CLOSE=2).ended()
+    assert "Closing spider (finished)" in log
+
+
+def test_a_start_may_flush(project: Project, site: Site, there: Any) -> None:
+    for flush, times in ((False, 1), (False, 1), (True, 2)):
+        there.rpush("catalog:start_urls", f"{site.url}/")
+        project.start("catalog", SCHEDULER_FLUSH_ON_START=flush).ended()
+        assert Counter(site.paths())["/5"] == times
+
+
+def test_a_flush_lets_unfiltered_starts_be_fetched_again(project: Project, site: Site) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    for times in (1, 2, 3):
+        project.start("plain", SCHEDULER_PERSIST=True, SCHEDULER_FLUSH_ON_START=True).ended()
+        assert Counter(site.paths()) == Counter(["/", *PAGES] * times)
+
+
+def test_a_spider_may_decide_itself_when_it_is_closed(project: Project, site: Site, there: Any) -> None:
+    add(
+        project,
+        """
+from scrapy.exceptions import DontCloseSpider
+from scrapy_redis.spiders import RedisSpider
+from shop.spiders.catalog import Catalog
+
+class Patient(Catalog):
+    name = "patient"
+    idles = 0
+
+    def spider_idle(self):
+        self.idles += 1
+        self.logger.info("idle for the %d. time", self.idles)
+        if self.idles < 3:
+            raise DontCloseSpider
+""",
+    )
+    there.rpush("patient:start_urls", f"{site.url}/")
+    log = project.start("patient", MAX_IDLE_TIME_BEFORE_CLOSE=0).ended()
+    assert "idle for the 3. time" in log
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+
+
+def test_a_spider_may_take_its_seeds_its_own_way(project: Project, site: Site, there: Any) -> None:
+    add(
+        project,
+        """
+from scrapy import Request
+from shop.spiders.catalog import Catalog
+
+class Own(Catalog):
+    name = "own"
+
+    def next_requests(self):
+        while data := self.server.lpop("elsewhere"):
+            yield Request(data.decode(), dont_filter=True)
+""",
+    )
+    there.rpush("elsewhere", f"{site.url}/")
+    project.start("own").ended()
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+
+
+def test_one_that_closes_without_seeds_waits_for_what_a_killed_worker_held(
+    project: Project, site: Site, there: Any
+) -> None:
+    add(
+        project,
+        """
+from shop.spiders.catalog import Catalog
+
+class Closing(Catalog):
+    name = "closing"
+
+    def next_requests(self):
+        found = list(super().next_requests())
+        yield from found
+        if not found:
+            self.crawler.engine.close_spider(self, "no more seeds")
+""",
+    )
+    site.hold("/")
+    there.rpush("closing:start_urls", f"{site.url}/")
+    first = project.start("closing")
+    site.reached("/")
+    second = project.start("closing")
+    second.said("Spider opened")
+    first.kill()
+    site.release("/")
+    assert "Closing spider (no more seeds)" in second.ended()
+    assert Counter(site.paths()) == Counter(["/", "/", *PAGES])
+
+
+def test_queue_and_filter_are_read_and_cleared_by_the_projects_own_code(
+    project: Project, site: Site, there: Any
+) -> None:
+    add(
+        project,
+        """
+from scrapy import Request, signals
+from shop.spiders.catalog import Catalog
+
+class Looks(Catalog):
+    name = "looks"
+    steps = 0
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.look, signals.spider_idle)
+        return spider
+
+    def parse(self, response):
+        scheduler = self.crawler.engine._slot.scheduler
+        for act in (scheduler.queue.clear, scheduler.queue.pop):
+            try:
+                act()
+            except Exception as error:
+                self.logger.info("refused: %s", error)
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, self.parse_page)
+
+    def parse_page(self, response):
+        self.site = response.urljoin("/")
+        self.logger.info("some wait: %s", len(self.crawler.engine._slot.scheduler.queue) > 0)
+
+    def look(self):
+        scheduler, page = self.crawler.engine._slot.scheduler, Request(self.site + "3", self.parse_page)
+        self.steps += 1
+        if self.steps > 3:
+            return
+        if self.steps == 3:
+            scheduler.queue.push(page)
+            return
+        before = scheduler.df.request_seen(page)
+        scheduler.df.clear() if self.steps == 1 else scheduler.flush()
+        self.logger.info("known: %s, then %s; %d wait", before, scheduler.df.request_seen(page), len(scheduler.queue))
+        self.crawler.engine.crawl(page)
+""",
+    )
+    there.rpush("looks:start_urls", f"{site.url}/")
+    log = project.start("looks", CONCURRENT_REQUESTS=1).ended()
+    assert "The queue of looks cannot be cleared while 1 of its pages are in progress. Stop its workers" in log
+    assert "cannot be popped" in log
+    assert "some wait: True" in log
+    assert log.count("known: True, then False; 0 wait") == 2
+    assert Counter(site.paths()) == Counter(["/", *PAGES, "/3", "/3", "/3"])
+
+
+def test_start_requests_of_ones_own_run_too(project: Project, site: Site, there: Any) -> None:
+    project.environ["SITE"] = site.url
+    add(
+        project,
+        """
+import os
+from scrapy import Request
+from shop.spiders.catalog import Catalog
+
+class Begins(Catalog):
+    name = "begins"
+
+    def start_requests(self):
+        yield Request(os.environ["SITE"] + "/", dont_filter=True)
+""",
+    )
+    there.rpush("begins:start_urls", f"{site.url}/seed")
+    project.start("begins").ended()
+    assert Counter(site.paths()) == Counter(["/", "/seed", *PAGES])
+
+
+def test_everything_may_be_embedded(tmp_path: Path, site: Site) -> None:
+    where = {"GOSSAMER_URL": "embedded:", "GOSSAMER_DATA_DIR": str(tmp_path / "data")}
+    with (
+        from_settings(ScrapySettings(where)) as own,
+        Project(tmp_path, NEW, "", MAX_IDLE_TIME_BEFORE_CLOSE=1, **where) as made,
+    ):
+        del made.environ["REDIS_URL"]
+        own.rpush("catalog:start_urls", f"{site.url}/")
+        made.start("catalog").ended()
+        assert own.llen("catalog:items:linked") == len(PAGES)
+        assert int(own.hget("catalog:stats", "item_scraped_count")) == len(PAGES) + 1
+
+
+def test_a_crawl_is_moved_over_in_its_middle(tmp_path: Path, site: Site, server: Server, there: Any) -> None:
+    """Begun by scrapy-redis, imported, and ended by ours: every page once, every item once."""
+    site.hold(*PAGES)
+    there.rpush("catalog:start_urls", f"{site.url}/")
+    with Project(tmp_path / "old", OLD, server.url, CONCURRENT_REQUESTS=2, MAX_IDLE_TIME_BEFORE_CLOSE=60) as old:
+        first = old.start("catalog")
+        site.wait(lambda paths: len(paths) >= 3, "pages to be in progress")
+        first.stop()
+        first.said("Closing spider (shutdown)")
+        site.release(*PAGES)
+        first.ended()
+    assert there.zcard("catalog:requests") > 0
+    there.rpush("catalog:start_urls", f"{site.url}/")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+    subprocess.run(
+        [sys.executable, "-m", "gossamer", "import", "scrapy-redis", "catalog", "--allow-pickle", "--yes"],
+        env={**kept, "GOSSAMER_URL": server.url}, check=True, timeout=100, capture_output=True,
+    )  # fmt: skip
+    with Project(tmp_path / "new", NEW, server.url, MAX_IDLE_TIME_BEFORE_CLOSE=1) as new:
+        log = new.start("catalog").ended()
+    assert "Resuming crawl (" in log
+    assert Counter(site.paths()) == Counter(["/", "/", *PAGES]), "the seed came twice, its links did not"
+    found = [json.loads(data) for data in there.lrange("catalog:items:linked", 0, -1)]
+    assert Counter(one["url"].removeprefix(site.url) for one in found) == Counter(PAGES)
+
+
+def test_two_spiders_of_a_project_do_not_disturb_each_other(project: Project, site: Site, there: Any) -> None:
+    site.on("/", links("/list/1", *PAGES))
+    site.on("/list/1", links("/post/1", "/post/2"))
+    there.rpush("catalog:start_urls", f"{site.url}/")
+    there.sadd("rules:seeds", f"{site.url}/")
+    for worker in [project.start("catalog"), project.start("rules")]:
+        worker.ended()
+    assert there.llen("rules:items:post") == 2
+    wait_until(lambda: there.llen("catalog:items:linked") == 3 + len(PAGES), "the items of the other")

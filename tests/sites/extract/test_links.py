@@ -1,0 +1,359 @@
+"""Links: which addresses become requests, how they are written, and what goes with them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urljoin
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sites.extract.small_site import URL, SmallSite, read, saved, urls
+from w3lib.url import safe_url_string
+
+from gossamer.sites.extract import links
+from gossamer.sites.extract.urls import Addresses
+from gossamer.sites.page import Verdict
+
+ALL = "follow: [{css: a, to: here}]"
+
+
+def hrefs(*addresses: str, base: str = "", charset: str = "utf-8", rule: str = ALL, **rest: Any) -> list[str]:
+    head = f'<base href="{base}">' if base else ""
+    body = head + "".join(f'<a href="{address}">x</a>' for address in addresses)
+    return urls(
+        read(rule, body.encode(charset, "xmlcharrefreplace"), content_type=f"text/html; charset={charset}", **rest)
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("/post/1", "http://bbs.example/post/1"),
+        ("4", "http://bbs.example/list/python/4"),
+        ("../x", "http://bbs.example/list/x"),
+        ("../../../../x", "http://bbs.example/x"),
+        ("?page=2", "http://bbs.example/list/python/3?page=2"),
+        ("//cdn.example/x", "http://cdn.example/x"),
+        ("https://a.example/b", "https://a.example/b"),
+        ("HTTP://A.example/b", "http://a.example/b"),
+        ("  /a\n b ", "http://bbs.example/a%20b"),
+        ("/a\tb\r\nc", "http://bbs.example/abc"),
+        ("/a b?q=c d", "http://bbs.example/a%20b?q=c%20d"),
+        ("/%e4%b8%ad", "http://bbs.example/%e4%b8%ad"),
+        ("/中?q=中", "http://bbs.example/%E4%B8%AD?q=%E4%B8%AD"),
+        ("/100%", "http://bbs.example/100%"),
+        ("/a#b", "http://bbs.example/a"),
+        ("/a\\b", "http://bbs.example/a/b"),
+        ("/a?x=1&amp;y=2", "http://bbs.example/a?x=1&y=2"),
+        ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+        ("http://a.example/b/../c/./d", "http://a.example/c/d"),
+        ("http://a.example:8080/b", "http://a.example:8080/b"),
+        ("/ {}|", "http://bbs.example/%20%7B%7D%7C"),
+    ],
+)
+def test_an_address_becomes_the_url_a_browser_would_ask_for(address: str, url: str) -> None:
+    assert hrefs(address) == [url]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:void(0)",
+        " JavaScript:x",
+        "mailto:a@b.c",
+        "tel:1",
+        "data:text/html,x",
+        "ftp://a/b",
+        "about:blank",
+        "#top",
+        "",
+        "   ",
+        "blob:x",
+    ],
+)
+def test_what_is_no_page_is_left_alone(address: str) -> None:
+    reading = read(ALL, f'<a href="{address}">x</a>')
+    assert (reading.links, reading.notes) == ([], ())
+
+
+@pytest.mark.parametrize(
+    "address", ["http://", "http:///x", "//", "/" + "a" * 9000, "http://[::1/", "http://a:port/", "/" + "中" * 3000]
+)
+def test_addresses_that_cannot_be_asked_for_are_counted(address: str) -> None:
+    reading = read(ALL, f'<a href="{address}">x</a><a href="/ok">y</a>'.encode())
+    assert urls(reading) == ["http://bbs.example/ok"]
+    assert reading.notes == ("links: 1 addresses are no URLs that could be asked for",)
+
+
+def test_a_query_is_written_in_the_character_set_of_the_page() -> None:
+    assert hrefs("/中?q=中", charset="gbk") == ["http://bbs.example/%E4%B8%AD?q=%D6%D0"]
+    assert hrefs("/x?q=я&amp;p=中", charset="windows-1251") == ["http://bbs.example/x?q=%FF&p=%26%2320013%3B"]
+    assert urls(read("follow: [{css: a, to: here}]", saved("shift_jis.html"), content_type="")) == [
+        "http://bbs.example/s?q=%93%FA%96%7B%8C%EA%82%CC%8Cf%8E%A6%94%C2"
+    ]
+
+
+def test_the_base_of_a_page() -> None:
+    assert hrefs("x", base="/other/") == ["http://bbs.example/other/x"]
+    assert hrefs("x", base="https://c.example/d/e") == ["https://c.example/d/x"]
+    assert hrefs("x", base="javascript:x") == ["http://bbs.example/list/python/x"]
+    assert hrefs("x", base="http://[bad") == ["http://bbs.example/list/python/x"]
+    assert urls(read(ALL, '<BASE target=_top><bAsE><Base HREF="/q/"><base href="/r/"><a href=x>')) == [
+        "http://bbs.example/q/x"
+    ]
+
+
+def test_one_page_is_given_once_by_identity_and_layer() -> None:
+    assert hrefs("/a?x=1&amp;y=2", "/a?y=2&amp;x=1", "/a?x=1&amp;y=2#z", " /a?x=1&amp;y=2") == [
+        "http://bbs.example/a?x=1&y=2"
+    ]
+    reading = read("follow: [{css: a, to: post}, {css: a, to: list}]", '<a href="/a">')
+    assert [(link.url, link.layer) for link in reading.links] == [
+        ("http://bbs.example/a", "post"),
+        ("http://bbs.example/a", "list"),
+    ]
+
+
+def test_fragments_stay_where_the_identity_of_the_layer_counts_them() -> None:
+    assert hrefs("/keeping/a#1", "/keeping/a#2", "/post/1#x", rule="follow: [a]") == [
+        "http://bbs.example/keeping/a#1",
+        "http://bbs.example/keeping/a#2",
+        "http://bbs.example/post/1",
+    ]
+
+
+def test_links_go_to_the_layer_that_matches_or_nowhere() -> None:
+    reading = read("follow: [a]", '<a href="/post/1"><a href="/list/x/2"><a href="/elsewhere">')
+    assert [(link.url, link.layer) for link in reading.links] == [
+        ("http://bbs.example/post/1", "post"),
+        ("http://bbs.example/list/x/2", "list"),
+    ]
+
+
+def test_match_skip_limit_priority_and_again() -> None:
+    body = "".join(f'<a href="/p/{n}">' for n in (1, 2, 2, 3, 4, 15, 5))
+    reading = read(
+        "follow: [{css: a, to: here, match: '/p/\\d$', skip: '3', limit: 3, priority: 7, again: true}]", body
+    )
+    assert urls(reading) == [f"http://bbs.example/p/{n}" for n in (1, 2, 4)]
+    assert {(link.priority, link.dont_filter) for link in reading.links} == {(7, True)}
+
+
+def test_the_limit_counts_for_the_page_however_many_records_it_has() -> None:
+    body = "".join(f"<li><b>{n}</b><a href=/{n}a><a href=/{n}b>" for n in range(4))
+    reading = read("records: {css: li}\nfields: {b: b}\nfollow: [{css: a, to: here, pass: [b], limit: 3}]", body)
+    assert urls(reading) == [f"http://bbs.example/{n}" for n in ("0a", "0b", "1a")]
+
+
+def test_page_turns_stay_in_the_layer_and_end() -> None:
+    rule = "follow: [{css: a.post}, {css: a.next, to: list, pages: 2}]"
+    first = read(rule, saved("forum-list.html"), name="list", depth=1, inherited={"board": "b"})
+    assert len(first.links) == 41
+    turn = first.links[-1]
+    assert (turn.url, turn.layer, turn.turn, turn.depth, dict(turn.inherited)) == (
+        "http://bbs.example/list/python/4",
+        "list",
+        1,
+        1,
+        {"board": "b"},
+    )
+    assert {(link.turn, link.depth, dict(link.inherited) == {}) for link in first.links[:-1]} == {(0, 2, True)}
+    assert read(rule, saved("forum-list.html"), name="list", turn=1).links[-1].turn == 2
+    assert len(read(rule, saved("forum-list.html"), name="list", turn=2).links) == 40
+    endless = read("follow: [{css: a.next, to: list, pages: 0}]", saved("forum-list.html"), name="list", turn=900)
+    assert endless.links[0].turn == 901
+
+
+def test_links_deeper_than_the_site_goes_are_left_alone() -> None:
+    assert hrefs("/a", site=SmallSite(depth=3), depth=2) == ["http://bbs.example/a"]
+    assert hrefs("/a", site=SmallSite(depth=3), depth=3) == []
+
+
+def test_elements_texts_and_values_that_are_links() -> None:
+    html = '<link href="/1"><img src="/2"><form action="/3"></form><p>/no</p><iframe src="/4"></iframe><b data-u="/5">'
+    assert urls(
+        read("follow: [{css: '*', to: here}, {css: b, attr: data-u, to: here}, {xpath: '//b/@data-u', to: here}]", html)
+    ) == [f"http://bbs.example/{n}" for n in (1, 2, 3, 4, 5)]
+    news = read(r"follow: [{regex: '\"url\":\"([^\"]+)\"', to: here}]", saved("news.html"))
+    assert urls(news) == ["https://news.example.org/2024/05/17/valley-bridge"]
+    assert urls(read("follow: [{regex: 'href=\"([^\"]*)', to: here}]", '<a href="/x?a=1&amp;b=2">')) == [
+        "http://bbs.example/x?a=1&b=2"
+    ]
+    api = read("format: json\nfollow: [{jmespath: 'meta.[next, total, page]', to: here}]", saved("api.json"))
+    assert urls(api) == ["http://bbs.example/api/comments?page=3"]
+    assert len(read("format: xml\nfollow: [{css: loc, to: here}]", saved("sitemap.xml")).links) == 28
+    assert urls(read("format: xml\nfollow: [{css: 'item > link', to: here, limit: 1}]", saved("feed.xml")))[
+        0
+    ].startswith("https://blog.example.com/1/")
+
+
+def test_urls_made_of_names() -> None:
+    reading = read(
+        """
+        fields:
+          id: {css: b, type: int}
+          ids: {css: li, all: true, type: int}
+          q: {css: i}
+          kids: {each: {css: li}, fields: {n: {from: content}}}
+          absent: {css: u}
+        follow:
+          - {url: '/api/{id}/comments?forum={forum}&q={q}&k={key}', to: here}
+          - {url: '/x/{ids}', to: here}
+          - {url: '/k/{kids.n}', to: here}
+          - {url: '{q}', to: here}
+          - {url: '/{absent}', to: here}
+          - {url: '/inherited/{up}', to: here}
+          - {url: '/path/{q}', to: here}
+        """,
+        "<b>7</b><i>/a&amp;b #100% c</i><ul><li>1<li>2</ul>",
+        name="list",
+        site=SmallSite(key="s&d"),
+        inherited={"up": 4},
+    )
+    assert urls(reading) == [
+        "http://bbs.example/api/7/comments?forum=python&q=/a%26b%20%23100%25%20c&k=s%26d",
+        "http://bbs.example/x/1",
+        "http://bbs.example/x/2",
+        "http://bbs.example/k/1",
+        "http://bbs.example/k/2",
+        "http://bbs.example/a&b%20",
+        "http://bbs.example/inherited/4",
+        "http://bbs.example/path//a&b%20%23100%%20c",
+    ]
+    assert reading.notes == ("follow[4]: {absent} stands for nothing on this page",)
+
+
+@pytest.mark.parametrize(
+    ("when", "followed"),
+    [
+        ("replies", False),
+        ("n", False),
+        ("n == `0`", True),
+        ("title", True),
+        ("length(list) > `1`", True),
+        ("none", False),
+        ("map", True),
+        ("length(n)", False),
+    ],
+)
+def test_links_are_followed_on_conditions(when: str, followed: bool) -> None:
+    rule = f"""
+    format: json
+    fields: {{replies: {{jmespath: replies, all: true}}, n: {{jmespath: n, type: int}}, title: {{jmespath: title}}, list: {{jmespath: list, all: true}}, map: {{jmespath: map, type: json}}}}
+    follow: [{{url: /x, to: here, when: '{when}'}}]
+    """
+    reading = read(rule, '{"replies": [], "n": 0, "title": "t", "list": [1, 2], "map": {"a": 1}}')
+    assert bool(reading.links) is followed
+    assert bool(reading.notes) is (when == "length(n)")
+
+
+def test_what_is_passed_on() -> None:
+    rule = """
+    fields: {title: h1, n: {css: b, type: int}, none: u}
+    follow:
+      - {css: a, to: here, pass: [title, n, none, board, forum]}
+      - {css: a, to: post, pass: {name: title, twice: '[n, n]', gone: none}}
+    """
+    one, other = read(rule, "<h1>T</h1><b>3</b><a href=/x>", name="list", inherited={"board": "B", "unasked": 1}).links
+    assert dict(one.inherited) == {"title": "T", "n": 3, "board": "B", "forum": "python"}
+    assert dict(other.inherited) == {"name": "T", "twice": [3, 3]}
+
+
+def test_records_give_their_own_fields_to_their_own_links() -> None:
+    reading = read(
+        """
+        records: {css: tr.thread}
+        fields: {subject: {css: a.post}, replies: {css: .replies, type: int}}
+        follow:
+          - {css: a.post, to: post, pass: [subject], when: 'replies > `0`'}
+          - {css: a.next, to: list, pages: 3, pass: [subject, forum]}
+          - {css: '.author a', to: here}
+        """,
+        saved("forum-list.html"),
+        name="list",
+    )
+    posts = [link for link in reading.links if link.layer == "post"]
+    assert [dict(link.inherited)["subject"] for link in posts] == [
+        record.fields["subject"] for record in reading.records
+    ]
+    (turn,) = [link for link in reading.links if link.turn]
+    assert dict(turn.inherited) == {"forum": "python"}
+    assert len([link for link in reading.links if link.layer == "here"]) == 9
+
+
+def test_requests_with_bodies_headers_and_cookies() -> None:
+    rule = """
+    fields: {id: {css: b, type: int}, tags: {css: li, all: true}}
+    follow:
+      - {url: /form, to: here, form: {id: '{id}', tag: '{tags}', fixed: a&b, sure: true}}
+      - {url: /json, to: here, json: {id: '{id}', text: 'n{id}', deep: [{t: '{tags}'}], x: {y: 1}}, headers: {X-Id: '{id}'}, method: PUT}
+      - {url: /text, to: here, body: '{"a": {id}}', headers: {content-type: text/x}, cookies: {c: 'v{id}'}}
+      - {url: '/get?a=1', to: here, method: GET, form: {q: '{id} x'}}
+      - {url: /none, to: here, form: {q: '{nothing}'}}
+    """
+    reading = read(rule, "<b>7</b><li>x<li>y")
+    form, put, text, get = reading.links
+    assert (form.method, form.body, dict(form.headers)) == (
+        "POST",
+        b"id=7&tag=x&tag=y&fixed=a%26b&sure=true",
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    )
+    assert (put.method, json.loads(put.body)) == (
+        "PUT",
+        {"id": 7, "text": "n7", "deep": [{"t": ["x", "y"]}], "x": {"y": 1}},
+    )
+    assert dict(put.headers) == {"X-Id": "7", "Content-Type": "application/json"}
+    assert (text.method, text.body, dict(text.headers), dict(text.cookies)) == (
+        "POST",
+        b'{"a": 7}',
+        {"content-type": "text/x"},
+        {"c": "v7"},
+    )
+    assert (get.method, get.url, get.body) == ("GET", "http://bbs.example/get?a=1&q=7+x", b"")
+    assert reading.notes == ("follow[4]: {nothing} stands for nothing on this page",)
+    assert len({link.fingerprint for link in reading.links}) == 4
+
+
+def test_too_many_links_of_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "MOST", 100)
+    reading = read(ALL, "".join(f"<a href=/{n}>" for n in range(130)))
+    assert len(reading.links) == 100
+    assert reading.notes == ("links: those after the first 100 were left alone",)
+    assert reading.verdict is Verdict.OK
+
+
+SAFE_BASES = st.sampled_from(
+    [URL, "http://a.example/", "https://a.example/b/c?d=e", "http://127.0.0.1:8080/x/y.html", "http://localhost:99/a/"]
+)
+PIECES = st.lists(
+    st.sampled_from(["/", "a", "B1", ".", "..", "?", "=", "&", "#", ":", "//", "http://", "https://x.example", "%20", "%", "é", " ", "-", "~", "+", ";", "@", "x.html", "a:b", "'", "(", "*", "80", "[", "\\"]),
+    max_size=8,
+).map("".join)  # fmt: skip
+
+
+@given(SAFE_BASES, PIECES)
+@settings(deadline=None)
+def test_the_short_way_gives_what_the_long_way_gives(base: str, address: str) -> None:
+    addresses = Addresses(base, lambda: "utf-8")
+
+    def outcome(make: Any) -> Any:
+        try:
+            return make(address)
+        except ValueError:
+            return ValueError
+
+    assert outcome(addresses.absolute) == outcome(addresses._long_way)
+
+
+@given(SAFE_BASES, st.from_regex(r"(/[a-z0-9]{1,5}){1,3}/?(\?[a-z]=[0-9])?", fullmatch=True))
+@settings(deadline=None)
+def test_plain_addresses_are_what_scrapy_makes_of_them(base: str, address: str) -> None:
+    assert Addresses(base, lambda: "utf-8").absolute(address) == safe_url_string(urljoin(base, address))
+
+
+def test_bodies_are_compared_too() -> None:
+    rule = yaml.safe_dump({"follow": [{"url": "/x", "to": "here", "form": {"n": n}} for n in (1, 2, 1)]})
+    assert [link.body for link in read(rule).links] == [b"n=1", b"n=2"]

@@ -1,0 +1,149 @@
+"""From fields to tables, from records to rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from gossamer.sites.file.load import load_text
+from gossamer.sites.page import Record
+from gossamer.sites.tables import ColumnSpec, Rows, RowSpec, TableSpec, tables
+
+TEXT = """
+site: my-shop
+seeds: http://s.example/
+layers:
+  item:
+    fields:
+      id: {css: b, type: int}
+      title: h1
+      link: {css: a, attr: href, type: url}
+      tags: {css: .tag, all: true}
+      words: {css: p, clean: [{split: ' '}]}
+      maker: {fields: {name: .m, city: .c}}
+      price: {css: .p, type: decimal}
+      raw: {css: pre, type: json}
+      shots: {each: img, fields: {src: {css: img, attr: src}, sizes: {each: s, fields: {w: {css: w, type: int}}}}}
+      notes: {each: li, fields: {text: p}}
+      kept: {each: li, fields: {text: p}}
+"""
+STORE = """
+store:
+  item:
+    table: items
+    key: [id, site]
+    columns: {title: name}
+    add: [fetched_at, status, url]
+    history: true
+    archive: true
+    children: {notes: {table: remarks, key: [text]}, kept: {json: true}}
+"""
+
+
+def test_fields_become_columns_and_nested_records_tables() -> None:
+    (site,) = load_text(TEXT + STORE)
+    item, shots, sizes, remarks = tables(site)
+    assert item == TableSpec(
+        "items",
+        (
+            ColumnSpec("id", "int"),
+            ColumnSpec("name", "text"),
+            ColumnSpec("link", "text"),
+            ColumnSpec("tags", "json"),
+            ColumnSpec("words", "json"),
+            ColumnSpec("maker", "json"),
+            ColumnSpec("price", "decimal"),
+            ColumnSpec("raw", "json"),
+            ColumnSpec("kept", "json"),
+            ColumnSpec("site", "text"),
+            ColumnSpec("fetched_at", "datetime", False),
+            ColumnSpec("status", "int", False),
+            ColumnSpec("url", "text"),
+        ),
+        ("id", "site"),
+        history=True,
+        archive=True,
+    )
+    assert shots == TableSpec("items_shots", (ColumnSpec("src", "text"),), (), "items", archive=True)
+    assert sizes == TableSpec("items_shots_sizes", (ColumnSpec("w", "int"),), (), "items_shots", archive=True)
+    assert remarks == TableSpec("remarks", (ColumnSpec("text", "text"),), ("text",), "items", archive=True)
+
+
+def test_without_a_name_a_table_is_called_by_site_and_layer_and_keyed_by_url() -> None:
+    (site,) = load_text(TEXT + "store: {item: {}}\n")
+    first = tables(site)[0]
+    assert first.name == "my_shop_item"
+    assert first.key == ("url",)
+    assert first.columns[-1] == ColumnSpec("url", "text")
+
+
+def test_a_record_becomes_a_row_with_the_complete_set_of_its_children() -> None:
+    (site,) = load_text(TEXT + STORE)
+    now = datetime(2024, 1, 1, tzinfo=UTC)
+    facts = {
+        "url": "http://s.example/1",
+        "fetched_at": now,
+        "round": 3,
+        "site": "my-shop",
+        "layer": "item",
+        "status": 200,
+        "parent": None,
+    }
+    record = Record(
+        "item",
+        {
+            "id": 7, "title": "T", "tags": ["a"], "maker": {"name": "m"}, "price": None, "kept": [{"text": "k"}],
+            "shots": [{"src": "x", "sizes": [{"w": 1}, {"w": 2}]}, {"src": "y", "sizes": []}],
+        },
+    )  # fmt: skip
+    row = Rows(site).row(record, facts)
+    assert row == RowSpec(
+        "items",
+        {
+            "id": 7, "name": "T", "link": None, "tags": ["a"], "words": None, "maker": {"name": "m"}, "price": None, "raw": None,
+            "kept": [{"text": "k"}], "site": "my-shop", "fetched_at": now, "status": 200, "url": "http://s.example/1",
+        },
+        {
+            "items_shots": [
+                RowSpec("items_shots", {"src": "x"}, {"items_shots_sizes": [RowSpec("items_shots_sizes", {"w": 1}, {}), RowSpec("items_shots_sizes", {"w": 2}, {})]}),
+                RowSpec("items_shots", {"src": "y"}, {"items_shots_sizes": []}),
+            ],
+            "remarks": [],
+        },
+    )  # fmt: skip
+    assert Rows(site).row(Record("other", {}), facts) is None
+
+
+def test_a_field_goes_before_a_fact_of_the_same_name_and_texts_take_anything() -> None:
+    (site,) = load_text(
+        "site: s\nseeds: http://s.example/\nlayers: {a: {fields: {url: h1, v: {value: 5}, w: {value: [1]}, x: {value: true}}}}\nstore: {a: {}}\n"
+    )
+    row = Rows(site).row(Record("a", {"url": "own", "v": 5, "w": [1], "x": True}), {"url": "page"})
+    assert row is not None
+    assert row.values == {"url": "own", "v": "5", "w": "[1]", "x": "true"}
+
+
+def test_a_handler_names_the_columns_of_somebody_elses_table() -> None:
+    (site,) = load_text(
+        "site: s\nseeds: http://s.example/\nlayers: {a: {handler: 'm:f'}}\nstore: {a: {table: t, existing: true, key: [id], add: [url]}}\n"
+    )
+    (table,) = tables(site)
+    assert (table.existing, table.key, [column.name for column in table.columns]) == (True, ("id",), ["url"])
+    assert Rows(site).row(Record("a", {"id": 1, "any": "x"}), {"url": "u"}) == RowSpec(
+        "t", {"url": "u", "id": 1, "any": "x"}, {}
+    )
+
+
+def test_steps_that_clean_texts_leave_the_type_of_a_column_alone() -> None:
+    fields = {
+        "count": "{css: b, clean: [digits], type: int}",
+        "parts": "{css: b, clean: [strip, {split: ','}, sort]}",
+        "joined": "{css: b, all: true, clean: [unique, {join: ', '}]}",
+        "both": "{css: b, clean: [{split: ','}, reverse, {join: ','}], type: date}",
+        "again": "{css: b, all: true, clean: [{join: ' '}, {split: '-'}]}",
+    }
+    rules = "".join(f"      {name}: {rule}\n" for name, rule in fields.items())
+    (site,) = load_text(
+        f"site: s\nseeds: http://s.example/\nlayers:\n  item:\n    fields:\n{rules}store: {{item: {{}}}}\n"
+    )
+    types = {column.name: column.type for column in tables(site)[0].columns if column.name in fields}
+    assert types == {"count": "int", "parts": "json", "joined": "text", "both": "date", "again": "json"}

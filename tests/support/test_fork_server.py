@@ -1,0 +1,93 @@
+"""A program that is forked is as one that is started: environment, directory, search path, output, signals, exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support import fork_server
+from tests.support.fork_server import Program
+
+from gossamer.testing.process import wait_until
+
+SHOW = """
+import atexit, json, os, sys, threading
+from gossamer.scrapy.process import rounds
+
+atexit.register(print, "after all")
+threading.Thread(target=lambda: None).start()
+print(json.dumps({
+    "arguments": sys.argv[1:], "name": __name__, "spec": __spec__.name, "directory": os.getcwd(),
+    "environ": dict(os.environ), "path": sys.path[:2], "custom": hasattr(sys, "custom"), "session": os.getsid(0) == os.getpid(),
+    "age": rounds.process_age(),
+}))
+print("to err", file=sys.stderr)
+sys.exit("the end" if "fail" in sys.argv else 0)
+"""
+
+
+def test_it_is_as_a_program_that_is_started(tmp_path: Path) -> None:
+    (tmp_path / "show.py").write_text(SHOW)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "sitecustomize.py").write_text("import sys\nsys.custom = True\n")
+    environ = {"ONLY": "this", "PYTHONPATH": str(tmp_path / "more")}
+    done = fork_server.run("show", ["a", "b"], environ, tmp_path, 60)
+    assert (done.returncode, done.stderr) == (0, "to err\n")
+    line, last = done.stdout.splitlines()
+    said = json.loads(line)
+    assert last == "after all"
+    assert said.pop("age") < 60
+    path = said["environ"].pop("PYTHONPATH").split(os.pathsep)
+    assert path[0] == str(tmp_path / "more")
+    said["environ"].pop("LC_CTYPE", None)
+    assert said == {
+        "arguments": ["a", "b"], "name": "__main__", "spec": "show", "directory": str(tmp_path), "environ": {"ONLY": "this"},
+        "path": [str(tmp_path), str(tmp_path / "more")], "custom": True, "session": True,
+    }  # fmt: skip
+    done = fork_server.run("show", ["fail"], {}, tmp_path, 60)
+    assert (done.returncode, done.stderr) == (1, "to err\nthe end\n")
+    assert json.loads(done.stdout.splitlines()[0])["custom"] is False
+
+
+def test_it_writes_compiled_files_unless_told_not_to(tmp_path: Path) -> None:
+    (tmp_path / "imports.py").write_text("import imported\n")
+    (tmp_path / "imported.py").write_text("")
+    assert fork_server.run("imports", [], {"PYTHONDONTWRITEBYTECODE": "1"}, tmp_path, 60).returncode == 0
+    assert not (tmp_path / "__pycache__").exists()
+    assert fork_server.run("imports", [], {}, tmp_path, 60).returncode == 0
+    assert (tmp_path / "__pycache__").exists()
+
+
+def test_a_failure_and_a_module_that_is_not_there_end_it_with_an_error(tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text("raise ValueError('by itself')\n")
+    done = fork_server.run("fails", [], {}, tmp_path, 60)
+    assert done.returncode == 1
+    assert done.stderr.endswith("ValueError: by itself\n")
+    done = fork_server.run("fails", [], {}, tmp_path, 60, options=["-P"])
+    assert done.returncode == 1
+    assert "No module named fails" in done.stderr
+
+
+def test_signals_reach_it_and_its_end_is_seen_by_everybody_who_waits(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
+    first = Program("waits", [], {}, tmp_path)
+    second = Program("waits", [], {}, tmp_path)
+    with pytest.raises(subprocess.TimeoutExpired):
+        first.wait(0.05)
+    wait_until(lambda: first.output() and second.output(), "both to be there")
+    second.send_signal(signal.SIGINT)
+    assert second.wait(60) == -signal.SIGINT or second.returncode == 1
+    assert "KeyboardInterrupt" in second.communicate()[1]
+    assert first.poll() is None
+    first.kill()
+    assert first.wait(60) == first.poll() == -signal.SIGKILL
+    first.terminate()
+    with pytest.raises(subprocess.TimeoutExpired):
+        fork_server.run("waits", [], {}, tmp_path, 0.2)
+    if sys.platform == "linux":
+        assert not Path(f"/proc/{first.pid}").exists(), "nobody is left unreaped"
