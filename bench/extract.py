@@ -36,7 +36,7 @@ from w3lib.url import safe_url_string
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.extract.types import loads
 from gossamer.sites.file.load import load_text
-from gossamer.sites.page import Document
+from gossamer.sites.page import PageResponse
 
 PAGES = Path(__file__).resolve().parents[1] / "tests" / "sites" / "extract" / "pages"
 SITE = r"""
@@ -137,7 +137,7 @@ class Callback:
     def __init__(self, site: CompiledSite) -> None:
         self._site = site
 
-    def read(self, layer: str, document: Document) -> Found:
+    def read(self, layer: str, document: PageResponse) -> Found:
         _, text = html_to_unicode(document.headers.get("content-type"), document.body)
         if layer in ("api", "typed"):
             data = json.loads(text)
@@ -255,7 +255,7 @@ class Callback:
             }
 
 
-def parse(document: Document, layer: str) -> None:
+def parse(document: PageResponse, layer: str) -> None:
     """What cannot be done without, as the interpreter does it."""
     if layer in ("api", "typed"):
         loads(document.body.decode())
@@ -275,14 +275,14 @@ CASES = {
 }
 
 
-def documents() -> dict[str, Document]:
+def documents() -> dict[str, PageResponse]:
     return {
-        layer: Document(url, 200, {"content-type": "text/html; charset=utf-8"}, (PAGES / name).read_bytes())
+        layer: PageResponse(url, 200, {"content-type": "text/html; charset=utf-8"}, (PAGES / name).read_bytes())
         for layer, (name, url) in CASES.items()
     }
 
 
-def by_rules(site: CompiledSite, layer: str, document: Document) -> Found:
+def by_rules(site: CompiledSite, layer: str, document: PageResponse) -> Found:
     reading = site.read(layer, document)
     if reading.verdict.value != "ok" or reading.notes:
         raise AssertionError(f"{layer}: {reading.verdict} {reading.reason} {reading.notes}")

@@ -24,7 +24,7 @@ from bench.crawls.shape import Shape
 from bench.crawls.site import SiteProcess
 
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import Ask
+from gossamer.engine.http.request import FetchRequest
 
 Get = Callable[[str], Awaitable[int]]
 """Fetches a page and says how many bytes it had."""
@@ -56,7 +56,7 @@ async def compare(urls: Sequence[str], rounds: int, concurrency: int) -> dict[st
     )
 
     async def ours(url: str) -> int:
-        return len((await fetcher.fetch(Ask(url))).body)
+        return len((await fetcher.fetch(FetchRequest(url))).body)
 
     async def bare(url: str) -> int:
         async with session.get(url) as response:

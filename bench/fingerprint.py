@@ -32,7 +32,7 @@ from scrapy.utils.request import fingerprint as scrapy_fingerprint
 from w3lib.url import canonicalize_url
 
 from gossamer.scrapy.speedups import fingerprint as ours
-from gossamer.sites.url.canonical import short_way
+from gossamer.sites.url.canonical import fast_path
 
 PORTION = 25_000
 RUN = 200
@@ -48,7 +48,7 @@ def compare(seed: int, number: int) -> Counter[str]:
         form = outcome(canonicalize_url, url)
         if outcome(ours.canonical, url) != form:
             raise AssertionError(f"canonical form of {url!r} is {ours.canonical(url)!r}, not {form!r}")
-        found["short way"] += short_way(url) is not None
+        found["short way"] += fast_path(url) is not None
         try:
             request = Request(url)
             digest = scrapy_fingerprint(request)

@@ -18,7 +18,7 @@ from typing import Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gossamer.testing.resp import Connection
+from gossamer.testing.resp import RespConnection
 from gossamer.testing.server_process import ServerProcess, listen, on_free_port
 
 _PORT, _COUNT = "port", "count"
@@ -127,7 +127,7 @@ class Distance(ServerProcess):
     @property
     def round_trips(self) -> int:
         """So many so far."""
-        with Connection(("127.0.0.1", self._count)) as connection:
+        with RespConnection(("127.0.0.1", self._count)) as connection:
             return int(str(connection.call("COUNT")))
 
     def measured(self) -> float:
@@ -138,7 +138,7 @@ class Distance(ServerProcess):
 def round_trip(port: int, times: int = 100) -> float:
     """How long a round trip to a server takes: the median in seconds."""
     took = []
-    with Connection(("127.0.0.1", port)) as connection:
+    with RespConnection(("127.0.0.1", port)) as connection:
         for _ in range(times):
             begin = time.perf_counter()
             connection.call("PING")

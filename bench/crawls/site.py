@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.crawls.shape import RULES, Shape
 
-from gossamer.testing.server_process import ServerProcess, ask, on_free_port, told_to_end
+from gossamer.testing.server_process import ServerProcess, ask, on_free_port, stop_event
 
 COUNT, LOG, RESET, HOLD, RELEASE = "/_count", "/_log", "/_reset", "/_hold", "/_release"
 STRANGER = -1
@@ -207,7 +207,7 @@ class SiteProcess(ServerProcess):
 
 
 async def serve(site: Site) -> None:
-    loop, told = asyncio.get_running_loop(), told_to_end()
+    loop, told = asyncio.get_running_loop(), stop_event()
 
     async def host(number: int, port: int) -> asyncio.Server:
         visitor = partial(Connection, site, number)

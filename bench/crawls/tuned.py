@@ -11,9 +11,9 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.internet.defer import Deferred
 
-from gossamer.scrapy.page.watcher import Output
+from gossamer.scrapy.page.watcher import CallbackOutput
 from gossamer.scrapy.speedups import defaults, heap, known_links
-from gossamer.scrapy.speedups.signals import quiet
+from gossamer.scrapy.speedups.signals import skip_without_receivers
 from gossamer.settings import load
 
 
@@ -38,9 +38,9 @@ class TunedScheduler(Scheduler):
         tunes = defaults.names(load()["GOSSAMER_TUNING"])
         scraper = engine.scraper
         if "output" in tunes:
-            scraper.handle_spider_output_async = Output(engine, scraper, _Nobody(), True).handle
+            scraper.handle_spider_output_async = CallbackOutput(engine, scraper, _Nobody(), True).handle
         if "signals" in tunes:
-            quiet(crawler.signals)
+            skip_without_receivers(crawler.signals)
         if "garbage" in tunes:
             heap.opened()
         if "early" in tunes and known_links.possible(crawler):

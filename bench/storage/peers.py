@@ -15,7 +15,17 @@ from scrapy_redis.scheduler import Scheduler
 
 from gossamer.frontier.codec import decode_request, encode_request
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Feedback, HostPolicy, LanePolicy, Request, Settlement, Token, Verdict, fingerprint, host_of
+from gossamer.model import (
+    Feedback,
+    HostPolicy,
+    HostVerdict,
+    LanePolicy,
+    Request,
+    Settlement,
+    Token,
+    fingerprint,
+    host_of,
+)
 from gossamer.settings import load
 
 GROUP, LANE = "forum", "forum.post"
@@ -154,7 +164,7 @@ class Gossamer:
 class GossamerTelling(Gossamer):
     """The same, but told everything a worker can tell: each lease when it was sent, and how its host answered."""
 
-    feedback = Feedback(Verdict.OK, latency=0.2)
+    feedback = Feedback(HostVerdict.OK, latency=0.2)
 
 
 class GossamerScrapyFingerprint(Gossamer):

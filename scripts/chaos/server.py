@@ -30,7 +30,7 @@ from gossamer.settings import load
 from gossamer.testing.audit import audit
 from gossamer.testing.process import end, spawn, wait_until
 from gossamer.testing.servers import Server
-from gossamer.testing.state import Picture
+from gossamer.testing.state import PartitionPicture
 
 Mode = Literal["always", "everysec"]
 
@@ -270,7 +270,7 @@ class Campaign:
         assert own.delay == 7
 
 
-def check_places(picture: Picture, tried: set[int]) -> tuple[set[int], dict[int, str]]:
+def check_places(picture: PartitionPicture, tried: set[int]) -> tuple[set[int], dict[int, str]]:
     """Every known request is in exactly one place; a settled page has left all that it led to."""
     kept = set(range(3))
     seen = set().union(*picture.seen.values()) - kept

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.databases import PostgreSQL
+from tests.support.databases import PostgreSQLServer
 from tests.support.many_sites import audit as many_audit
 from tests.support.many_sites.audit import Story
 from tests.support.many_sites.server import Access, ManySites
@@ -132,7 +132,7 @@ class Scenario:
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         try:
             self.sites = self._stack.enter_context(ManySites(HOSTS))
-            self.database = self._stack.enter_context(PostgreSQL())
+            self.database = self._stack.enter_context(PostgreSQLServer())
             self.proxy = self._stack.enter_context(WebProxy())
             dead = hold_port(free_port())
             self._stack.callback(dead.close)

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.hard_server.server import CASES, HardServer
 
-from gossamer.engine.worker import Job, Worker
+from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import Settings, load
 from gossamer.testing.servers import Server
@@ -129,7 +129,7 @@ class Rounds:
 
 async def soak(settings: Settings, seconds: float) -> list[str]:
     before = sample()
-    worker = Worker(settings, Job(stage=None, forever=True))
+    worker = NativeWorker(settings, NativeJob(stage=None, forever=True))
     running = asyncio.ensure_future(worker.run())
     rounds = Rounds(settings)
     begin, samples = time.monotonic(), list[Sample]()

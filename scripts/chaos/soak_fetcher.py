@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.hard_server.server import CASES, HardServer
 
-from gossamer.engine.http.connection.dns import Resolver
+from gossamer.engine.http.connection.dns import CachingResolver
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import Ask, FetchError, Options
+from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
 from gossamer.testing.process import open_sockets
 
 HOSTS = [f"h{number}.test" for number in range(20)]
@@ -57,14 +57,18 @@ async def ask(fetcher: Fetcher, server: HardServer, chance: random.Random) -> tu
     case = chance.choice(CASES)
     secure = chance.random() < 0.25
     url = server.secure_url(case.path) if secure else server.url(case.path, chance.choice(HOSTS))
-    options = Options(timeout=60, connect_timeout=30, read_timeout=30, max_size=500_000, verify=server.authority)
+    options = FetchOptions(timeout=60, connect_timeout=30, read_timeout=30, max_size=500_000, verify=server.authority)
     if not case.quick:
         options = options._replace(timeout=1.0, read_timeout=0.6)
     try:
         if chance.random() < GIVEN_UP:
             async with asyncio.timeout(chance.random() * 0.02):
-                return case.path, str(case.expect), str((await fetcher.fetch(Ask(url, options=options))).status)
-        return case.path, str(case.expect), str((await fetcher.fetch(Ask(url, options=options))).status)
+                return (
+                    case.path,
+                    str(case.expect),
+                    str((await fetcher.fetch(FetchRequest(url, options=options))).status),
+                )
+        return case.path, str(case.expect), str((await fetcher.fetch(FetchRequest(url, options=options))).status)
     except FetchError as error:
         return case.path, str(case.expect), error.reason
     except TimeoutError:
@@ -74,7 +78,7 @@ async def ask(fetcher: Fetcher, server: HardServer, chance: random.Random) -> tu
 async def soak(server: HardServer, seconds: float, concurrency: int, seed: int) -> list[str]:
     """What was wrong."""
     before = sample()
-    fetcher = Fetcher(concurrency=concurrency, resolver=Resolver(hosts=dict.fromkeys(HOSTS, "127.0.0.1")))
+    fetcher = Fetcher(concurrency=concurrency, resolver=CachingResolver(hosts=dict.fromkeys(HOSTS, "127.0.0.1")))
     over = time.monotonic() + seconds
     ends: Counter[str] = Counter()
     unexpected: Counter[str] = Counter()

@@ -19,7 +19,7 @@ INTSET_ENTRIES = 512
 CLOCK_SECONDS = 2.0
 
 
-class State(Enum):
+class CheckState(Enum):
     """GOOD. DOUBTFUL: works, but somebody should know. BAD: a guarantee does not hold, or nothing works."""
 
     GOOD = "good"
@@ -27,14 +27,14 @@ class State(Enum):
     BAD = "bad"
 
 
-GOOD, DOUBTFUL, BAD = State
+GOOD, DOUBTFUL, BAD = CheckState
 
 
 class Check(NamedTuple):
     """One thing looked at: what was found and, unless all is well, what to do."""
 
     name: str
-    state: State
+    state: CheckState
     found: str
     remedy: str = ""
 

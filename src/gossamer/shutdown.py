@@ -17,7 +17,7 @@ LAST_SECONDS = 5.0
 _owed = False
 
 
-def within(seconds: float, code: int) -> None:
+def exit_within(seconds: float, code: int) -> None:
     """End this process with `code` after so long, unless it has ended by then. Neither a blocked event loop nor a thread that
     waits for an answer keeps it."""
 
@@ -40,11 +40,11 @@ def after_main() -> None:
 def limited(code: int) -> None:
     """To be called last by the process's main function."""
     if _owed:
-        within(LAST_SECONDS, code)
+        exit_within(LAST_SECONDS, code)
 
 
 @contextmanager
-def obeying(first: Callable[[int], object], second: Callable[[], object]) -> Iterator[None]:
+def handle_signals(first: Callable[[int], object], second: Callable[[], object]) -> Iterator[None]:
     """Inside the block SIGINT and SIGTERM call `first` with their number; the next one calls `second`, and the process ends within
     LAST_SECONDS; one more ends it at once. Both are called on the main thread, between any two steps of what it does."""
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -56,7 +56,7 @@ def obeying(first: Callable[[int], object], second: Callable[[], object]) -> Ite
         if told == 1:
             first(number)
             return
-        within(LAST_SECONDS, 128 + number)
+        exit_within(LAST_SECONDS, 128 + number)
         for one in numbers:
             signal.signal(one, signal.SIG_DFL)
         second()

@@ -18,7 +18,7 @@ from bench.crawls.shape import LINKS, PAGE_BYTES, RULES, Shape
 from bench.crawls.site import STRANGER, SiteProcess, Visit
 from bench.storage.measure import Progress
 
-from gossamer.testing.resp import Connection
+from gossamer.testing.resp import RespConnection
 from gossamer.testing.servers import Server
 
 
@@ -79,7 +79,7 @@ def test_the_site_remembers_every_visit(site: SiteProcess) -> None:
 
 
 def test_round_trips_are_counted_and_take_longer(valkey_server: Server) -> None:
-    with Distance(valkey_server.port, 0.02) as far, Connection(("127.0.0.1", far.port)) as connection:
+    with Distance(valkey_server.port, 0.02) as far, RespConnection(("127.0.0.1", far.port)) as connection:
         # In one piece and in several: the answer, too.
         assert connection.call("ECHO", "x") == "x"
         assert len(str(connection.call("ECHO", "x" * 1_000_000))) == 1_000_000

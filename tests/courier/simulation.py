@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from gossamer.courier import Courier, Plan, Tally
+from gossamer.courier import Counters, Courier, CourierConfig
 from gossamer.errors import FrontierUnavailable
-from gossamer.model import AddOutcome, Answer, Hints, Lease, Request, Selection, SettleOutcome
+from gossamer.model import AddOutcome, ExchangeReply, Hints, Lease, Request, Selection, SettleOutcome
 
 LEASE = 10.0
 SEND = 2.0
@@ -100,16 +100,18 @@ class SimDesk:
     def failed(self, error: BaseException) -> None:
         self.errors.append(error)
 
-    def went_back(self) -> None: ...
+    def rolled_back(self) -> None: ...
 
 
 class Sim:
     """A courier, its desk and its link. The test plays the frontier, whose clock is the link's."""
 
     def __init__(self, **plan: Any) -> None:
-        self.link, self.desk = SimLink(), SimDesk()
+        self.link, self.callbacks = SimLink(), SimDesk()
         chosen = {"lease_seconds": LEASE, "renew_max": 60.0, "close_seconds": CLOSE, "most": 100, "ahead": 4, **plan}
-        self.courier = Courier(self.link, self.desk, Plan("g", Selection(("g",)), **chosen), Tally("g"))
+        self.courier = Courier(
+            self.link, self.callbacks, CourierConfig("g", Selection(("g",)), **chosen), Counters("g")
+        )
         self._ids = count(1)
         self.finished = 0
 
@@ -137,7 +139,7 @@ class Sim:
         self.link.calls.remove(call)
         settle, add = call.named["settle"], call.named["add"]
         values = {"ready_in": None, "open": 1, "paused": "", "config_version": "1", "room": None, **hints}
-        answer = Answer(
+        answer = ExchangeReply(
             list(leases),
             [SettleOutcome.SETTLED] * len(settle),
             list(added) or [AddOutcome.ADDED] * len(add),

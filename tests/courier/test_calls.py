@@ -26,7 +26,7 @@ def test_one_exchange_is_under_way_at_a_time_and_says_all_there_was() -> None:
     second = sim.answer()
     said = [settlement.lease for call in (first, second) for settlement in call.named["settle"]]
     assert said == leases
-    assert [page for page, _ in sim.desk.settled_pages] == [0, 1, 2]
+    assert [page for page, _ in sim.callbacks.settled_pages] == [0, 1, 2]
     assert second.args[0].sequence == first.args[0].sequence + 1
 
 
@@ -52,7 +52,7 @@ def test_after_an_outage_the_same_call_is_made_again_and_then_what_came_meanwhil
     after = sim.answer()
     assert [settlement.lease for settlement in after.named["settle"]] == [two]
     assert after.named["add"] == [request(7)]
-    assert [page for page, _ in sim.desk.settled_pages] == ["one", "two"]
+    assert [page for page, _ in sim.callbacks.settled_pages] == ["one", "two"]
     assert not sim.courier.away
 
 
@@ -77,7 +77,7 @@ def test_a_call_is_not_repeated_for_longer_than_its_answer_is_kept() -> None:
     assert 2900 < last - began < 3100
     assert again.args[0].sequence == lost.args[0].sequence + 1
     assert (again.named["settle"], again.named["add"]) == ([], [])
-    assert sim.desk.settled_pages == [("one", SettleOutcome.LOST)]
+    assert sim.callbacks.settled_pages == [("one", SettleOutcome.LOST)]
     call = sim.pending("add")
     assert call is not None
     token = lost.args[0]
@@ -86,7 +86,7 @@ def test_a_call_is_not_repeated_for_longer_than_its_answer_is_kept() -> None:
         {"key": f"{token.incarnation}:{token.sequence}"},
     )
     call.done(([AddOutcome.DUPLICATE], {}, None), None)
-    assert sim.desk.added_tickets == [("seven", AddOutcome.DUPLICATE)]
+    assert sim.callbacks.added_tickets == [("seven", AddOutcome.DUPLICATE)]
 
 
 def test_what_was_not_sent_in_time_is_given_back() -> None:
@@ -106,14 +106,14 @@ def test_long_work_is_renewed_until_it_is_overdue() -> None:
     lease = sim.courier.take()
     assert lease is not None
     renewals = 0
-    while not sim.desk.losses:
+    while not sim.callbacks.losses:
         sim.link.pass_time(1.0)
         if sim.pending("renew"):
             sim.reply("renew", [lease])
             renewals += 1
         if sim.pending():
             sim.answer()
-    assert sim.desk.losses == [(lease, OVERDUE)]
+    assert sim.callbacks.losses == [(lease, OVERDUE)]
     assert renewals >= 30.0 / LEASE
     sim.link.pass_time(1.0)
     said = [settlement for call in sim.link.asked if call.verb == "exchange" for settlement in call.named["settle"]]
@@ -137,7 +137,7 @@ def test_a_lease_given_away_is_told_once_and_its_settlement_still_goes_out() -> 
             sim.reply("renew", [None])
         if sim.pending():
             sim.answer()
-    assert [reason for _, reason in sim.desk.losses] == ["given away"]
+    assert [reason for _, reason in sim.callbacks.losses] == ["given away"]
     sim.courier.settle(Settlement(lease), "page")
     sim.link.pass_time(1.0)
     assert [settlement.lease for settlement in sim.exchange().named["settle"]] == [lease]
@@ -157,7 +157,7 @@ def test_requests_without_room_are_offered_again_in_their_order() -> None:
         sim.answer()
         sim.link.pass_time(2.0)
     assert [one.fingerprint for one in sim.answer().named["add"]] == [1, 2, 9]
-    assert sim.desk.added_tickets == [
+    assert sim.callbacks.added_tickets == [
         (0, AddOutcome.ADDED), (3, AddOutcome.DUPLICATE), (1, AddOutcome.ADDED), (2, AddOutcome.ADDED), (9, AddOutcome.ADDED)
     ]  # fmt: skip
 
@@ -226,7 +226,7 @@ def test_a_refusal_ends_it_and_is_told() -> None:
     sim.begin(leases=1)
     sim.link.pass_time(6.0)
     sim.reply("exchange", None, SchemaTooNew())
-    assert [type(error) for error in sim.desk.errors] == [SchemaTooNew]
+    assert [type(error) for error in sim.callbacks.errors] == [SchemaTooNew]
     sim.finish()
     assert sim.finished == 1
     sim.link.pass_time(60.0)
@@ -275,8 +275,8 @@ def test_whatever_happens_each_thing_is_said_once(steps: list[str]) -> None:
         answer()
         while (call := sim.pending("release")) is not None:
             sim.reply("release", [True] * len(call.args[1]))
-    assert sorted(ticket for ticket, _ in sim.desk.added_tickets) == list(range(tickets))
-    pages = [page for page, _ in sim.desk.settled_pages if page is not None]
+    assert sorted(ticket for ticket, _ in sim.callbacks.added_tickets) == list(range(tickets))
+    pages = [page for page, _ in sim.callbacks.settled_pages if page is not None]
     assert pages == settled
     sequences = [call.args[0].sequence for call in sim.link.asked if call.verb == "exchange"]
     assert sequences == sorted(sequences)

@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from gossamer.courier import Courier, Plan, Tally, Withheld
+from gossamer.courier import Counters, Courier, CourierConfig, OmittedRequests
 from gossamer.courier.courier import EASY_SPACING, FULL_PAUSE, LINGER, REPEAT_SECONDS, SPACING
 from gossamer.errors import FrontierUnavailable, SchemaTooNew
 from gossamer.model import (
     AddOutcome,
-    Answer,
     CounterOp,
     Ending,
+    ExchangeReply,
     Feedback,
     Fetched,
     Hints,
+    HostVerdict,
     Lease,
+    PartitionState,
     Request,
     Selection,
     Settlement,
     SettleOutcome,
-    State,
-    Verdict,
 )
 
 ADDED, FULL = AddOutcome.ADDED, AddOutcome.FULL
@@ -118,7 +118,7 @@ class Desk:
     def failed(self, error: BaseException) -> None:
         self.errors.append(error)
 
-    def went_back(self) -> None:
+    def rolled_back(self) -> None:
         self.backs += 1
 
 
@@ -126,9 +126,11 @@ class World:
     """A courier with its link and desk, and answers for its calls."""
 
     def __init__(self, **plan: Any) -> None:
-        self.clock, self.desk, self.tally = Clock(), Desk(), Tally("g")
+        self.clock, self.callbacks, self.pending_counters = Clock(), Desk(), Counters("g")
         chosen = {"most": 8, "ahead": 4, "lease_seconds": 60.0, **plan}
-        self.courier = Courier(self.clock, self.desk, Plan("g", Selection(("g",)), **chosen), self.tally)
+        self.courier = Courier(
+            self.clock, self.callbacks, CourierConfig("g", Selection(("g",)), **chosen), self.pending_counters
+        )
         self.courier.begin()
 
     def lease(self, number: int, send_seconds: float = 5.0) -> Lease:
@@ -146,14 +148,14 @@ class World:
         added: Sequence[AddOutcome] | None = None,
         ready: float | None = None,
         open: int = 9,
-        states: dict[int, State] | None = None,
+        states: dict[int, PartitionState] | None = None,
     ) -> None:
         settle, add = call["settle"] or [], call["add"] or []
         outcomes = list(added) if added is not None else [ADDED] * len(add)
         children = [[ADDED] * len(settlement.add) for settlement in settle]
         hints = Hints(ready, open, "", "1", self.server, None)
         settled = [SettleOutcome.SETTLED] * len(settle)
-        call.done(Answer(list(leases), settled, outcomes, children, {}, hints, states or {}), None)
+        call.done(ExchangeReply(list(leases), settled, outcomes, children, {}, hints, states or {}), None)
 
     def stock(self, *numbers: int) -> list[Lease]:
         """Answer the call that waits with these leases, and take them all."""
@@ -177,13 +179,13 @@ class TestAsking:
 
     def test_nothing_is_asked_for_by_an_engine_without_room(self) -> None:
         world = World()
-        world.desk.free = 0
+        world.callbacks.free = 0
         world.clock.pass_(4)
         assert world.clock.calls == []
 
     def test_it_is_heard_of_now_and_then_all_the_same(self) -> None:
         world = World()
-        world.desk.free = 0
+        world.callbacks.free = 0
         world.clock.pass_(5.1)
         assert world.clock.take()["want"] == 0
 
@@ -216,7 +218,7 @@ class TestAsking:
     def test_leases_wake_the_engine_and_lie_in_order(self) -> None:
         world = World()
         world.stock(1, 2, 3)
-        assert world.desk.woken == 1
+        assert world.callbacks.woken == 1
         assert world.courier.take() is None
 
     def test_leases_of_hosts_with_a_delay_go_first_and_in_their_order(self) -> None:
@@ -237,13 +239,13 @@ class TestSaying:
         call = world.clock.take()
         assert [settlement.lease for settlement in call["settle"]] == leases
         world.answer(call)
-        assert [page for page, _, _ in world.desk.answers] == ["page 1", "page 2", "page 3"]
+        assert [page for page, _, _ in world.callbacks.answers] == ["page 1", "page 2", "page 3"]
         assert len(world.courier.held) == 0
 
     def test_an_engine_with_enough_to_do_lets_settlements_wait_for_company(self) -> None:
         world = World()
         [lease] = world.stock(1)
-        world.desk.free = 0
+        world.callbacks.free = 0
         world.courier.settle(Settlement(lease), None)
         world.clock.pass_(LINGER - 0.01)
         assert world.clock.calls == []
@@ -266,7 +268,7 @@ class TestSaying:
     def test_what_is_settled_need_not_be_called_sent_or_fetched(self) -> None:
         world = World()
         first, second, third = world.stock(1, 2, 3)
-        feedback = Feedback(Verdict.THROTTLED, 0.5, 9.0)
+        feedback = Feedback(HostVerdict.THROTTLED, 0.5, 9.0)
         world.courier.fetched(Fetched(first, feedback))
         world.courier.fetched(Fetched(second))
         world.courier.settle(Settlement(first), None)
@@ -289,9 +291,9 @@ class TestSaying:
 
     def test_counters_ride_along_and_soon_go_alone(self) -> None:
         world = World()
-        world.desk.free = 0
-        world.tally.add("a", 2)
-        world.tally.add("a", 3)
+        world.callbacks.free = 0
+        world.pending_counters.add("a", 2)
+        world.pending_counters.add("a", 3)
         world.courier.counted()
         world.clock.pass_(2.1)
         assert [(c.name, c.value, c.op) for c in world.clock.take()["counters"]] == [("a", 5, CounterOp.ADD)]
@@ -304,7 +306,7 @@ class TestSaying:
         call = world.clock.take()
         assert call["add"] == [request(1), request(2)]
         world.answer(call, added=[ADDED, AddOutcome.DUPLICATE])
-        assert world.desk.answers == [("first", ADDED, ""), ("second", AddOutcome.DUPLICATE, "")]
+        assert world.callbacks.answers == [("first", ADDED, ""), ("second", AddOutcome.DUPLICATE, "")]
 
     def test_what_found_no_room_is_offered_again_before_the_rest(self) -> None:
         world = World()
@@ -374,7 +376,7 @@ class TestTrouble:
         assert fresh["info"] == {"name": "w"}
         world.answer(fresh)
         keyed.done(([ADDED, FULL], {}, 0), None)
-        assert world.desk.answers == [("one", ADDED, "")]
+        assert world.callbacks.answers == [("one", ADDED, "")]
         world.clock.pass_(FULL_PAUSE)
         world.answer(world.clock.take())
         world.clock.pass_(FULL_PAUSE)
@@ -384,7 +386,7 @@ class TestTrouble:
         world = World()
         world.clock.pass_(SPACING)
         world.clock.take().done(None, SchemaTooNew("newer"))
-        assert [type(error) for error in world.desk.errors] == [SchemaTooNew]
+        assert [type(error) for error in world.callbacks.errors] == [SchemaTooNew]
         world.clock.pass_(60)
         assert world.clock.calls == []
         ended: list[bool] = []
@@ -422,7 +424,7 @@ class TestHolding:
         world.clock.pass_(20)
         repeated = world.clock.take()
         hints = Hints(None, 9, "", "1", at, None)
-        repeated.done(Answer([granted], [], [], [], {}, hints), None)
+        repeated.done(ExchangeReply([granted], [], [], [], {}, hints), None)
         assert world.courier.take() is None, "others may have been sent there meanwhile"
         assert world.clock.calls[0].verb == "release"
         assert world.clock.calls[0].args[1] == [granted]
@@ -438,10 +440,10 @@ class TestHolding:
         world = World()
         world.clock.pass_(SPACING)
         slow, quick = world.lease(1)._replace(paced=True), world.lease(2)
-        world.desk.free = 2
+        world.callbacks.free = 2
         world.answer(world.clock.take(), quick, slow)
         assert world.courier.take() == slow, "its host waits for it"
-        world.desk.free = 0
+        world.callbacks.free = 0
         world.clock.pass_(LINGER)
         call = world.clock.take()
         assert [(one.lease, round(one.age, 3)) for one in call["sent"]] == [(slow, LINGER)]
@@ -461,7 +463,7 @@ class TestHolding:
     def test_slow_pages_are_renewed_and_what_was_given_away_is_told(self) -> None:
         world = World()
         first, second = world.stock(1, 2)
-        world.desk.free = 0
+        world.callbacks.free = 0
         renewals: list[Call] = []
         while not renewals:
             world.clock.pass_(5)
@@ -471,7 +473,7 @@ class TestHolding:
                 world.answer(call)
         assert renewals[0].args[1] == [first, second]
         renewals[0].done([first, None], None)
-        assert world.desk.losses == [(2, "given away")]
+        assert world.callbacks.losses == [(2, "given away")]
         world.courier.settle(Settlement(second), "late")
         world.clock.calls.clear()
         world.clock.pass_(LINGER + 0.01)
@@ -480,7 +482,7 @@ class TestHolding:
     def test_a_page_without_end_is_given_up(self) -> None:
         world = World(renew_max=100.0)
         [lease] = world.stock(1)
-        world.desk.free = 0
+        world.callbacks.free = 0
         for _ in range(40):
             world.clock.pass_(5)
             for call in list(world.clock.calls):
@@ -490,7 +492,7 @@ class TestHolding:
                 elif call["settle"]:
                     [settlement] = call["settle"]
                     assert (settlement.ending, settlement.reason) == (Ending.FAILED, "overdue")
-                    assert world.desk.losses == [(1, "overdue")]
+                    assert world.callbacks.losses == [(1, "overdue")]
                     world.courier.settle(Settlement(lease), "too late")
                     assert world.courier.waiting == 1
                     return
@@ -539,12 +541,12 @@ class TestWhatItKnows:
         first, second = world.stock(1, 2)
         world.courier.settle(Settlement(first, add=[request(7)]), "first")
         world.clock.pass_(LINGER)
-        world.answer(world.clock.take(), states={0: State("e", 5)})
+        world.answer(world.clock.take(), states={0: PartitionState("e", 5)})
         assert world.courier.known.has("g.a", 7)
         return second
 
     def settled(self, world: World, lease: Lease, edition: int) -> Call:
-        world.courier.settle(Settlement(lease, withheld=Withheld(edition, lambda: [request(7)])), "second")
+        world.courier.settle(Settlement(lease, withheld=OmittedRequests(edition, lambda: [request(7)])), "second")
         world.clock.pass_(LINGER)
         return world.clock.take()
 
@@ -553,30 +555,30 @@ class TestWhatItKnows:
         lease = self.learned(world)
         call = self.settled(world, lease, world.courier.known.edition)
         [settlement] = call["settle"]
-        assert call["relies"] == {0: State("e", 5)}
+        assert call["relies"] == {0: PartitionState("e", 5)}
         assert (settlement.add, settlement.withheld()) == ((), [request(7)])
 
     def test_a_later_state_of_the_same_epoch_changes_nothing(self) -> None:
         world = World()
         call = self.settled(world, self.learned(world), world.courier.known.edition)
-        world.answer(call, states={0: State("e", 6)})
+        world.answer(call, states={0: PartitionState("e", 6)})
         assert world.courier.known.has("g.a", 7)
-        assert world.desk.backs == 0
+        assert world.callbacks.backs == 0
 
-    @pytest.mark.parametrize("state", [State("f", 9), State("e", 4)])
-    def test_another_epoch_or_an_earlier_change_ends_all_that_was_known(self, state: State) -> None:
+    @pytest.mark.parametrize("state", [PartitionState("f", 9), PartitionState("e", 4)])
+    def test_another_epoch_or_an_earlier_change_ends_all_that_was_known(self, state: PartitionState) -> None:
         world = World()
         call = self.settled(world, self.learned(world), world.courier.known.edition)
         world.answer(call, states={0: state})
         assert not world.courier.known.has("g.a", 7)
-        assert world.desk.backs == 1
+        assert world.callbacks.backs == 1
 
     def test_what_was_withheld_before_that_is_said_after_it(self) -> None:
         world = World()
         lease = self.learned(world)
         edition = world.courier.known.edition
         world.clock.pass_(2)
-        world.answer(world.clock.take(), states={0: State("f", 1)})
+        world.answer(world.clock.take(), states={0: PartitionState("f", 1)})
         [settlement] = self.settled(world, lease, edition)["settle"]
         assert (settlement.add, settlement.withheld) == ([request(7)], None)
 

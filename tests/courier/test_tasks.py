@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.courier.simulation import LEASE, SimLink, request
 
-from gossamer.courier import Adder, Intake
+from gossamer.courier import RequestAdder, TaskIntake
 from gossamer.errors import BadTask, FrontierUnavailable, PermissionDenied
 from gossamer.model import AddOutcome, Request, Task
 
@@ -23,7 +23,7 @@ class Tasks:
         self.bad: list[str] = []
         self.errors: list[BaseException] = []
         self.stopped = 0
-        self.intake = Intake(
+        self.task_intake = TaskIntake(
             self.link,
             "key",
             "g",
@@ -55,7 +55,7 @@ class Tasks:
         def done() -> None:
             self.stopped += 1
 
-        self.intake.stop(done)
+        self.task_intake.stop(done)
 
 
 def task(number: int, data: bytes) -> Task:
@@ -69,7 +69,7 @@ def added(*outcomes: AddOutcome) -> Any:
 @pytest.mark.parametrize("away", STEPS)
 def test_an_outage_at_any_step_repeats_the_step(away: str) -> None:
     some = Tasks()
-    some.intake.begin()
+    some.task_intake.begin()
     tasks = [task(1, b"1"), task(2, b"x")]
     answers = {"lease_tasks": tasks, "add": added(AddOutcome.ADDED), "bury": True, "settle_tasks": [True, True]}
     for verb in STEPS:
@@ -87,7 +87,7 @@ def test_an_outage_at_any_step_repeats_the_step(away: str) -> None:
 
 def test_tasks_without_room_stay_leased_and_are_offered_again() -> None:
     some = Tasks()
-    some.intake.begin()
+    some.task_intake.begin()
     tasks = [task(n, str(n).encode()) for n in range(3)]
     some.reply("lease_tasks", tasks)
     first = some.reply("add", added(AddOutcome.ADDED, AddOutcome.FULL, AddOutcome.FULL))
@@ -109,7 +109,7 @@ def test_tasks_without_room_stay_leased_and_are_offered_again() -> None:
 
 def test_a_task_that_killed_its_workers_is_buried_and_not_tried() -> None:
     some = Tasks()
-    some.intake.begin()
+    some.task_intake.begin()
     poison = task(1, b"1")._replace(poison=True, attempt=5, taken="abc")
     some.reply("lease_tasks", [poison])
     buried = some.reply("bury", True)
@@ -120,7 +120,7 @@ def test_a_task_that_killed_its_workers_is_buried_and_not_tried() -> None:
 
 def test_an_end_gives_back_what_found_no_room() -> None:
     some = Tasks()
-    some.intake.begin()
+    some.task_intake.begin()
     some.reply("lease_tasks", [task(1, b"1")])
     some.stop()
     assert some.stopped == 0
@@ -133,7 +133,7 @@ def test_an_end_gives_back_what_found_no_room() -> None:
 
 def test_an_end_in_an_outage_leaves_tasks_to_others() -> None:
     some = Tasks()
-    some.intake.begin()
+    some.task_intake.begin()
     some.reply("lease_tasks", [task(1, b"1")])
     some.stop()
     some.reply("add", None, AWAY)
@@ -142,7 +142,7 @@ def test_an_end_in_an_outage_leaves_tasks_to_others() -> None:
 
 def test_a_refusal_is_told_and_ends_it() -> None:
     some = Tasks()
-    some.intake.begin()
+    some.task_intake.begin()
     some.reply("lease_tasks", None, PermissionDenied())
     assert [type(error) for error in some.errors] == [PermissionDenied]
     some.stop()
@@ -151,14 +151,16 @@ def test_a_refusal_is_told_and_ends_it() -> None:
 
 def test_requests_of_a_start_wait_out_an_outage_and_a_full_lane_in_their_order() -> None:
     link, told, below = SimLink(), [], []
-    adder = Adder(link, lambda ticket, outcome, reason: told.append((ticket, outcome)), lambda error: None)
+    request_adder = RequestAdder(
+        link, lambda ticket, outcome, reason: told.append((ticket, outcome)), lambda error: None
+    )
     for number in range(3):
-        adder.put(request(number), f"k{number}", number)
-    adder.below(0, lambda: below.append(link.time))
+        request_adder.put(request(number), f"k{number}", number)
+    request_adder.below(0, lambda: below.append(link.time))
     link.pass_time(1.0)
     link.calls.pop().done(None, AWAY)
     link.pass_time(10.0)
-    adder.put(request(3), "k3", 3)
+    request_adder.put(request(3), "k3", 3)
     [call] = link.calls
     assert call.named["key"] == ["k0", "k1", "k2"]
     link.calls.pop().done(added(AddOutcome.ADDED, AddOutcome.FULL, AddOutcome.DUPLICATE), None)
@@ -169,4 +171,4 @@ def test_requests_of_a_start_wait_out_an_outage_and_a_full_lane_in_their_order()
     assert call.named["key"] == ["k1", "k3"]
     link.calls.pop().done(added(AddOutcome.ADDED, AddOutcome.ADDED), None)
     assert below
-    assert len(adder) == 0
+    assert len(request_adder) == 0

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gossamer.cli import exit_codes
-from gossamer.demo.check import Outcome, findings
-from gossamer.fleet import Account
+from gossamer.demo.check import DemoOutcome, findings
+from gossamer.fleet import Progress
 from gossamer.frontier.valkey_async import AsyncValkeyFrontier
 from gossamer.model import Token
 from gossamer.settings import load
@@ -155,10 +155,10 @@ def outcome(
     pages: int = 3,
     dead: int = 0,
     expired: int = 0,
-) -> Outcome:
-    account = Account(pages=pages, dead=dead, expired=expired, exists=True)
+) -> DemoOutcome:
+    progress = Progress(pages=pages, dead=dead, expired=expired, exists=True)
     known = frozenset({"http://h/", "http://h/post/1"}), frozenset({"http://h/go/1"}), frozenset({"http://h/gone"})
-    return Outcome(*known, [*arrivals], account, [*items], 2, held)
+    return DemoOutcome(*known, [*arrivals], progress, [*items], 2, held)
 
 
 GOOD = (arrival("/"), arrival("/post/1"), arrival("/go/1", 302), arrival("/gone", 404))
@@ -202,7 +202,7 @@ GOOD = (arrival("/"), arrival("/post/1"), arrival("/go/1", 302), arrival("/gone"
         (outcome(*GOOD[1:], arrival("/", in_flight=3)), ["most at once at one host"]),
     ],
 )
-def test_what_differs_is_found(result: Outcome, failing: list[str]) -> None:
+def test_what_differs_is_found(result: DemoOutcome, failing: list[str]) -> None:
     assert [finding.what for finding in findings(result) if finding.ok is False] == failing
 
 

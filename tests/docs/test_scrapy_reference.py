@@ -14,7 +14,7 @@ from gossamer.scrapy.request.task import KEYS
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "worker.md").read_text("utf-8")
 SOURCES = [path for room in ("scrapy", "courier") for path in (ROOT / "src" / "gossamer" / room).rglob("*.py")]
-COUNTED = re.compile(r'(?:_count|tally\.add)\(\s*f?"((?:gossamer|scheduler)/[^"]+)"')
+COUNTED = re.compile(r'(?:_count|pending_counters\.add)\(\s*f?"((?:gossamer|scheduler)/[^"]+)"')
 
 
 def section(title: str) -> str:

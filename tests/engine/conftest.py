@@ -10,14 +10,14 @@ from tests.support.hard_server.server import ROBOTS, HardServer
 from tests.support.native_crawl import Crawl
 from tests.support.site import Site
 
-from gossamer.engine.http.connection.dns import Resolver
+from gossamer.engine.http.connection.dns import CachingResolver
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import Options
+from gossamer.engine.http.request import FetchOptions
 from gossamer.testing.servers import Server
 
 NAMES = dict.fromkeys((*ROBOTS, "a.test", "b.a.test", "other.test", "xn--bcher-kva.test"), "127.0.0.1")
 """Hosts that all are the hard server."""
-EASY = Options(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_000)
+EASY = FetchOptions(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_000)
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +39,6 @@ def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) ->
 
 @pytest.fixture
 async def fetcher(hard: HardServer) -> AsyncIterator[Fetcher]:
-    made = Fetcher(resolver=Resolver(hosts=NAMES))
+    made = Fetcher(resolver=CachingResolver(hosts=NAMES))
     yield made
     await made.close()

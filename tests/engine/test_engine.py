@@ -12,8 +12,8 @@ import pytest
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site, links
 
-from gossamer.engine.sites import Book, ServedSite
-from gossamer.engine.worker import Job, Worker
+from gossamer.engine.sites import ServedSite, SiteSet
+from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.errors import SiteError
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
@@ -285,7 +285,7 @@ async def test_a_worker_that_is_stopped_ends_its_pages_and_leaves_the_rest(crawl
     forum(site, lists=1, posts=20)
     site.hold("/post/1-0")
     crawl.push(FORUM.replace("robots: ignore", "robots: ignore, concurrency: 1"))
-    worker = Worker(crawl.settings, Job(stage=None))
+    worker = NativeWorker(crawl.settings, NativeJob(stage=None))
     running = asyncio.ensure_future(worker.run())
     await asyncio.to_thread(site.reached, "/post/1-0")
     worker.stop()
@@ -414,7 +414,7 @@ async def test_a_crawl_without_sites_says_so(crawl: Crawl) -> None:
 
 
 def test_a_worker_tells_which_engines_fetch_its_pages() -> None:
-    book = Book()
+    book = SiteSet()
     assert book.engines == "native"
     for name, engine in (("a", "scrapy"), ("b", "native"), ("c", "scrapy")):
         (site,) = load_text(f"site: {name}\nengine: {engine}\nseeds: http://s.example/\nlayers: {{a: {{}}}}\n")

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.engine.test_records import PAGES, PLAIN, STORED, all_there, asked, running
 from tests.engine.test_records import site as site
-from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 from tests.support.native_crawl import Crawl, until
 from tests.support.site import Site
 
-from gossamer.engine.worker import Ended, Job, Worker
+from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.store import schema
 from gossamer.testing.servers import Server
 
@@ -27,7 +27,7 @@ def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) ->
     return Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_ENGINE_CONCURRENCY=8, GOSSAMER_CLOSE_SECONDS=0.5)
 
 
-@pytest.fixture(params=[PostgreSQL, MariaDB], ids=["postgresql", "mariadb"])
+@pytest.fixture(params=[PostgreSQLServer, MariaDBServer], ids=["postgresql", "mariadb"])
 def database(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
     with request.param().start() as server:
         yield server
@@ -35,13 +35,13 @@ def database(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
 
 
 @asynccontextmanager
-async def working(crawl: Crawl) -> AsyncIterator[tuple[Worker, asyncio.Future[Ended]]]:
-    worker = Worker(crawl.settings, Job(stage=None, forever=True))
+async def working(crawl: Crawl) -> AsyncIterator[tuple[NativeWorker, asyncio.Future[NativeEnd]]]:
+    worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))
     async with running(worker) as work:
         yield worker, work
 
 
-async def stopped(worker: Worker, work: asyncio.Future[Ended]) -> None:
+async def stopped(worker: NativeWorker, work: asyncio.Future[NativeEnd]) -> None:
     worker.stop()
     async with asyncio.timeout(60):
         assert (await work).reason == "shutdown"
@@ -62,7 +62,7 @@ async def test_while_it_runs(crawl: Crawl, site: Site, database: DatabaseServer)
 
 async def test_when_it_starts(crawl: Crawl, database: DatabaseServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent from the moment at which it has taken the connection."""
-    before, reached = schema.bring_about, asyncio.Event()
+    before, reached = schema.create_tables, asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def silent(*arguments: object) -> None:
@@ -70,7 +70,7 @@ async def test_when_it_starts(crawl: Crawl, database: DatabaseServer, monkeypatc
         loop.call_soon_threadsafe(reached.set)
         before(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(schema, "bring_about", silent)
+    monkeypatch.setattr(schema, "create_tables", silent)
     crawl.push(STORED.replace("DATABASE", database.url()), "stored")
     async with working(crawl) as (worker, work):
         async with asyncio.timeout(60):

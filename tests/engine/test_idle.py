@@ -10,7 +10,7 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site
 
-from gossamer.engine.worker import Job, Worker
+from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.store import Store
 from gossamer.testing.servers import Server
 
@@ -34,7 +34,7 @@ def calls(server: Server) -> int:
     return sum(int(one[1]) for one in found if one is not None)
 
 
-async def idle_calls(crawl: Crawl, server: Server, worker: Worker, sites: int) -> float:
+async def idle_calls(crawl: Crawl, server: Server, worker: NativeWorker, sites: int) -> float:
     """Calls for each exchange of a worker that has nothing to do."""
     await until(lambda: all_over(crawl, sites))
     rounds_of: Any = worker._rounds
@@ -67,7 +67,7 @@ async def test_the_cost_of_an_idle_worker_does_not_grow_with_its_sites(
             crawl = Crawl(server, crawl_name, folder, site)
             for number in range(sites):
                 crawl.push(described(number, "schedule: {every: 1d}"), f"idle{number}")
-            worker = Worker(crawl.settings, Job(stage=None, forever=True, repeat=True))
+            worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))
             async with working(worker):
                 costs.append(await idle_calls(crawl, server, worker, sites))
     # The exchange itself, and nothing else: no look at all sites, none at each of them.
@@ -78,7 +78,7 @@ async def test_what_an_operator_begins_is_noticed(crawl: Crawl, site: Site) -> N
     """A round of a site that was over, though nobody looks at it any more."""
     for number in range(8):
         crawl.push(described(number), f"idle{number}")
-    async with working(Worker(crawl.settings, Job(stage=None, forever=True, repeat=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))):
         await until(lambda: len(site.paths()) == 8 and all_over(crawl, 8))
         with crawl.frontier() as frontier:
             frontier.new_round("idle5", 1)
@@ -90,7 +90,7 @@ async def test_what_an_operator_begins_is_noticed(crawl: Crawl, site: Site) -> N
 async def test_a_round_is_begun_when_it_is_due(crawl: Crawl, site: Site) -> None:
     crawl.push(described(0, "schedule: {every: 2s}"), "idle0")
     crawl.push(described(1), "idle1")
-    async with working(Worker(crawl.settings, Job(stage=None, forever=True, repeat=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))):
         await until(lambda: site.paths().count("/idle0") == 3)
     assert site.paths().count("/idle1") == 1
 
@@ -98,7 +98,7 @@ async def test_a_round_is_begun_when_it_is_due(crawl: Crawl, site: Site) -> None
 async def test_a_changed_schedule_is_in_force_when_the_file_has_changed(crawl: Crawl, site: Site) -> None:
     """Not only after the round that the former one has set."""
     crawl.push(described(0, "schedule: {every: 1d}"), "idle0")
-    worker = Worker(crawl.settings, Job(stage=None, forever=True, repeat=True))
+    worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))
     async with working(worker):
         await until(lambda: "idle0" in worker._rounds._due if hasattr(worker, "_rounds") else False)
         crawl.push(described(0, "schedule: {every: 1s}"), "idle0")
@@ -124,6 +124,6 @@ async def test_the_tables_of_many_sites_are_prepared_at_once(
     for number in range(12):
         stored = described(number, f"store: {{page: {{table: many{number}, key: [title]}}}}")
         crawl.push(stored.replace("seen: round", "seen: round, fields: {title: title}"), f"idle{number}")
-    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
         await until(lambda: len(site.paths()) == 12 and all_over(crawl, 12))
     assert prepared == [0, 12]

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 from tests.support.native_crawl import Crawl, until
 from tests.support.site import Reply, Site
 
-from gossamer.engine.page.payload import Errand
-from gossamer.engine.records import Shelf
+from gossamer.engine.page.payload import PageRequest
+from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedSite
-from gossamer.engine.worker import Ended, Job, Worker
+from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.errors import StoreAway
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
-from gossamer.sites.page import Document, Record
+from gossamer.sites.page import PageResponse, Record
 from gossamer.store.database.url import database_of
 from gossamer.testing.servers import Server
 
@@ -72,7 +72,7 @@ def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) ->
     return Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_ENGINE_CONCURRENCY=8)
 
 
-@pytest.fixture(params=[PostgreSQL, MariaDB], ids=["postgresql", "mariadb"])
+@pytest.fixture(params=[PostgreSQLServer, MariaDBServer], ids=["postgresql", "mariadb"])
 def database(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
     """One of the test's own, durable, to be killed."""
     with request.param().start() as server:
@@ -99,7 +99,7 @@ def all_there(server: DatabaseServer, url: str) -> None:
 
 
 @asynccontextmanager
-async def running(worker: Worker) -> AsyncIterator[asyncio.Future[Ended]]:
+async def running(worker: NativeWorker) -> AsyncIterator[asyncio.Future[NativeEnd]]:
     work = asyncio.ensure_future(worker.run())
     try:
         yield work
@@ -119,7 +119,7 @@ async def test_a_database_that_is_killed_in_the_middle_costs_nothing_and_holds_n
 ) -> None:
     """The other site's pages are all done while it is away; then it comes back, and no page was even fetched twice."""
     crawl.push(STORED.replace("DATABASE", database.url()), "stored")
-    async with running(Worker(crawl.settings, Job(stage=None, forever=True))) as work:
+    async with running(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))) as work:
         await until(lambda: len(asked(site, "stored")) >= PAGES // 4)
         await asyncio.to_thread(database.kill)
         crawl.push(PLAIN, "plain")
@@ -136,7 +136,7 @@ async def test_a_database_that_is_killed_in_the_middle_costs_nothing_and_holds_n
 async def test_again_and_again(crawl: Crawl, site: Site, database: DatabaseServer) -> None:
     """Killed as soon as it has taken some more rows."""
     crawl.push(STORED.replace("DATABASE", database.url()), "stored")
-    async with running(Worker(crawl.settings, Job(stage=None))) as work:
+    async with running(NativeWorker(crawl.settings, NativeJob(stage=None))) as work:
         for goal in (PAGES // 6, PAGES // 3, PAGES // 2):
             await until(lambda goal=goal: work.done() or len(asked(site, "stored")) >= goal)  # type: ignore[misc]
             await asyncio.to_thread(database.kill)
@@ -157,7 +157,7 @@ async def test_a_worker_that_begins_while_the_database_is_away_serves_the_others
     # One that is to end by itself and can do nothing else says what is wrong at once, and for whom.
     with pytest.raises(StoreAway, match=r"127\.0\.0\.1"):
         await crawl.run(sites=("stored",))
-    async with running(Worker(crawl.settings, Job(stage=None, forever=True))) as work:
+    async with running(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))) as work:
         await until(lambda: len(crawl.items("plain")) == PAGES)
         assert not work.done()
         assert asked(site, "stored") == []
@@ -181,7 +181,7 @@ async def test_a_database_that_is_away_for_longer_than_a_page_waits(
     """The pages are given back and fetched again when it is there: twice, but never lost."""
     crawl = Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_ENGINE_CONCURRENCY=8, GOSSAMER_STORE_SECONDS=0.5)
     crawl.push(STORED.replace("DATABASE", database.url()), "stored")
-    async with running(Worker(crawl.settings, Job(stage=None))) as work:
+    async with running(NativeWorker(crawl.settings, NativeJob(stage=None))) as work:
         await until(lambda: len(asked(site, "stored")) >= PAGES // 4)
         await asyncio.to_thread(database.kill)
         await until(lambda: _given_back(crawl))
@@ -201,7 +201,7 @@ async def test_a_worker_that_is_stopped_does_not_wait_for_a_database_that_is_awa
 ) -> None:
     crawl = Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_ENGINE_CONCURRENCY=8, GOSSAMER_CLOSE_SECONDS=0.5)
     crawl.push(STORED.replace("DATABASE", database.url()), "stored")
-    worker = Worker(crawl.settings, Job(stage=None))
+    worker = NativeWorker(crawl.settings, NativeJob(stage=None))
     async with running(worker) as work:
         await until(lambda: len(asked(site, "stored")) >= PAGES // 4)
         await asyncio.to_thread(database.kill)
@@ -247,7 +247,7 @@ async def test_a_round_whose_tables_are_put_aside_waits_for_the_database(
         text_.replace("        match: '^/stored/page/'", "        match: '^/stored/page/'\n        seen: round"),
         "stored",
     )
-    async with running(Worker(crawl.settings, Job(stage=None, forever=True))):
+    async with running(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
         await until(lambda: _drained(crawl, "stored"))
         await asyncio.to_thread(database.kill)
         with crawl.frontier() as frontier:
@@ -281,14 +281,14 @@ async def test_a_page_that_comes_to_be_stored_when_there_is_no_time_left_does_no
     )
     [loaded] = load_text(described, "late.yaml")
     late = ServedSite(compile_site(loaded))
-    shelf = Shelf(crawl.settings)
-    await shelf.prepare(late)
+    record_sink = RecordSink(crawl.settings)
+    await record_sink.prepare(late)
     url = "http://h.test/"
-    errand = Errand(url, "GET", {}, {}, b"", {}, 0, 0, (), ())
+    page_request = PageRequest(url, "GET", {}, {}, b"", {}, 0, 0, (), ())
     with closing(sqlite3.connect(crawl.folder / "items.db", isolation_level=None)) as other:
         other.execute("begin exclusive")
-        shelf.give_up()
+        record_sink.give_up()
         async with asyncio.timeout(60):
-            page = Document(url, 200, {}, b"")
-            assert not await shelf.put(late.layers["page"], errand, page, [Record("page", {"title": "x"})])
-    await shelf.close()
+            page = PageResponse(url, 200, {}, b"")
+            assert not await record_sink.put(late.layers["page"], page_request, page, [Record("page", {"title": "x"})])
+    await record_sink.close()

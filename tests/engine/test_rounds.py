@@ -12,7 +12,7 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site, links
 
-from gossamer.engine.worker import Job, Worker
+from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.frontier.server import keys
 from gossamer.testing.servers import Server
 
@@ -84,7 +84,7 @@ async def test_what_a_site_leaves_waiting_is_bounded_by_the_settings(
 ) -> None:
     crawl = Crawl(valkey_server, crawl_name, tmp_path, site, **{given: 2, "GOSSAMER_DEAD_MAX": 7})
     crawl.push(SITE.replace("    store: {page: {table: pages, key: [url], add: [url, round]}}\n", ""))
-    async with working(Worker(crawl.settings, Job(stage=None))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None))):
         await until(lambda: _paused(crawl) == "items_full")
     key = keys.base(crawl_name, 0) + keys.SUFFIXES["group_policy"]
     with crawl.frontier() as frontier:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site
 
-from gossamer.engine.worker import Job, Worker
+from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.errors import FrontierUnavailable, StoreAway
 from gossamer.sites.compile import CompiledSite
 from gossamer.testing.servers import Server
@@ -48,7 +48,7 @@ async def test_a_page_is_stored_where_its_own_version_says(crawl: Crawl, site: S
     site.on("/page/1", Reply(body="<title>x</title>"))
     site.hold("/page/1")
     crawl.push(STORED)
-    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
         await asyncio.to_thread(site.reached, "/page/1")
         elsewhere = f"    database: sqlite:///{crawl.folder}/other.db\n"
         await changed(crawl, STORED.replace("table: pages", "table: others") + elsewhere)
@@ -71,7 +71,7 @@ async def test_a_proxy_that_rests_does_so_after_a_change(crawl: Crawl) -> None:
         f"    request: {{proxy: p, retries: 0}}\n    proxies: {{p: {{urls: ['http://{proxy}'], fails: 1, rest: 1h}}}}\n"
     )
     crawl.push(SITE + asking)
-    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
         await until(lambda: len(crawl.dead("pages")) == 1)
         await changed(crawl, SITE + asking)
         next_round(crawl)
@@ -83,7 +83,7 @@ async def test_a_proxy_that_rests_does_so_after_a_change(crawl: Crawl) -> None:
 
 @pytest.mark.parametrize("verb", ["documents_version", "document", "define"])
 async def test_no_change_is_missed_although_the_frontier_was_away(crawl: Crawl, verb: str) -> None:
-    class Unlucky(Worker):
+    class Unlucky(NativeWorker):
         """Cannot reach the frontier for this verb once, after it has begun."""
 
         left = 0
@@ -95,7 +95,7 @@ async def test_no_change_is_missed_although_the_frontier_was_away(crawl: Crawl, 
             return await super().ask(name, *args, **kwargs)
 
     crawl.push(SITE)
-    worker = Unlucky(crawl.settings, Job(stage=None, forever=True))
+    worker = Unlucky(crawl.settings, NativeJob(stage=None, forever=True))
     async with working(worker):
         await until(lambda: crawl.items("pages"))
         worker.left = 1
@@ -121,7 +121,7 @@ async def test_tasks_of_a_site_that_is_taken_away_wait_for_it(
     fed = SITE.replace("[SITE/page/1]", f"[{{tasks: '{key}'}}]")
     crawl.push(fed)
     valkey_server.call("RPUSH", key, f"{site.url}/page/1")
-    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
         await asyncio.to_thread(site.reached, "/page/1")
         with crawl.frontier() as frontier:
             frontier.drop_document("site", "site")
@@ -143,7 +143,7 @@ async def test_tasks_are_taken_from_the_keys_that_a_file_names_now(
         return SITE.replace("[SITE/page/1]", f"[{{tasks: '{crawl_name}:{key}'}}]")
 
     crawl.push(fed("old"))
-    async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
         valkey_server.call("RPUSH", f"{crawl_name}:old", f"{site.url}/page/1")
         await asyncio.to_thread(site.reached, "/page/1")
         await changed(crawl, fed("new"))
@@ -160,7 +160,7 @@ async def test_an_older_version_does_not_come_after_a_newer_one(crawl: Crawl) ->
     """One that waits for its database while another is pushed."""
     waits, goes_on, served = asyncio.Event(), asyncio.Event(), list[str | None]()
 
-    class Slow(Worker):
+    class Slow(NativeWorker):
         """The first version finds no database, and then waits for it for long."""
 
         tries = 0
@@ -179,7 +179,7 @@ async def test_an_older_version_does_not_come_after_a_newer_one(crawl: Crawl) ->
     site = "    site: other\n    seeds: [SITE/other]\n    layers: {page: {}}\n"
     crawl.push(site, "other")  # A worker that could do nothing at all would say so.
     crawl.push(SITE)
-    async with working(Slow(crawl.settings, Job(stage=None, forever=True))):
+    async with working(Slow(crawl.settings, NativeJob(stage=None, forever=True))):
         async with asyncio.timeout(60):
             await waits.wait()
         crawl.push(SITE + "    title: newer\n")
@@ -201,7 +201,7 @@ async def test_a_server_without_memory_ends_no_worker_that_takes_tasks(tmp_path:
     with Server().start() as server:
         crawl = Crawl(server, "small", tmp_path, site)
         crawl.push(SITE.replace("[SITE/page/1]", "[SITE/page/1, {tasks: tasks}]"))
-        async with working(Worker(crawl.settings, Job(stage=None, forever=True))):
+        async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
             await asyncio.to_thread(site.reached, "/page/1")
             server.call("CONFIG", "SET", "maxmemory", "1mb")
             asked = calls(server)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site, links
 
-from gossamer.engine.worker import Ended, Job, Worker
+from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.errors import SiteError
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server.keys import partition_of
@@ -35,10 +35,12 @@ def site(site: Site) -> Site:
 
 
 @asynccontextmanager
-async def held_at(crawl: Crawl, path: str, **job: object) -> AsyncIterator[tuple[Worker, asyncio.Future[Ended]]]:
+async def held_at(
+    crawl: Crawl, path: str, **job: object
+) -> AsyncIterator[tuple[NativeWorker, asyncio.Future[NativeEnd]]]:
     """A worker that waits for the answer of this path until the block ends."""
     crawl.site.hold(path)
-    worker = Worker(crawl.settings, Job(**{"stage": None, **job}))  # type: ignore[arg-type]
+    worker = NativeWorker(crawl.settings, NativeJob(**{"stage": None, **job}))  # type: ignore[arg-type]
     running = asyncio.ensure_future(worker.run())
     await asyncio.to_thread(crawl.site.reached, path)
     try:
@@ -47,7 +49,7 @@ async def held_at(crawl: Crawl, path: str, **job: object) -> AsyncIterator[tuple
         crawl.site.release(path)
 
 
-async def ended(running: asyncio.Future[Ended]) -> str:
+async def ended(running: asyncio.Future[NativeEnd]) -> str:
     async with asyncio.timeout(60):
         return (await running).reason
 
@@ -210,7 +212,7 @@ async def test_a_worker_without_end_waits_for_a_stage_that_no_site_has_yet(
 ) -> None:
     crawl.push(SITE + "    limits: {pages: 1}\n")
     await crawl.run()
-    async with working(Worker(crawl.settings, Job(stage="details", forever=True))):
+    async with working(NativeWorker(crawl.settings, NativeJob(stage="details", forever=True))):
         await until(lambda: "has the stage details; see stage in the site files. This worker waits" in caplog.text)
         crawl.push(SITE.replace("page: {match", "page: {stage: details, match"))
         await asyncio.to_thread(site.reached, "/page/11")

@@ -19,7 +19,7 @@ from tests.support.busy_crawl import GOSSAMER, Busy, environment, run, settings_
 from gossamer.exporter import Collector, families, serve
 from gossamer.exporter.metrics import METRICS
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Counter, Request, Token
+from gossamer.model import CounterChange, Request, Token
 from gossamer.status import SILENT_SECONDS, overview
 from gossamer.testing.servers import Cluster, Server
 
@@ -153,7 +153,9 @@ def test_blocked_hosts_are_named_up_to_a_limit_longest_first(valkey_server: Serv
 
 
 def test_any_stat_is_exported_by_a_pattern_but_never_a_url(valkey_server: Server, busy: Busy) -> None:
-    busy.exchange(counters=[Counter("news", "retry/reason/http://h/", 1), Counter("shop", "retry/max_reached", 2)])
+    busy.exchange(
+        counters=[CounterChange("news", "retry/reason/http://h/", 1), CounterChange("shop", "retry/max_reached", 2)]
+    )
     assert not [name for name, _ in page_of(busy, valkey_server) if name == "gossamer_stat"]
     found = page_of(busy, valkey_server, GOSSAMER_EXPORT_STATS="retry/*, downloader/*_count")
     stats = {(dict(p)["group"], dict(p)["name"]): v for (name, p), v in found.items() if name == "gossamer_stat"}

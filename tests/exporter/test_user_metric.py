@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.exporter import user_metric
-from gossamer.exporter.user_metric import BadMetric, Part, gathered, parse
+from gossamer.exporter.user_metric import BadMetric, MetricPart, gathered, parse
 
 
 def test_a_counter_that_is_no_metric_is_left_alone() -> None:
@@ -20,22 +20,22 @@ def test_a_counter_that_is_no_metric_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("metric/counter/prices", Part("counter", "prices", ())),
-        ("metric/counter/prices|", Part("counter", "prices", ())),
-        ("metric/counter/prices_total|", Part("counter", "prices", ())),
-        ("metric/gauge/depth|b=2,a=1", Part("gauge", "depth", (("a", "1"), ("b", "2")))),
-        ("metric/gauge/depth|a=x%7Cy%2Cz%3D%25", Part("gauge", "depth", (("a", "x|y,z=%"),))),
-        ("metric/histogram/size||sum", Part("histogram", "size", (), "sum")),
-        ("metric/histogram/size|k=v|count", Part("histogram", "size", (("k", "v"),), "count")),
-        ("metric/histogram/size|k=v|le=0.5", Part("histogram", "size", (("k", "v"),), "bucket", 0.5)),
-        ("metric/histogram/size||le=+Inf", Part("histogram", "size", (), "bucket", math.inf)),
+        ("metric/counter/prices", MetricPart("counter", "prices", ())),
+        ("metric/counter/prices|", MetricPart("counter", "prices", ())),
+        ("metric/counter/prices_total|", MetricPart("counter", "prices", ())),
+        ("metric/gauge/depth|b=2,a=1", MetricPart("gauge", "depth", (("a", "1"), ("b", "2")))),
+        ("metric/gauge/depth|a=x%7Cy%2Cz%3D%25", MetricPart("gauge", "depth", (("a", "x|y,z=%"),))),
+        ("metric/histogram/size||sum", MetricPart("histogram", "size", (), "sum")),
+        ("metric/histogram/size|k=v|count", MetricPart("histogram", "size", (("k", "v"),), "count")),
+        ("metric/histogram/size|k=v|le=0.5", MetricPart("histogram", "size", (("k", "v"),), "bucket", 0.5)),
+        ("metric/histogram/size||le=+Inf", MetricPart("histogram", "size", (), "bucket", math.inf)),
         (
             "gossamer/metric/histogram/fetch_latency_seconds||le=1",
-            Part("histogram", "gossamer_fetch_latency_seconds", (), "bucket", 1.0),
+            MetricPart("histogram", "gossamer_fetch_latency_seconds", (), "bucket", 1.0),
         ),
     ],
 )
-def test_a_name_says_kind_labels_and_part(name: str, part: Part) -> None:
+def test_a_name_says_kind_labels_and_part(name: str, part: MetricPart) -> None:
     assert parse(name) == part
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from gossamer.cli.run import watch
-from gossamer.fleet import Account, Fleet, Worker, obeying
+from gossamer.fleet import Fleet, Progress, WorkerProcess, stop_on_signals
 from gossamer.fleet.fleet import STEADY_SECONDS
-from gossamer.fleet.progress import account
+from gossamer.fleet.progress import progress_of
 from gossamer.frontier.verbs.counts import Counts
 from gossamer.model import GroupCounts, LaneCounts
 from gossamer.testing.process import wait_until
@@ -58,7 +58,7 @@ class Made:
 
         wait_until(step, what, 60)
 
-    def ready(self, worker: Worker, times: int = 1) -> bool:
+    def ready(self, worker: WorkerProcess, times: int = 1) -> bool:
         assert worker.log is not None
         return worker.log.exists() and worker.log.read_text().count(READY) >= times
 
@@ -140,7 +140,7 @@ def test_one_that_is_always_killed_is_given_up(fleet_of: Make) -> None:
 
 
 def test_deaths_after_long_work_are_not_in_a_row() -> None:
-    worker = Worker(1, [], None)
+    worker = WorkerProcess(1, [], None)
     worker._since = -STEADY_SECONDS
     assert all(worker.may_restart(1) for _ in range(5))
     worker._since = float("inf")
@@ -176,7 +176,7 @@ def test_signals_to_us_stop_the_fleet_and_wake_who_waits(number: signal.Signals,
     made = fleet_of(PATIENT)
     made.all_ready()
     before = signal.getsignal(number)
-    with obeying(made.fleet):
+    with stop_on_signals(made.fleet):
         signal.raise_signal(number)
         made.fleet.wait(60)
         made.to_the_end()
@@ -228,11 +228,11 @@ def test_environment_and_directory_are_given_on(tmp_path: Path) -> None:
         while fleet.running:
             fleet.wait(1)
     assert log.read_text() == f"yes {place}\n"
-    assert fleet.workers[0].last_words() == f"yes {place}"
+    assert fleet.workers[0].last_output() == f"yes {place}"
 
 
 def test_one_of_a_kind_is_not_called_many() -> None:
-    assert list(watch.figures(Account(hosts=1, items=1, dead=1), 0)) == [
+    assert list(watch.figures(Progress(hosts=1, items=1, dead=1), 0)) == [
         "queued",
         "in progress",
         "host",
@@ -240,7 +240,7 @@ def test_one_of_a_kind_is_not_called_many() -> None:
         "item",
         "dead letter",
     ]
-    assert {"hosts": 2, "items": 0, "dead letters": 3}.items() <= watch.figures(Account(hosts=2, dead=3), 0).items()
+    assert {"hosts": 2, "items": 0, "dead letters": 3}.items() <= watch.figures(Progress(hosts=2, dead=3), 0).items()
 
 
 def test_an_account_is_a_groups_own() -> None:
@@ -251,18 +251,18 @@ def test_an_account_is_a_groups_own() -> None:
     ]
     group = GroupCounts("g", 7, 8, 30, 40, 35, 1, 0, 0, 0, "", "done", {})
     counts = Counts(0.0, "", "all of it", lanes, [group], {}, {})
-    now = account(counts, "g", hosts=2)
-    assert now == Account(7, 4, 1, 2, 2, 31, 1, 5, 2, 1, 40, "all of it", True)
+    now = progress_of(counts, "g", hosts=2)
+    assert now == Progress(7, 4, 1, 2, 2, 31, 1, 5, 2, 1, 40, "all of it", True)
     assert now.open == 7
     then = now._replace(pages=30, items=38, failed=1, queued=0, round=6)
     assert now.since(then) == now._replace(pages=1, items=2, failed=0, replaced=0, expired=0)
-    assert account(counts, "other") == Account()
+    assert progress_of(counts, "other") == Progress()
 
 
 def test_the_account_of_several_groups_says_which_part_of_them_is_paused() -> None:
     def told(*reasons: str) -> str:
         groups = [GroupCounts(f"g{n}", 0, 0, 0, 0, 0, 0, 0, 0, 0, why, "", {}) for n, why in enumerate(reasons)]
-        return account(Counts(0.0, "", "", [], groups, {}, {}), [group.group for group in groups]).paused
+        return progress_of(Counts(0.0, "", "", [], groups, {}, {}), [group.group for group in groups]).paused
 
     assert told("", "") == ""
     assert told("sale day", "sale day") == "sale day"

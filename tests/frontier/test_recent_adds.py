@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gossamer.frontier import recent_adds
-from gossamer.frontier.recent_adds import Known, Recent
+from gossamer.frontier.recent_adds import Known, RecentAdds
 from gossamer.frontier.verbs.batch import Batch
 from gossamer.model import AddOutcome
 
@@ -16,14 +16,14 @@ def batch(*entries: str) -> Batch:
 
 
 def test_nothing_is_added_again_where_the_epoch_stays() -> None:
-    told = Recent()
+    told = RecentAdds()
     told.heard(1, "e", 0.0)
     told.note(1, batch("7"), ["a"], 1.0, 10)
     assert told.heard(1, "e", 2.0) is None
 
 
 def test_another_epoch_gets_what_was_taken_and_can_be_told_again() -> None:
-    told = Recent()
+    told = RecentAdds()
     told.heard(1, "e", 0.0)
     told.note(1, batch("7", "8", "", "kx"), ["afaa"], 1.0, 10, "g")
     told.note(2, batch("9"), ["a"], 1.0, 10)
@@ -36,7 +36,7 @@ def test_another_epoch_gets_what_was_taken_and_can_be_told_again() -> None:
 
 
 def test_what_a_lane_was_not_there_for_is_told_again_once_it_is() -> None:
-    told, slots = Recent(), [AddOutcome.ADDED, AddOutcome.UNKNOWN_LANE]
+    told, slots = RecentAdds(), [AddOutcome.ADDED, AddOutcome.UNKNOWN_LANE]
     made = Batch()
     for number in range(2):
         made.put(("g.a", "h", 0, 0), f"{number}", b"record %d" % number, (slots, number))
@@ -52,7 +52,7 @@ def test_what_a_lane_was_not_there_for_is_told_again_once_it_is() -> None:
 
 
 def test_nothing_is_told_to_a_lane_that_was_dropped_or_made_since() -> None:
-    told = Recent()
+    told = RecentAdds()
     told.heard(1, "e", 0.0)
     told.note(1, batch("7"), ["a"], 1.0, 10)
     [said] = told.heard(1, "f", 2.0) or []
@@ -60,7 +60,7 @@ def test_nothing_is_told_to_a_lane_that_was_dropped_or_made_since() -> None:
 
 
 def test_what_could_not_be_added_again_is_added_with_the_next_call() -> None:
-    told = Recent()
+    told = RecentAdds()
     told.heard(1, "e", 0.0)
     told.note(1, batch("7"), ["a"], 1.0, 10)
     for now in (2.0, 3.0):
@@ -68,7 +68,7 @@ def test_what_could_not_be_added_again_is_added_with_the_next_call() -> None:
 
 
 def test_what_a_partition_has_kept_for_long_is_let_go() -> None:
-    told = Recent()
+    told = RecentAdds()
     told.heard(1, "e", 0.0)
     told.note(1, batch("7"), ["a"], 1.0, 10)
     told.heard(1, "e", 2.0 + recent_adds.SECONDS)
@@ -76,14 +76,14 @@ def test_what_a_partition_has_kept_for_long_is_let_go() -> None:
 
 
 def test_an_outage_lets_go_of_nothing() -> None:
-    told = Recent()
+    told = RecentAdds()
     told.heard(1, "e", 0.0)
     told.note(1, batch("7"), ["a"], 1.0, 10)
     assert len(told.heard(1, "f", 100 * recent_adds.SECONDS) or []) == 1
 
 
 def test_only_so_many_bytes_are_kept() -> None:
-    told = Recent()
+    told = RecentAdds()
     told.heard(1, "e", 0.0)
     large = Batch()
     large.put(("g.a", "h", 0, 0), "1", b"x" * recent_adds.BYTES, ([], 0))

@@ -9,7 +9,7 @@ import pytest
 from tests.support.scrapy_redis.sides import SIDES
 from tests.support.scrapy_redis.style import PREFIX, PROJECTS
 
-from gossamer.migrate.scrapy_redis import RULES, Project, Verdict, scan
+from gossamer.migrate.scrapy_redis import RULES, FindingVerdict, Project, scan
 
 DIFFERENCES: dict[str, set[str]] = {
     "bloom": {"bloom.py:31 request-seen", "scheduler.py:5 scheduler-subclass"},
@@ -43,7 +43,7 @@ def test_every_project_is_known() -> None:
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_the_report_names_what_differs(name: str) -> None:
     found = scan(Project(PROJECTS / name).read()).findings
-    told = {f"{each.where} {each.code}" for each in found if RULES[each.code].verdict is not Verdict.MOVES}
+    told = {f"{each.where} {each.code}" for each in found if RULES[each.code].verdict is not FindingVerdict.MOVES}
     assert told == DIFFERENCES[name]
 
 
@@ -57,5 +57,7 @@ def test_what_is_written_is_what_runs(name: str, tmp_path: Path) -> None:
         assert file.read_text() == PREFIX.sub(SIDES[1], there), file
     again = scan(project.read())
     assert not again.edits, "a rewritten project has nothing left to rewrite"
-    told = {f"{each.where} {each.code}" for each in again.findings if RULES[each.code].verdict is not Verdict.MOVES}
+    told = {
+        f"{each.where} {each.code}" for each in again.findings if RULES[each.code].verdict is not FindingVerdict.MOVES
+    }
     assert told == DIFFERENCES[name], "and its differences are still named"

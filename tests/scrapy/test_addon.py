@@ -9,7 +9,7 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 
 from gossamer.scrapy.addon import SCHEDULER, THROTTLE, Addon
-from gossamer.scrapy.stats import Fleet, FleetStatsCollector
+from gossamer.scrapy.stats import FleetStatsCollector, FleetStatsMixin
 
 
 def updated(**given: object) -> Settings:
@@ -34,7 +34,7 @@ class Own(MemoryStatsCollector):
 def test_a_projects_own_stats_are_kept_and_counted_for_the_fleet() -> None:
     kind = updated(STATS_CLASS=Own)["STATS_CLASS"]
     assert issubclass(kind, Own)
-    assert issubclass(kind, Fleet)
+    assert issubclass(kind, FleetStatsMixin)
 
 
 def test_remote_control_stays_where_the_project_asks_for_it() -> None:

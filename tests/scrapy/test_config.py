@@ -15,9 +15,9 @@ from gossamer.errors import PayloadTooLarge
 from gossamer.frontier import codec
 from gossamer.model import HostPolicy, Order, SeenKind, SeenScope, Selection
 from gossamer.scrapy.config import (
-    AtOnce,
-    GiveUp,
-    Join,
+    LastRetry,
+    UndelayedSlots,
+    WorkerConfig,
     host_policies,
     host_policy,
     loosest,
@@ -76,7 +76,7 @@ def test_a_group_is_as_loose_as_its_loosest_host(limits: list[int], found: int) 
 
 
 def test_the_downloader_sends_leases_at_once_and_the_rest_as_the_project_says() -> None:
-    slots = AtOnce(16, {"a.example": {"delay": 3}})
+    slots = UndelayedSlots(16, {"a.example": {"delay": 3}})
     assert slots.get("a.example")["delay"] == 0.0
     assert slots.get("any.example")["concurrency"] == 16
     assert slots.get(f"{APART}a.example") == {"delay": 3}
@@ -118,20 +118,20 @@ def test_items_are_streamed_where_nobody_else_keeps_them(said: str, scrapy: dict
 
 
 def test_an_item_that_is_too_large_is_named_with_its_largest_field() -> None:
-    join = Join.__new__(Join)
-    object.__setattr__(join, "item_limit", 1000)
-    assert join.encode_item({"a": "x" * 900})
+    worker_config = WorkerConfig.__new__(WorkerConfig)
+    object.__setattr__(worker_config, "item_limit", 1000)
+    assert worker_config.encode_item({"a": "x" * 900})
     with pytest.raises(
         PayloadTooLarge, match=r"dict takes 1,2\d\d bytes, of which 'body' has 1,1\d\d; .* may take 1,000"
     ):
-        join.encode_item({"a": "x" * 100, "body": "x" * 1100})
+        worker_config.encode_item({"a": "x" * 100, "body": "x" * 1100})
 
 
 def test_an_item_in_the_stream_names_its_class_for_feeds_of_other_workers() -> None:
-    join = Join.__new__(Join)
-    object.__setattr__(join, "item_limit", 1000)
-    assert codec.decode(join.encode_item(Thing("a"))) == {"name": "a", codec.CLASS: f"{__name__}:Thing"}
-    assert codec.decode(join.encode_item({"name": "a"})) == {"name": "a"}
+    worker_config = WorkerConfig.__new__(WorkerConfig)
+    object.__setattr__(worker_config, "item_limit", 1000)
+    assert codec.decode(worker_config.encode_item(Thing("a"))) == {"name": "a", codec.CLASS: f"{__name__}:Thing"}
+    assert codec.decode(worker_config.encode_item({"name": "a"})) == {"name": "a"}
 
 
 @dataclass
@@ -154,4 +154,4 @@ def test_a_page_is_given_up_where_scrapy_would_have_tried_again(
 ) -> None:
     request = Request("http://example.com/", meta=meta)
     response = HtmlResponse(request.url, status=status)
-    assert GiveUp(Settings(settings), spider())(request, response) is found
+    assert LastRetry(Settings(settings), spider())(request, response) is found

@@ -15,7 +15,7 @@ import pytest
 from scrapy import Request
 
 from gossamer.errors import FrontierUnavailable, GossamerError
-from gossamer.frontier.call import ask
+from gossamer.frontier.call import function_call
 from gossamer.frontier.seen.memory import ValkeyMemory
 from gossamer.frontier.server import keys
 from gossamer.model import SeenKind
@@ -209,7 +209,7 @@ def test_a_page_is_new_again_when_its_window_has_passed(
     settings = load(project.settings, environ={})
     with open_memory("books", settings, SeenKind.ROLLING) as memory:
         base = keys.seen_base(memory_name(crawl_name, "books", policy_of(settings, SeenKind.ROLLING)))
-        memory._asker.ask([ask("clock", base, {"by_ms": 4500 * 1000, "book": False})])
+        memory._function_client.ask([function_call("clock", base, {"by_ms": 4500 * 1000, "book": False})])
     project.run()
     assert site.seen()["/a?x=1&y=2"] == 1
 

@@ -10,7 +10,7 @@ from tests.scrapy.spiders.troubled import PAGES, Collector, Counting
 from tests.support.site import Site
 from tests.support.workers.workers import Worker, Workers, left
 
-from gossamer.courier import Tally
+from gossamer.courier import Counters
 from gossamer.model import CounterOp
 from gossamer.testing.servers import Server
 
@@ -79,20 +79,20 @@ def calls(server: Server) -> int:
 
 
 def test_a_tally_tells_only_what_can_be_kept() -> None:
-    tally = Tally("g")
-    tally.add("n", 2)
-    tally.add("n")
-    tally.add("nan", float("nan"))
-    tally.add("inf", float("inf"))
-    tally.add("huge", 2**80)
-    tally.add("odd\udcff")
-    told = {counter.name: counter.value for counter in tally.take()}
+    pending_counters = Counters("g")
+    pending_counters.add("n", 2)
+    pending_counters.add("n")
+    pending_counters.add("nan", float("nan"))
+    pending_counters.add("inf", float("inf"))
+    pending_counters.add("huge", 2**80)
+    pending_counters.add("odd\udcff")
+    told = {counter.name: counter.value for counter in pending_counters.take()}
     assert told == {"n": 3, "huge": float(2**80), "odd?": 1}
-    assert not tally
-    tally.change("m", 3, CounterOp.MAX)
-    tally.change("m", 5, CounterOp.MAX)
-    tally.change("s", 3, CounterOp.SET)
-    tally.add("s")
-    assert [(one.name, one.value, one.op) for one in tally.take()] == [
+    assert not pending_counters
+    pending_counters.change("m", 3, CounterOp.MAX)
+    pending_counters.change("m", 5, CounterOp.MAX)
+    pending_counters.change("s", 3, CounterOp.SET)
+    pending_counters.add("s")
+    assert [(one.name, one.value, one.op) for one in pending_counters.take()] == [
         ("m", 5, CounterOp.MAX), ("s", 3, CounterOp.SET), ("s", 1, CounterOp.ADD)
     ]  # fmt: skip

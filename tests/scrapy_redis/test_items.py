@@ -31,7 +31,7 @@ def server(valkey_server: Server) -> Iterator[Any]:
 )
 def test_data_go_with_the_settlement_unless_the_page_is_done_again(failures: str, ending: Ending, goes: bool) -> None:
     lease = Lease(0, 1, "worker", "nonce", "group.main", "host", 0, 1, b"", 1, False, 60.0, 60.0)
-    page = worker.Page(lease, Request("http://host/"))
+    page = worker.LeasedPage(lease, Request("http://host/"))
     page.push.append(("list", b"data"))
     page.failed("callback", ValueError("no"))
     settlement = page.settlement(failures, tries=3, gave_up=False)

@@ -15,12 +15,12 @@ from tests.support.scrapy_redis.sides import SIDES, client, module
 
 from gossamer.errors import DecodingError, EncodingError, UnknownClass
 from gossamer.frontier import codec
-from gossamer.scrapy.request.objects import Objects
+from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy_redis import picklecompat
-from gossamer.scrapy_redis.transfer.requests import Reader
+from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
 from gossamer.testing.servers import Server
 
-OBJECTS = Objects(["tests"])
+OBJECTS = ObjectCodec(["tests"])
 SHARED = kinds.Product(name="s")
 VALUES = [
     kinds.Product(name="a", parts=[kinds.Product(price=kinds.Offer("c"))]),
@@ -127,7 +127,7 @@ SCALARS = {"link": LINK, "own": Text("own"), LINK: {"price": kinds.Product(price
 def test_what_is_made_of_text_or_a_number_comes_along_as_such() -> None:
     assert type(LINK).__module__ == "lxml.etree"
     data = pickle.dumps({"url": "http://site/", "meta": SCALARS}, -1)
-    kept = codec.decode_request(codec.encode_request(Reader(True).fields(data)), build=OBJECTS.make)
+    kept = codec.decode_request(codec.encode_request(StoredRequestReader(True).fields(data)), build=OBJECTS.make)
     written = pickle.loads(picklecompat.dumps({"meta": SCALARS}, OBJECTS.admits))
     read = picklecompat.loads(picklecompat.dumps({"meta": SCALARS}, OBJECTS.admits), OBJECTS.make)
     for found in (picklecompat.loads(data, OBJECTS.make), kept, written, read):
@@ -138,7 +138,7 @@ def test_what_is_made_of_text_or_a_number_comes_along_as_such() -> None:
 
 
 def test_a_remedy_is_named_only_if_it_works() -> None:
-    foreign = Objects(["shop"])
+    foreign = ObjectCodec(["shop"])
     for value, remedy in (
         (kinds.Product(), "send plain data, or name its module in GOSSAMER_OBJECT_MODULES"),
         (kinds.Unknown(), "send plain data"),

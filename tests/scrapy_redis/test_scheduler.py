@@ -19,7 +19,7 @@ from tests.support.scrapy_redis.sides import SIDES, Sample, client, module, requ
 
 from gossamer.errors import BadTask
 from gossamer.scrapy_redis.dupefilter import RFPDupeFilter as NewFilter
-from gossamer.scrapy_redis.fleet.feed import Feed
+from gossamer.scrapy_redis.fleet.feed import SeedFeed
 from gossamer.scrapy_redis.fleet.scheduler import LeasingScheduler
 from gossamer.scrapy_redis.queue import Base
 from gossamer.scrapy_redis.scheduler import Scheduler
@@ -668,7 +668,7 @@ def test_a_better_key_is_looked_for_after_the_interval(valkey_server: Server, se
     server.rpush(low, "http://site/1", "http://site/2")
     assert next(spider.next_requests()).url == "http://site/1"
     server.rpush(high, "http://site/3")
-    feed: Feed = spider._feed
+    feed: SeedFeed = spider._feed
     feed._looked_at -= 5
     assert next(spider.next_requests()).url == "http://site/3"
 

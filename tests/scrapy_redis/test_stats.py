@@ -13,7 +13,7 @@ from scrapy.extensions.periodic_log import PeriodicLog
 from tests.support.scrapy_redis.sides import SIDES, client, module, spider, watched
 
 from gossamer.scrapy_redis import stats as our_stats
-from gossamer.scrapy_redis.shared.counters import Change, Tally, merged, read
+from gossamer.scrapy_redis.shared.counters import StatChange, StatChanges, merged, read
 from gossamer.scrapy_redis.stats import RedisStatsCollector
 from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.process import wait_until
@@ -249,30 +249,30 @@ def test_threads_lose_no_count(valkey_server: Server, crawl_name: str, monkeypat
 @pytest.mark.parametrize(
     ("first", "then", "both"),
     [
-        (Change("add", 1, 5), Change("add", 2, 9), Change("add", 3, 5)),
-        (Change("set", 4), Change("add", 2), Change("set", 6)),
-        (Change("set", 4), Change("max", 2), Change("set", 4)),
-        (Change("max", 4), Change("max", 7), Change("max", 7)),
-        (Change("min", 4), Change("min", 7), Change("min", 4)),
-        (Change("add", 1), Change("set", 7), Change("set", 7)),
-        (Change("max", 4), Change("add", 1), None),
-        (Change("add", 4), Change("min", 1), None),
-        (Change("set", None), Change("add", 1), None),
+        (StatChange("add", 1, 5), StatChange("add", 2, 9), StatChange("add", 3, 5)),
+        (StatChange("set", 4), StatChange("add", 2), StatChange("set", 6)),
+        (StatChange("set", 4), StatChange("max", 2), StatChange("set", 4)),
+        (StatChange("max", 4), StatChange("max", 7), StatChange("max", 7)),
+        (StatChange("min", 4), StatChange("min", 7), StatChange("min", 4)),
+        (StatChange("add", 1), StatChange("set", 7), StatChange("set", 7)),
+        (StatChange("max", 4), StatChange("add", 1), None),
+        (StatChange("add", 4), StatChange("min", 1), None),
+        (StatChange("set", None), StatChange("add", 1), None),
     ],
 )
-def test_two_changes_become_one_where_they_can(first: Change, then: Change, both: Change | None) -> None:
+def test_two_changes_become_one_where_they_can(first: StatChange, then: StatChange, both: StatChange | None) -> None:
     assert merged(first, then) == both
 
 
 def test_changes_stay_until_they_are_heard_of() -> None:
-    tally = Tally()
-    tally.change("a", Change("add", 1))
-    sent, number = tally.take(), tally.number
-    tally.change("a", Change("add", 5))
-    assert (tally.take(), tally.number) == (sent, number) == ([("a", Change("add", 1))], 1)
-    tally.heard({"a": "11", "b": "x"})
-    assert tally.view == {"a": 16, "b": "x"}
-    assert (tally.take(), tally.number) == ([("a", Change("add", 5))], 2)
+    pending_counters = StatChanges()
+    pending_counters.change("a", StatChange("add", 1))
+    sent, number = pending_counters.take(), pending_counters.number
+    pending_counters.change("a", StatChange("add", 5))
+    assert (pending_counters.take(), pending_counters.number) == (sent, number) == ([("a", StatChange("add", 1))], 1)
+    pending_counters.heard({"a": "11", "b": "x"})
+    assert pending_counters.view == {"a": 16, "b": "x"}
+    assert (pending_counters.take(), pending_counters.number) == ([("a", StatChange("add", 5))], 2)
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,13 @@ from gossamer.errors import GossamerError, InvalidRequest, PolicyError
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Order, SeenScope, Selection, Token
-from gossamer.scrapy.request.objects import Objects
+from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy.seen.memory import number_of_custom
 from gossamer.scrapy.speedups.fingerprint import number_by
-from gossamer.scrapy_redis.dupefilter import Fingerprinter, OldRFPDupeFilter
-from gossamer.scrapy_redis.transfer.keys import Digests, Keys, Source, aside
-from gossamer.scrapy_redis.transfer.requests import Reader
-from gossamer.scrapy_redis.transfer.transfer import Move
+from gossamer.scrapy_redis.dupefilter import DigestFingerprinter, OldRFPDupeFilter
+from gossamer.scrapy_redis.transfer.keys import DigestKind, ProjectKeys, ProjectSource, aside
+from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
+from gossamer.scrapy_redis.transfer.transfer import Transfer
 from gossamer.settings import load
 from gossamer.testing.servers import Cluster, Server
 
@@ -54,11 +54,13 @@ def frontier(valkey_server: Server, crawl_name: str) -> Iterator[ValkeyFrontier]
 
 
 @pytest.fixture
-def keys(crawl_name: str) -> Keys:
-    return Keys(f"{crawl_name}:requests", f"{crawl_name}:dupefilter", (f"{crawl_name}:start_urls",))
+def keys(crawl_name: str) -> ProjectKeys:
+    return ProjectKeys(f"{crawl_name}:requests", f"{crawl_name}:dupefilter", (f"{crawl_name}:start_urls",))
 
 
-def filled(server: Any, keys: Keys, count: int, kind: str = "PriorityQueue", side: str = SIDES[0]) -> list[Request]:
+def filled(
+    server: Any, keys: ProjectKeys, count: int, kind: str = "PriorityQueue", side: str = SIDES[0]
+) -> list[Request]:
     """A project's keys as scrapy-redis leaves them: each request queued, all of them and more in the dupefilter."""
     made = spider(keys.queue.partition(":")[0])
     queue = getattr(module(side, "queue"), kind)(server, made, "%(spider)s:requests")
@@ -74,8 +76,8 @@ def filled(server: Any, keys: Keys, count: int, kind: str = "PriorityQueue", sid
     return requests
 
 
-def moved(server: Any, frontier: ValkeyFrontier, keys: Keys, pickles: bool = True, **more: Any) -> Counter[str]:
-    return Move(Source(server, keys, Reader(pickles)), frontier, GROUP, **more).run().done
+def moved(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys, pickles: bool = True, **more: Any) -> Counter[str]:
+    return Transfer(ProjectSource(server, keys, StoredRequestReader(pickles)), frontier, GROUP, **more).run().done
 
 
 def leased(frontier: ValkeyFrontier, most: int = 2000) -> list[dict[str, Any]]:
@@ -100,7 +102,7 @@ def unlimited(frontier: ValkeyFrontier) -> None:
 @pytest.mark.parametrize("kind", ["PriorityQueue", "FifoQueue", "LifoQueue"])
 @pytest.mark.parametrize("side", SIDES)
 def test_requests_arrive_as_they_were_queued(
-    kind: str, side: str, server: Any, frontier: ValkeyFrontier, keys: Keys
+    kind: str, side: str, server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     unlimited(frontier)
     sent = filled(server, keys, 40, kind, side)
@@ -113,7 +115,7 @@ def test_requests_arrive_as_they_were_queued(
     assert server.keys(f"*{keys.queue.partition(':')[0]}:*") == []
 
 
-def test_order_inside_a_priority_is_kept(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_order_inside_a_priority_is_kept(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
     queue = module(SIDES[0], "queue").FifoQueue(server, spider("x"), keys.queue)
     for n in range(600):
@@ -123,11 +125,11 @@ def test_order_inside_a_priority_is_kept(server: Any, frontier: ValkeyFrontier, 
 
 
 def test_what_was_seen_stays_seen_by_scrapy_rediss_own_digests(
-    server: Any, frontier: ValkeyFrontier, keys: Keys
+    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     sent = filled(server, keys, 5)
     moved(server, frontier, keys)
-    number = number_by(Fingerprinter())
+    number = number_by(DigestFingerprinter())
     old = [*sent, *(request(f"http://site/done/{n}") for n in range(5))]
     assert frontier.seen(MAIN, [number(one) for one in old]) == [True] * 10
     assert frontier.seen(MAIN, [number(request("http://site/new"))]) == [False]
@@ -138,7 +140,7 @@ def old_fingerprint(one: Request) -> str:
     return sha1(one.method.encode() + canonicalize_url(one.url).encode() + one.body).hexdigest()
 
 
-def filled_by_old(server: Any, keys: Keys) -> list[Request]:
+def filled_by_old(server: Any, keys: ProjectKeys) -> list[Request]:
     sent = filled(server, keys, 5)
     server.delete(keys.dupefilter)
     done = [request(f"http://site/done/{n}?b=1&a=2") for n in range(5)]
@@ -147,7 +149,7 @@ def filled_by_old(server: Any, keys: Keys) -> list[Request]:
 
 
 def test_fingerprints_of_older_versions_are_recognised_and_refused_with_the_ways_out(
-    server: Any, frontier: ValkeyFrontier, keys: Keys
+    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     filled_by_old(server, keys)
     with pytest.raises(
@@ -158,51 +160,51 @@ def test_fingerprints_of_older_versions_are_recognised_and_refused_with_the_ways
 
 
 def test_a_project_goes_on_with_the_fingerprints_of_older_versions(
-    server: Any, frontier: ValkeyFrontier, keys: Keys
+    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     seen = filled_by_old(server, keys)
-    assert moved(server, frontier, keys, digests=Digests.OLD)["seen"] == 10
+    assert moved(server, frontier, keys, digests=DigestKind.OLD)["seen"] == 10
     df = OldRFPDupeFilter(server, "unused")
     known = [number_of_custom(bytes.fromhex(df.request_fingerprint(one))) for one in seen]
     assert frontier.seen(MAIN, known) == [True] * 10
 
 
 def test_a_dupefilter_may_be_left_and_what_is_queued_is_known_all_the_same(
-    server: Any, frontier: ValkeyFrontier, keys: Keys
+    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     seen = filled_by_old(server, keys)
-    assert moved(server, frontier, keys, digests=Digests.NONE) == {"requests": 5}
-    number = number_by(Fingerprinter())
+    assert moved(server, frontier, keys, digests=DigestKind.NONE) == {"requests": 5}
+    number = number_by(DigestFingerprinter())
     assert frontier.seen(MAIN, [number(one) for one in seen]) == [True] * 5 + [False] * 5
     assert server.scard(keys.dupefilter) == 10
 
 
 def test_fingerprints_of_the_projects_own_come_along_when_it_says_so(
-    server: Any, frontier: ValkeyFrontier, keys: Keys
+    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     filled(server, keys, 3)
     server.delete(keys.dupefilter)
     server.sadd(keys.dupefilter, "/a", "/b", "ab12")
     with pytest.raises(InvalidRequest, match="--fingerprints own"):
         moved(server, frontier, keys)
-    done = moved(server, frontier, keys, digests=Digests.OWN)
+    done = moved(server, frontier, keys, digests=DigestKind.OWN)
     assert (done["seen"], done["foreign"]) == (3, 0)
     assert frontier.seen(MAIN, [number_of_custom(one) for one in (b"/a", b"/b", b"\xab\x12")]) == [True] * 3
 
 
-def test_what_nothing_queued_can_tell_has_to_be_said(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_what_nothing_queued_can_tell_has_to_be_said(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     [first, *_] = filled(server, keys, 3)
     server.sadd(keys.dupefilter, "not a digest")
     server.delete(keys.queue)
     with pytest.raises(InvalidRequest, match="Nothing that is queued tells"):
         moved(server, frontier, keys)
-    done = moved(server, frontier, keys, digests=Digests.NEW)
+    done = moved(server, frontier, keys, digests=DigestKind.NEW)
     assert (done["seen"], done["foreign"]) == (6, 1)
-    assert frontier.seen(MAIN, [number_by(Fingerprinter())(first)]) == [True]
+    assert frontier.seen(MAIN, [number_by(DigestFingerprinter())(first)]) == [True]
     assert server.smembers(keys.dupefilter) == {b"not a digest"}, "what was not moved is where it was"
 
 
-def test_last_in_first_out_stays_so(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_last_in_first_out_stays_so(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
     queue = module(SIDES[0], "queue").LifoQueue(server, spider("x"), keys.queue)
     for n in range(600):
@@ -213,14 +215,14 @@ def test_last_in_first_out_stays_so(server: Any, frontier: ValkeyFrontier, keys:
 
 def test_requests_of_older_versions_of_scrapy_are_read() -> None:
     stored = {"url": "http://site/", "method": "GET", "_encoding": "latin-1", "headers": {}, "body": "ä", "meta": {}}
-    fields = Reader(True).fields(pickle.dumps(stored, protocol=2))
+    fields = StoredRequestReader(True).fields(pickle.dumps(stored, protocol=2))
     assert (fields["encoding"], fields["body"], "_encoding" in fields) == ("latin-1", b"\xe4", False)
 
 
-def test_the_memory_may_be_one_of_the_round(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_the_memory_may_be_one_of_the_round(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     [first, *_] = filled(server, keys, 3)
     moved(server, frontier, keys, scope=SeenScope.ROUND)
-    number = number_by(Fingerprinter())(first)
+    number = number_by(DigestFingerprinter())(first)
     assert frontier.seen(MAIN, [number]) == [True]
     frontier.new_round(GROUP, 1)
     frontier.new_round(GROUP, 2)
@@ -236,7 +238,7 @@ def test_a_move_that_broke_off_is_begun_again(
     after: bool,
     server: Any,
     frontier: ValkeyFrontier,
-    keys: Keys,
+    keys: ProjectKeys,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At each of the commands that change something, before or after it was done."""
@@ -262,10 +264,10 @@ def test_a_move_that_broke_off_is_begun_again(
         except ConnectionResetError:
             server.delete(f"{aside(keys.queue)}:lock")
     assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
-    assert frontier.seen(MAIN, [number_by(Fingerprinter())(one) for one in sent]) == [True] * 25
+    assert frontier.seen(MAIN, [number_by(DigestFingerprinter())(one) for one in sent]) == [True] * 25
 
 
-def test_identical_requests_are_all_moved(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_identical_requests_are_all_moved(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
     queue = module(SIDES[0], "queue").FifoQueue(server, spider("x"), keys.queue)
     for _ in range(3):
@@ -276,7 +278,9 @@ def test_identical_requests_are_all_moved(server: Any, frontier: ValkeyFrontier,
     assert len(leased(frontier)) == 4
 
 
-def test_what_is_queued_later_is_moved_though_its_digest_was(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_what_is_queued_later_is_moved_though_its_digest_was(
+    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+) -> None:
     unlimited(frontier)
     filled(server, keys, 4)
     moved(server, frontier, keys)
@@ -285,7 +289,7 @@ def test_what_is_queued_later_is_moved_though_its_digest_was(server: Any, fronti
     assert len(leased(frontier)) == 8, "an old worker that still ran has queued them anew"
 
 
-def test_a_second_process_is_kept_out(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_a_second_process_is_kept_out(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     filled(server, keys, 1)
     server.set(f"{aside(keys.queue)}:lock", "other", ex=60)
     with pytest.raises(PolicyError, match="moved by another process"):
@@ -293,7 +297,7 @@ def test_a_second_process_is_kept_out(server: Any, frontier: ValkeyFrontier, key
     assert server.zcard(keys.queue) == 1
 
 
-def test_pickles_are_not_read_unless_it_is_asked_for(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_pickles_are_not_read_unless_it_is_asked_for(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     filled(server, keys, 3)
     with pytest.raises(InvalidRequest, match="--allow-pickle"):
         moved(server, frontier, keys, pickles=False)
@@ -309,7 +313,7 @@ class Evil:
 
 
 def test_what_cannot_be_read_becomes_a_dead_letter(
-    server: Any, frontier: ValkeyFrontier, keys: Keys, tmp_path: Path
+    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys, tmp_path: Path
 ) -> None:
     unlimited(frontier)
     target = tmp_path / "made"
@@ -330,17 +334,17 @@ def test_what_cannot_be_read_becomes_a_dead_letter(
     assert not target.exists()
 
 
-def test_items_in_meta_come_along_without_their_class(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_items_in_meta_come_along_without_their_class(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
     item = Product(name="a", parts=[Point(1, 2)])
     server.zadd(keys.queue, {pickle.dumps({"url": "http://site/", "meta": {"item": item}}, protocol=-1): 0})
     assert moved(server, frontier, keys) == {"requests": 1}
     [found] = leased(frontier)
     assert found["meta"]["item"].name == "tests.scrapy.request.test_objects:Product"
-    assert codec.decode_request(codec.encode_request(found), build=Objects(["tests"]).make)["meta"]["item"] == item
+    assert codec.decode_request(codec.encode_request(found), build=ObjectCodec(["tests"]).make)["meta"]["item"] == item
 
 
-def test_all_fields_of_a_request_survive(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_all_fields_of_a_request_survive(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     made = spider("x")
     sent = FormRequest(
         "http://site/form", formdata={"q": "ä"}, headers={"X": ["1", "2"]}, cookies={"c": "d"}, priority=-3, flags=["f"],
@@ -351,14 +355,14 @@ def test_all_fields_of_a_request_survive(server: Any, frontier: ValkeyFrontier, 
     answer = frontier.exchange(Token.fresh(), want=1, selection=Selection((GROUP,)))
     [lease] = answer.leases
     assert lease.host == "slow"
-    from gossamer.scrapy.request.codec import Carrier
+    from gossamer.scrapy.request.codec import RequestCodec
 
-    got = Carrier(made, GROUP, {"main": None}, lambda _: 0, 10**6).decode(lease)
+    got = RequestCodec(made, GROUP, {"main": None}, lambda _: 0, 10**6).decode(lease)
     assert type(got) is FormRequest
     assert got.to_dict(spider=made) == sent.to_dict(spider=made)
 
 
-def test_a_key_of_another_kind_is_refused(server: Any, frontier: ValkeyFrontier, keys: Keys) -> None:
+def test_a_key_of_another_kind_is_refused(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     server.set(keys.queue, "text")
     with pytest.raises(GossamerError, match="is a string"):
         moved(server, frontier, keys)
@@ -369,7 +373,7 @@ def test_a_key_of_another_kind_is_refused(server: Any, frontier: ValkeyFrontier,
 
 
 def test_a_crawl_of_several_partitions_remembers_everywhere(
-    cluster: Cluster, server: Any, keys: Keys, crawl_name: str
+    cluster: Cluster, server: Any, keys: ProjectKeys, crawl_name: str
 ) -> None:
     settings = load({"GOSSAMER_URL": cluster.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 3}, environ={})
     with ValkeyFrontier.open(settings) as frontier:
@@ -385,12 +389,17 @@ def _asked(one: Request) -> Any:
     from gossamer.model import Request as Asked
     from gossamer.model import host_of
 
-    return Asked(number_by(Fingerprinter())(one), host_of(one.url), MAIN)
+    return Asked(number_by(DigestFingerprinter())(one), host_of(one.url), MAIN)
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
 def test_seeds_come_along_from_another_server(
-    kind: str, redis_server: Server, frontier: ValkeyFrontier, server: Any, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    redis_server: Server,
+    frontier: ValkeyFrontier,
+    server: Any,
+    keys: ProjectKeys,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gossamer.scrapy_redis.transfer.transfer.BATCH", 10)
     [key] = keys.seeds
@@ -438,7 +447,9 @@ def command(
     )  # fmt: skip
 
 
-def test_the_command(valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: Keys, crawl_name: str) -> None:
+def test_the_command(
+    valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: ProjectKeys, crawl_name: str
+) -> None:
     filled(server, keys, 7)
     server.rpush(keys.seeds[0], "http://site/seed")
     url = valkey_server.url
@@ -459,7 +470,7 @@ def test_the_command(valkey_server: Server, server: Any, frontier: ValkeyFrontie
 
 
 def test_a_rehearsal_says_what_the_move_and_the_workers_of_the_project_would(
-    valkey_server: Server, server: Any, keys: Keys, crawl_name: str, tmp_path: Path
+    valkey_server: Server, server: Any, keys: ProjectKeys, crawl_name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop\n")
     (tmp_path / "shop.py").write_text(
@@ -490,7 +501,7 @@ class Shop(scrapy.Spider):
 
 
 def test_the_command_says_what_it_did_not_find_or_move(
-    valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: Keys, crawl_name: str
+    valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: ProjectKeys, crawl_name: str
 ) -> None:
     url = valkey_server.url
     filled(server, keys, 2)

@@ -6,16 +6,16 @@ from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind,
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.params import parameters
 from gossamer.sites.format import Site
-from gossamer.sites.plan import DepthRow, Layout, by_depth, group, hosts, lanes
+from gossamer.sites.plan import DepthRow, LayerGraph, by_depth, group, hosts, lanes
 
 
 def site(text: str) -> Site:
     return load_text("site: s\n" + text)[0]
 
 
-def layout(text: str) -> Layout:
+def layout(text: str) -> LayerGraph:
     found = site(text)
-    return Layout(found, parameters(found.params))
+    return LayerGraph(found, parameters(found.params))
 
 
 SEED = "seeds: 'http://s.example/list'\n"

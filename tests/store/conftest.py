@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.store import Store
 from gossamer.store.database.url import database_of
@@ -19,15 +19,15 @@ Sql = Callable[[str], list[tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSQL]:
+def postgresql() -> Iterator[PostgreSQLServer]:
     # Not durable, for speed: tests that kill a server start their own.
-    with PostgreSQL().start("-c", "fsync=off") as server:
+    with PostgreSQLServer().start("-c", "fsync=off") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def mariadb() -> Iterator[MariaDB]:
-    with MariaDB().start("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0") as server:
+def mariadb() -> Iterator[MariaDBServer]:
+    with MariaDBServer().start("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0") as server:
         yield server
 
 

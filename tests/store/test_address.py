@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.databases import MariaDB, PostgreSQL
+from tests.support.databases import MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import StoreAway, StoreError
 from gossamer.store import Column, Row, Store, Table
@@ -85,13 +85,13 @@ def test_a_missing_driver_names_the_extra(url: str, extra: str, monkeypatch: pyt
     assert f'pip install "gossamer[{extra}]"' in told(url)
 
 
-def test_postgresql_says_what_is_wrong(postgresql: PostgreSQL) -> None:
+def test_postgresql_says_what_is_wrong(postgresql: PostgreSQLServer) -> None:
     assert "password in the URL" in told(postgresql.url(password="secretly"))
     assert "createdb absent" in told(postgresql.url("absent"))
     assert "PostgreSQL runs" in told(f"postgresql://u:secret@127.0.0.1:{free_port()}/d")
 
 
-def test_mariadb_says_what_is_wrong(mariadb: MariaDB) -> None:
+def test_mariadb_says_what_is_wrong(mariadb: MariaDBServer) -> None:
     assert "password in the URL" in told(mariadb.url(password="secretly"))
     assert "Create the database absent" in told(mariadb.url("absent"))
     assert "server runs" in told(f"mysql://u:secret@127.0.0.1:{free_port()}/d")

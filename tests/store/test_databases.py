@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import EmbeddedServerError
 from gossamer.testing.process import wait_until
 
 
-@pytest.mark.parametrize("server_type", [PostgreSQL, MariaDB])
+@pytest.mark.parametrize("server_type", [PostgreSQLServer, MariaDBServer])
 def test_what_was_committed_outlives_a_kill(server_type: type[DatabaseServer]) -> None:
     with server_type() as server:
         url = server.create("things")
@@ -39,8 +39,8 @@ def test_what_was_committed_outlives_a_kill(server_type: type[DatabaseServer]) -
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
 def test_a_server_does_not_outlive_the_process_that_started_it(tmp_path: Path) -> None:
     script = (
-        "from tests.support.databases import MariaDB; import os, time\n"
-        "server = MariaDB().start(); print(server._child.pid, server.directory, flush=True); time.sleep(600)\n"
+        "from tests.support.databases import MariaDBServer; import os, time\n"
+        "server = MariaDBServer().start(); print(server._child.pid, server.directory, flush=True); time.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
@@ -61,7 +61,7 @@ def _runs(pid: int) -> bool:
     return state not in "ZX"
 
 
-def test_a_server_of_root_runs_as_somebody_else(postgresql: PostgreSQL) -> None:
+def test_a_server_of_root_runs_as_somebody_else(postgresql: PostgreSQLServer) -> None:
     assert postgresql._child is not None
     owner = os.stat(f"/proc/{postgresql._child.pid}").st_uid if sys.platform == "linux" else 1
     assert owner != 0

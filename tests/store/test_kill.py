@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 from tests.store.tables import FORUM, PRICES, bodies, post, reply, titles
-from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.store import Row, Store, Writer
 from gossamer.testing.process import wait_until
@@ -84,7 +84,7 @@ def acknowledged(said: Path) -> set[int]:
     return {int(line.split()[1]) for line in said.read_text().splitlines() if line.startswith("done ")}
 
 
-@pytest.mark.parametrize("server_type", [PostgreSQL, MariaDB])
+@pytest.mark.parametrize("server_type", [PostgreSQLServer, MariaDBServer])
 def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(server_type: type[DatabaseServer], tmp_path: Path) -> None:
     with server_type() as server, workers_on(server.url(), tmp_path) as workers:
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 from tests.store.tables import FORUM, post
-from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import StoreAway
 from gossamer.store import Store, Writer, schema, watchdog
@@ -19,7 +19,7 @@ from gossamer.store.database.database import Database
 pytestmark = pytest.mark.timeout(200)
 
 
-@pytest.fixture(params=[PostgreSQL, MariaDB], ids=["postgresql", "mariadb"])
+@pytest.fixture(params=[PostgreSQLServer, MariaDBServer], ids=["postgresql", "mariadb"])
 def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
     with request.param().start() as one:
         yield one
@@ -46,17 +46,17 @@ def test_a_write_is_given_up_and_works_again_later(server: DatabaseServer, soon:
 
 def test_a_change_of_tables_is_given_up(server: DatabaseServer, soon: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server falls silent when the connection is there and the lock is held."""
-    before = schema.bring_about
+    before = schema.create_tables
 
     def silent(*arguments: Any) -> None:
         server.pause()
         before(*arguments)
 
     with Store.open(server.url()) as store:
-        monkeypatch.setattr(schema, "bring_about", silent)
+        monkeypatch.setattr(schema, "create_tables", silent)
         with pytest.raises(StoreAway):
             store.prepare(FORUM)
-        monkeypatch.setattr(schema, "bring_about", before)
+        monkeypatch.setattr(schema, "create_tables", before)
         server.resume()
         store.prepare(FORUM)
 
@@ -65,14 +65,14 @@ def test_a_change_of_tables_that_takes_long_is_waited_for(
     server: DatabaseServer, soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as the server answers others."""
-    before = schema.bring_about
-    sleep = "SELECT SLEEP(4)" if isinstance(server, MariaDB) else "SELECT pg_sleep(4)"
+    before = schema.create_tables
+    sleep = "SELECT SLEEP(4)" if isinstance(server, MariaDBServer) else "SELECT pg_sleep(4)"
 
     def slow(connection: Connection, *arguments: Any) -> None:
         connection.execute(text(sleep))
         before(connection, *arguments)
 
-    monkeypatch.setattr(schema, "bring_about", slow)
+    monkeypatch.setattr(schema, "create_tables", slow)
     with Store.open(server.url()) as store:
         store.prepare(FORUM)
         store.write([post("http://x/1", "one", [])])
@@ -83,7 +83,7 @@ def test_a_write_takes_no_longer_than_its_limit(
 ) -> None:
     """Also where the server answers others."""
     monkeypatch.setattr(Database, "longest_seconds", 1.5)
-    lock = "LOCK TABLES posts WRITE" if isinstance(server, MariaDB) else "LOCK TABLE posts"
+    lock = "LOCK TABLES posts WRITE" if isinstance(server, MariaDBServer) else "LOCK TABLE posts"
     with Store.open(server.url()) as store, Store.open(server.url()) as other:
         store.prepare(FORUM)
         with other._connected() as holder:
@@ -107,7 +107,7 @@ def test_who_waits_is_let_go_when_somebody_hangs_up(server: DatabaseServer) -> N
         writing = threading.Thread(target=write, daemon=True)
         writing.start()
         while writing.is_alive():
-            store.hang_up()
+            store.disconnect()
             writing.join(0.2)
         server.resume()
     assert len(said) == 1
@@ -124,5 +124,5 @@ async def test_a_writer_is_closed_within_its_limit(server: DatabaseServer) -> No
         await writer.close(0.5)
         with pytest.raises(StoreAway):
             await waiting
-    store.hang_up()
+    store.disconnect()
     server.resume()

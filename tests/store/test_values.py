@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.store.conftest import Sql
-from tests.support.databases import MariaDB
+from tests.support.databases import MariaDBServer
 
 from gossamer.errors import StoreRefused
 from gossamer.store import TYPES, Column, Row, Store, Table
@@ -246,7 +246,7 @@ def test_an_existing_table_in_an_old_charset_refuses_what_it_cannot_hold(store: 
 
 
 def test_a_row_larger_than_the_servers_packet_is_refused_not_taken_for_an_outage() -> None:
-    with MariaDB().start("--max-allowed-packet=1M") as server, Store.open(server.url()) as store:
+    with MariaDBServer().start("--max-allowed-packet=1M") as server, Store.open(server.url()) as store:
         store.prepare([WHOLE])
         store.write([Row("kinds", {"id": 1, "c_text": "x" * 900_000})])
         store.write([Row("kinds", {"id": n, "c_text": "x" * 400_000}) for n in range(2, 6)])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import Sql
 from tests.store.tables import FORUM, POSTS, SHOPS, bodies, post, reply, shop, titles
-from tests.support.databases import DatabaseServer, MariaDB, PostgreSQL
+from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused
 from gossamer.store import Row, Store, Writer
@@ -124,7 +124,7 @@ async def test_prepare_and_archive_go_between_transactions(url: str, store: Stor
     assert sql("SELECT count(*) FROM posts_r1") == [(20,)]
 
 
-@pytest.mark.parametrize("server_type", [PostgreSQL, MariaDB])
+@pytest.mark.parametrize("server_type", [PostgreSQLServer, MariaDBServer])
 async def test_a_database_that_is_away_is_waited_for(server_type: type[DatabaseServer]) -> None:
     with server_type() as server:
         async with writing(server.url()) as writer:
@@ -145,7 +145,7 @@ async def test_a_database_that_is_away_is_waited_for(server_type: type[DatabaseS
             assert len(titles(store)) == 21
 
 
-async def test_a_paused_server_is_no_reason_to_fail(postgresql: PostgreSQL) -> None:
+async def test_a_paused_server_is_no_reason_to_fail(postgresql: PostgreSQLServer) -> None:
     url = postgresql.create()
     async with writing(url) as writer:
         await writer.write([post("a")])
@@ -190,7 +190,7 @@ async def test_close_waits_for_what_is_queued(url: str, store: Store) -> None:
 
 
 async def test_close_gives_up_on_a_database_that_stays_away() -> None:
-    with PostgreSQL() as server:
+    with PostgreSQLServer() as server:
         writer = Writer(Store.open(server.url()))
         await writer.prepare(FORUM)
         server.kill()

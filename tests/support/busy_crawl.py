@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Counter, CounterOp, Ending, GroupPolicy, LanePolicy, Request, Selection, Settlement, Token
+from gossamer.model import (
+    CounterChange,
+    CounterOp,
+    Ending,
+    GroupPolicy,
+    LanePolicy,
+    Request,
+    Selection,
+    Settlement,
+    Token,
+)
 from gossamer.settings import Settings, load
 
 GOSSAMER = [sys.executable, "-m", "gossamer"]
@@ -74,7 +84,7 @@ class Busy:
         ).leases
         self.leases = leases[2:]
         counters = [
-            Counter("news", name, value, CounterOp.SET if "gauge" in name else CounterOp.ADD)
+            CounterChange("news", name, value, CounterOp.SET if "gauge" in name else CounterOp.ADD)
             for name, value in COUNTERS.items()
         ]
         settle = [Settlement(leases[0], items=[b"i"]), Settlement(leases[1], Ending.FAILED, reason="odd", detail="d")]
@@ -106,4 +116,4 @@ class Busy:
             "gossamer/metric/histogram/fetch_latency_seconds||sum": 0.05 * len(leases),
             "gossamer/metric/histogram/fetch_latency_seconds||count": len(leases),
         }
-        self.exchange(settle=settle, counters=[Counter("news", name, value) for name, value in counted.items()])
+        self.exchange(settle=settle, counters=[CounterChange("news", name, value) for name, value in counted.items()])

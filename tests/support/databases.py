@@ -213,7 +213,7 @@ class DatabaseServer(ABC):
         self.close()
 
 
-class PostgreSQL(DatabaseServer):
+class PostgreSQLServer(DatabaseServer):
     """`options` of start() as on the command line: `-c`, `fsync=off`."""
 
     scheme = "postgresql"
@@ -250,7 +250,7 @@ class PostgreSQL(DatabaseServer):
         self.sql(f"CREATE DATABASE {USER}")
 
 
-class MariaDB(DatabaseServer):
+class MariaDBServer(DatabaseServer):
     """`options` of start() as on the command line: `--max-allowed-packet=1M`."""
 
     scheme = "mysql"

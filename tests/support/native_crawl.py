@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.site import Site
 
-from gossamer.engine.worker import Ended, Job, Worker
+from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import Settings, load
@@ -44,8 +44,8 @@ class Crawl:
     def frontier(self) -> ValkeyFrontier:
         return ValkeyFrontier.open(self.settings)
 
-    async def run(self, **job: Any) -> Ended:
-        return await Worker(self.settings, Job(**{"stage": None, **job})).run()
+    async def run(self, **job: Any) -> NativeEnd:
+        return await NativeWorker(self.settings, NativeJob(**{"stage": None, **job})).run()
 
     def items(self, group: str) -> list[dict[str, Any]]:
         with self.frontier() as frontier:
@@ -73,7 +73,7 @@ async def until(condition: Callable[[], object], seconds: float = 90.0) -> None:
 
 
 @asynccontextmanager
-async def working(worker: Worker) -> AsyncIterator[None]:
+async def working(worker: NativeWorker) -> AsyncIterator[None]:
     """While this worker runs."""
     running = asyncio.ensure_future(worker.run())
     try:

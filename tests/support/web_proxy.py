@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from gossamer.testing.http1 import connection, message, read_body, read_head
-from gossamer.testing.server_process import ServerProcess, listen, told_to_end
+from gossamer.testing.server_process import ServerProcess, listen, stop_event
 
 FAULTS = ("hang", "close", "garbage", "502")
 
@@ -116,7 +116,7 @@ class WebProxy(ServerProcess):
 
 
 async def run(login: str, fault: str, certificate: str) -> None:
-    told = told_to_end()
+    told = stop_event()
     secure = None
     if certificate:
         secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

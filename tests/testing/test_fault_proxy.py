@@ -9,12 +9,12 @@ import pytest
 
 from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.process import wait_until
-from gossamer.testing.resp import Connection, Frames, command
+from gossamer.testing.resp import Frames, RespConnection, command
 from gossamer.testing.servers import Server
 
 
-def connect(proxy: FaultProxy, timeout: float = 20.0) -> Connection:
-    return Connection(("127.0.0.1", proxy.port), timeout)
+def connect(proxy: FaultProxy, timeout: float = 20.0) -> RespConnection:
+    return RespConnection(("127.0.0.1", proxy.port), timeout)
 
 
 def test_without_faults_everything_passes_and_is_counted(fault_proxy: FaultProxy, crawl_name: str) -> None:

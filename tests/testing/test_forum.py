@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from gossamer.testing.forum import Forum, ForumProcess, Layout, Trouble
-from gossamer.testing.forum_pages import Page
+from gossamer.testing.forum_pages import ForumPage
 from gossamer.testing.process import wait_until
 
 SMALL = Layout(boards=2, lists=2, posts=3, comments=2)
@@ -144,8 +144,8 @@ def test_slow_pages_take_their_time() -> None:
 class Endless(Layout):
     """A forum that never gets round to answering."""
 
-    def page(self, path: str, elsewhere: tuple[str, ...] = ()) -> Page:
-        return Page(200, b"", delay=3600)
+    def page(self, path: str, elsewhere: tuple[str, ...] = ()) -> ForumPage:
+        return ForumPage(200, b"", delay=3600)
 
 
 def test_requests_in_flight_are_counted_per_host() -> None:

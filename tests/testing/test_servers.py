@@ -17,7 +17,7 @@ import pytest
 from gossamer.errors import EmbeddedServerError, ServerBinaryMissing
 from gossamer.testing import process
 from gossamer.testing.process import wait_until
-from gossamer.testing.resp import Connection, ReplyError
+from gossamer.testing.resp import ReplyError, RespConnection
 from gossamer.testing.servers import Cluster, SentinelPair, Server, binary
 from gossamer.testing.servers.single import Kind
 
@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
 
 def write_through(server: Server, key: str, value: str) -> None:
     """Write and wait for the replica: WAIT speaks of the writes of its own connection only."""
-    with Connection(("127.0.0.1", server.port), 30) as connection:
+    with RespConnection(("127.0.0.1", server.port), 30) as connection:
         connection.call("SET", key, value)
         assert connection.call("WAIT", 1, 20_000) == 1
 
@@ -59,7 +59,7 @@ def test_server_answers_on_its_port_and_is_gone_after_the_block(kind: Kind) -> N
         pid, directory = server.pid, server.directory
         assert server.url == f"redis://127.0.0.1:{server.port}"
         assert server.info("server")["process_id"] == str(pid)
-        with Connection(("127.0.0.1", server.port)) as connection:
+        with RespConnection(("127.0.0.1", server.port)) as connection:
             assert connection.call("PING") == "PONG"
     assert not is_alive(pid)
     assert not directory.exists()
@@ -71,7 +71,7 @@ def test_acknowledged_writes_outlive_a_kill_with_fsync_always() -> None:
         server.call("SET", "key", "value")
         server.kill()
         with pytest.raises(ConnectionRefusedError):
-            Connection(("127.0.0.1", port))
+            RespConnection(("127.0.0.1", port))
         server.restart()
         assert server.port == port
         assert server.call("GET", "key") == "value"
@@ -93,7 +93,7 @@ def test_stop_is_orderly_and_restart_brings_everything_back() -> None:
 
 
 def test_paused_server_keeps_connections_and_answers_when_resumed() -> None:
-    with Server() as server, Connection(("127.0.0.1", server.port), timeout=0.2) as impatient:
+    with Server() as server, RespConnection(("127.0.0.1", server.port), timeout=0.2) as impatient:
         server.pause()
         with pytest.raises(TimeoutError):
             impatient.call("PING")
@@ -110,7 +110,7 @@ def test_paused_server_can_be_stopped() -> None:
 
 def test_password_and_memory_limit_are_in_force() -> None:
     with Server().start({"requirepass": "secret", "maxmemory": "3mb", "maxmemory-policy": "noeviction"}) as server:
-        with Connection(("127.0.0.1", server.port)) as stranger, pytest.raises(ReplyError, match="NOAUTH"):
+        with RespConnection(("127.0.0.1", server.port)) as stranger, pytest.raises(ReplyError, match="NOAUTH"):
             stranger.call("GET", "key")
         with pytest.raises(ReplyError, match="OOM"):
             server.call("SET", "key", "x" * 3_000_000)
@@ -121,7 +121,7 @@ def test_acl_file_is_in_force_and_the_server_is_administered_by_its_own_user(tmp
     acl.write_text("user default off\nuser admin on >root ~* &* +@all\nuser worker on >bee ~crawl:* +@read\n")
     with Server(auth=("admin", "root")).start({"aclfile": acl}) as server:
         assert server.call("ACL", "WHOAMI") == "admin"
-        with Connection(("127.0.0.1", server.port)) as worker:
+        with RespConnection(("127.0.0.1", server.port)) as worker:
             worker.call("AUTH", "worker", "bee")
             with pytest.raises(ReplyError) as refused:
                 worker.call("SET", "crawl:1", "x")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 
-class Opened(NamedTuple):
+class InputFile(NamedTuple):
     """`size` in bytes, None when nobody knows it; `called` is its name for messages."""
 
     stream: BinaryIO
@@ -18,10 +18,10 @@ class Opened(NamedTuple):
 
 
 @contextmanager
-def opened(file: str) -> Iterator[Opened]:
+def open_input(file: str) -> Iterator[InputFile]:
     """The file of this name; - is standard input."""
     if file == "-":
-        yield Opened(sys.stdin.buffer, None, "standard input")
+        yield InputFile(sys.stdin.buffer, None, "standard input")
     else:
         with open(file, "rb") as stream:
-            yield Opened(stream, os.fstat(stream.fileno()).st_size, file)
+            yield InputFile(stream, os.fstat(stream.fileno()).st_size, file)

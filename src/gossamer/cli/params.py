@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli.run.spider import pairs
-from gossamer.sites.file.yaml import Unreadable, read
+from gossamer.sites.file.yaml import InvalidYaml, read
 
 OPTION = "--param"
 Given = Annotated[
@@ -31,5 +31,5 @@ def _value(name: str, text: str) -> Any:
         return text
     try:
         return next(read(text, OPTION)).data
-    except Unreadable as error:
+    except InvalidYaml as error:
         raise typer.BadParameter(f"the list after {OPTION} {name}= cannot be read: {error.problem.message}") from None

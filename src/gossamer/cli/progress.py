@@ -17,7 +17,7 @@ IDLE_STEPS, IDLE_SECONDS = 32, 0.05
 WAIT_SECONDS = 2.0
 
 
-class State(NamedTuple):
+class ProgressState(NamedTuple):
     """How far the work is: of `total` units (None: nobody knows), with `left` seconds to go at this rate."""
 
     done: int
@@ -27,15 +27,15 @@ class State(NamedTuple):
     figures: Mapping[str, Any]
 
 
-class Show:
+class ProgressDisplay:
     """Say how far the work is: `show(done, figures)`, and `total` where it grows. `interval` is how often that is worth
     while."""
 
-    def __init__(self, draw: Callable[[State], None], total: int | None, interval: float) -> None:
+    def __init__(self, draw: Callable[[ProgressState], None], total: int | None, interval: float) -> None:
         self.interval = interval
         self._draw, self._total = draw, total
         self._seen: deque[tuple[float, int]] = deque()
-        self._last = State(0, total, 0.0, None, {})
+        self._last = ProgressState(0, total, 0.0, None, {})
 
     def __call__(self, done: int, figures: Mapping[str, Any] | None = None, total: int | None = None) -> None:
         self._total = self._total if total is None else total
@@ -47,7 +47,7 @@ class Show:
         span = now - then
         rate = (done - before) / span if span > 0.1 else 0.0
         left = None if self._total is None or rate <= 0 else max(0, self._total - done) / rate
-        self._last = State(done, self._total, rate, left, figures or {})
+        self._last = ProgressState(done, self._total, rate, left, figures or {})
         self._draw(self._last)
 
     def note(self, what: str) -> None:
@@ -56,7 +56,9 @@ class Show:
 
 
 @contextlib.contextmanager
-def live(what: str, total: int | None, stream: TextIO, unit: str = "pages", *, draw: bool = True) -> Iterator[Show]:
+def live(
+    what: str, total: int | None, stream: TextIO, unit: str = "pages", *, draw: bool = True
+) -> Iterator[ProgressDisplay]:
     """Show work of `total` units (None: nobody knows) on `stream` until the block ends; without `draw` as lines even on a
     terminal."""
     if draw and stream.isatty():
@@ -65,20 +67,20 @@ def live(what: str, total: int | None, stream: TextIO, unit: str = "pages", *, d
         yield from _lines(what, total, unit)
 
 
-def _lines(what: str, total: int | None, unit: str) -> Iterator[Show]:
+def _lines(what: str, total: int | None, unit: str) -> Iterator[ProgressDisplay]:
     said = time.monotonic()
 
-    def draw(now: State) -> None:
+    def draw(now: ProgressState) -> None:
         nonlocal said
         if time.monotonic() - said >= LINE_SECONDS:
             said = time.monotonic()
             parts = [_amount(now, unit), f"{now.rate:,.0f} {unit}/s", *_figures(now.figures), *_left(now.left)]
             output.write_notice(f"{what}: " + ", ".join(parts))
 
-    yield Show(draw, total, 0.5)
+    yield ProgressDisplay(draw, total, 0.5)
 
 
-def _bar(what: str, total: int | None, stream: TextIO, unit: str) -> Iterator[Show]:
+def _bar(what: str, total: int | None, stream: TextIO, unit: str) -> Iterator[ProgressDisplay]:
     from rich.console import Console
     from rich.live import Live
     from rich.progress_bar import ProgressBar
@@ -87,7 +89,7 @@ def _bar(what: str, total: int | None, stream: TextIO, unit: str) -> Iterator[Sh
 
     console = Console(file=stream)
 
-    def picture(now: State) -> Table:
+    def picture(now: ProgressState) -> Table:
         width = min(60, console.width - 2)
         bar = ProgressBar(total=now.total, completed=now.done, width=width, pulse=now.total is None)
         first = ", ".join([_amount(now, unit), f"{now.rate:,.0f} {unit}/s", *_left(now.left)])
@@ -96,12 +98,12 @@ def _bar(what: str, total: int | None, stream: TextIO, unit: str) -> Iterator[Sh
             rows.add_row(row)
         return rows
 
-    blank = picture(State(0, total, 0.0, None, {}))
+    blank = picture(ProgressState(0, total, 0.0, None, {}))
     with Live(blank, console=console, refresh_per_second=5, transient=True) as screen:
-        yield Show(lambda now: screen.update(picture(now)), total, DRAW_SECONDS)
+        yield ProgressDisplay(lambda now: screen.update(picture(now)), total, DRAW_SECONDS)
 
 
-def _amount(now: State, unit: str) -> str:
+def _amount(now: ProgressState, unit: str) -> str:
     return f"{now.done:,} {unit}" if now.total is None else f"{now.done:,} of {now.total:,} {unit}"
 
 
@@ -126,7 +128,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def throttled(show: Show) -> Callable[..., None]:
+def throttled(show: ProgressDisplay) -> Callable[..., None]:
     """`show`, called as often as one likes but drawing only now and then."""
     due = 0.0
 

@@ -1,31 +1,31 @@
 """The worker's end of the frontier, for any engine: inbox, outbox, exchange loop, renewals, outage, release."""
 
-from gossamer.courier.counters import Tally
-from gossamer.courier.courier import DRAINING, OVERDUE, Courier, Desk, Plan, follow
-from gossamer.courier.heartbeat import Keeper
-from gossamer.courier.seen_cache import Known, Withheld
-from gossamer.courier.stalls import gone
-from gossamer.courier.starts import Adder
-from gossamer.courier.tasks import Intake
-from gossamer.courier.transport import AsyncLink, Link, SharedLink, ThreadLink, Timer
+from gossamer.courier.counters import Counters
+from gossamer.courier.courier import DRAINING, OVERDUE, Courier, CourierConfig, EngineCallbacks, follow
+from gossamer.courier.heartbeat import Heartbeat
+from gossamer.courier.seen_cache import OmittedRequests, SeenCache
+from gossamer.courier.stalls import is_gone
+from gossamer.courier.starts import RequestAdder
+from gossamer.courier.tasks import TaskIntake
+from gossamer.courier.transport import AsyncTransport, SharedTransport, ThreadTransport, Timer, Transport
 
 __all__ = [
     "DRAINING",
     "OVERDUE",
-    "Adder",
-    "AsyncLink",
+    "AsyncTransport",
+    "Counters",
     "Courier",
-    "Desk",
-    "Intake",
-    "Keeper",
-    "Known",
-    "Link",
-    "Plan",
-    "SharedLink",
-    "Tally",
-    "ThreadLink",
+    "CourierConfig",
+    "EngineCallbacks",
+    "Heartbeat",
+    "OmittedRequests",
+    "RequestAdder",
+    "SeenCache",
+    "SharedTransport",
+    "TaskIntake",
+    "ThreadTransport",
     "Timer",
-    "Withheld",
+    "Transport",
     "follow",
-    "gone",
+    "is_gone",
 ]

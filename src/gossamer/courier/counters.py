@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gossamer.model import Counter, CounterOp
+from gossamer.model import CounterChange, CounterOp
 
 _JOIN: dict[CounterOp, Callable[[float, float], float]] = {
     CounterOp.ADD: lambda old, new: old + new,
@@ -14,7 +14,7 @@ _JOIN: dict[CounterOp, Callable[[float, float], float]] = {
 }
 
 
-class Tally:
+class Counters:
     """What one group's counters changed by since they were last taken."""
 
     def __init__(self, group: str) -> None:
@@ -35,7 +35,7 @@ class Tally:
         key = (name, op)
         self._changes[key] = _JOIN[op](self._changes[key], value) if key in self._changes else value
 
-    def take(self) -> list[Counter]:
+    def take(self) -> list[CounterChange]:
         """What can be kept of the changes: numbers that are finite. No counter may keep a worker from its pages."""
         changes, self._changes = self._changes, {}
         taken = []
@@ -43,7 +43,7 @@ class Tally:
             number = _number(value)
             if number is not None:
                 text = str(name).encode("utf-8", "replace").decode()
-                taken.append(Counter(self.group, text, number, op))
+                taken.append(CounterChange(self.group, text, number, op))
         return taken
 
     def __bool__(self) -> bool:

@@ -17,24 +17,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from gossamer.courier.counters import Tally
-from gossamer.courier.leases import Held, Hold, identity
-from gossamer.courier.seen_cache import Known, Withheld
-from gossamer.courier.transport import Link, Timer
+from gossamer.courier.counters import Counters
+from gossamer.courier.leases import HeldLease, HeldLeases, identity
+from gossamer.courier.seen_cache import OmittedRequests, SeenCache
+from gossamer.courier.transport import Timer, Transport
 from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.model import (
     AddOutcome,
-    Answer,
     Ending,
+    ExchangeReply,
     Fetched,
     Hints,
     Lease,
+    PartitionState,
     Request,
     Selection,
     Sent,
     Settlement,
     SettleOutcome,
-    State,
     Token,
 )
 from gossamer.model.counter_names import EXCHANGE_SECONDS, EXCHANGES, OUTAGES
@@ -63,7 +63,7 @@ FULL_PAUSE = 1.0
 """Seconds after which requests are offered again that found no room."""
 
 
-class Desk(Protocol):
+class EngineCallbacks(Protocol):
     """What a courier asks of its engine."""
 
     def room(self) -> int:
@@ -85,13 +85,13 @@ class Desk(Protocol):
     def failed(self, error: BaseException) -> None:
         """The frontier refuses to work with this worker: stop."""
 
-    def went_back(self) -> None:
+    def rolled_back(self) -> None:
         """The frontier's state is not the one that earlier answers were from, and may be an older one: what they said counts no
         more. Said before anything of the new state is handed out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CourierConfig:
     """What a worker serves and how it behaves. `group` is whose counters and drained count; `most` the leases held at
     once; `ahead` how many of them may lie ready beyond what the engine can send."""
 
@@ -108,7 +108,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class _Call:
+class _Exchange:
     """One exchange on its way, kept until it is answered."""
 
     token: Token
@@ -120,7 +120,7 @@ class _Call:
     sent_at: float = 0.0
 
 
-def follow(earlier: Mapping[int, State], later: Mapping[int, State]) -> bool:
+def follow(earlier: Mapping[int, PartitionState], later: Mapping[int, PartitionState]) -> bool:
     """Whether all that was learned in the earlier states is still true in the later ones."""
     return all(state.leads_to(later.get(place, state)) for place, state in earlier.items())
 
@@ -128,11 +128,18 @@ def follow(earlier: Mapping[int, State], later: Mapping[int, State]) -> bool:
 class Courier:
     """Everything is called on the engine's thread, and returns at once."""
 
-    def __init__(self, link: Link, desk: Desk, plan: Plan, tally: Tally, known: Known | None = None) -> None:
-        self.link, self.desk, self.plan, self.tally = link, desk, plan, tally
-        self.known = known or Known()
+    def __init__(
+        self,
+        link: Transport,
+        callbacks: EngineCallbacks,
+        plan: CourierConfig,
+        pending_counters: Counters,
+        known: SeenCache | None = None,
+    ) -> None:
+        self.link, self.callbacks, self.plan, self.pending_counters = link, callbacks, plan, pending_counters
+        self.known = known or SeenCache()
         self.inbox: deque[tuple[Lease, float]] = deque()
-        self.held = Held()
+        self.held = HeldLeases()
         self.hints: Hints | None = None
         self.active_at = link.now()
         self.open_at = self.active_at
@@ -143,7 +150,7 @@ class Courier:
         self._fetched: list[Fetched] = []
         self._sent: list[tuple[Lease, float]] = []
         self._paced_since: float | None = None
-        self._states: dict[int, State] = {}
+        self._states: dict[int, PartitionState] = {}
         self._info: Mapping[str, str] | None = dict(plan.info)
         self._told = self._info
         self._connection = ""
@@ -151,7 +158,7 @@ class Courier:
         """Since when it gets nothing though something is open that it does not hold; None: it has something to do."""
         self.awaits: dict[str, str] = {}
         """What other workers do, by group, and this one would do if they were gone: the start of a round, or what comes after it."""
-        self._call: _Call | None = None
+        self._call: _Exchange | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._watch: Timer | None = None
@@ -205,7 +212,7 @@ class Courier:
             self._plan_call()
 
     def settle(self, settlement: Settlement, page: Any) -> None:
-        """A page is through, with everything it produced; what is `Withheld` because it is known, is sent where it is not.
+        """A page is through, with everything it produced; what is `OmittedRequests` because it is known, is sent where it is not.
         Not held any more (for too long): dropped."""
         self.active_at = self.link.now()
         if settlement.lease not in self.held:
@@ -252,11 +259,11 @@ class Courier:
         return len(self._add) + (len(self._call.add) if self._call else 0)
 
     @property
-    def states(self) -> dict[int, State]:
+    def states(self) -> dict[int, PartitionState]:
         """What was learned so far was learned in these."""
         return dict(self._states)
 
-    def follows(self, states: Mapping[int, State]) -> bool:
+    def follows(self, states: Mapping[int, PartitionState]) -> bool:
         """Whether all that was learned so far is still true in these states."""
         return follow(self._states, states)
 
@@ -290,7 +297,7 @@ class Courier:
     def _wanted(self) -> int:
         if self._closing is not None:
             return 0
-        room = self.desk.room()
+        room = self.callbacks.room()
         if room <= 0:
             return 0
         ahead = len(self.inbox)
@@ -302,7 +309,7 @@ class Courier:
         soonest = self._last + (EASY_SPACING if self.inbox else SPACING)
         if self._closing is not None:
             # The last word: also when there is nothing but counters.
-            if self._settle or self._fetched or self.tally:
+            if self._settle or self._fetched or self.pending_counters:
                 return soonest
             return max(soonest, self._add_after) if self._add else None
         dues = [self._last + PULSE]
@@ -313,7 +320,7 @@ class Courier:
         if self._paced_since is not None:
             # Its host gets nothing else before this one is reported as sent.
             dues.append(self._paced_since + LINGER)
-        if self.tally:
+        if self.pending_counters:
             dues.append(self._last + COUNTERS_LINGER)
         hungry = len(self.inbox) <= self.plan.ahead // 2 and self._wanted() > 0
         if hungry:
@@ -358,7 +365,7 @@ class Courier:
         told: dict[str, Any] = {
             "fetched": self._fetched,
             "sent": sent,
-            "counters": self.tally.take(),
+            "counters": self.pending_counters.take(),
             "selection": self.plan.selection,
         }
         if self.plan.session:
@@ -372,14 +379,14 @@ class Courier:
             told["relies"] = dict(self._states)
         if settle:
             told["fetched"], told["sent"] = _joined(settle, self._fetched, sent)
-        self._call = _Call(self.token, settle, add, told, want, first_at=now)
+        self._call = _Exchange(self.token, settle, add, told, want, first_at=now)
         self._settle, self._fetched, self._sent, self._paced_since = [], [], [], None
         self._say()
 
     def _whole(self, settlement: Settlement) -> Settlement:
         """With what was withheld by a knowledge that was forgotten since."""
         withheld = settlement.withheld
-        if isinstance(withheld, Withheld) and withheld.edition != self.known.edition:
+        if isinstance(withheld, OmittedRequests) and withheld.edition != self.known.edition:
             return settlement._replace(add=[*settlement.add, *withheld()], withheld=None)
         return settlement
 
@@ -397,7 +404,7 @@ class Courier:
             **call.told,
         )
 
-    def _answered(self, answer: Answer | None, error: BaseException | None) -> None:
+    def _answered(self, answer: ExchangeReply | None, error: BaseException | None) -> None:
         call = self._call
         if call is None or self._closed:
             return
@@ -410,16 +417,16 @@ class Courier:
         self._call, self.token = None, self.token.next()
         self.exchanges += 1
         if self._closing is None:
-            self.tally.add(EXCHANGES)
-            self.tally.add(EXCHANGE_SECONDS, now - call.sent_at)
+            self.pending_counters.add(EXCHANGES)
+            self.pending_counters.add(EXCHANGE_SECONDS, now - call.sent_at)
         if not self.follows(answer.states):
             logger.warning(
                 "The server was restarted or replaced and may have lost its last writes: this worker forgets what it "
                 "knew of it. Pages may be fetched again; none is lost."
             )
-            self.tally.add("gossamer/went_back")
+            self.pending_counters.add("gossamer/went_back")
             self.known.clear()
-            self.desk.went_back()
+            self.callbacks.rolled_back()
         self._states.update(answer.states)
         if self.hints is not None and self.hints.config_version != answer.hints.config_version:
             # A new round, or another policy: what was known may be wanted again.
@@ -431,13 +438,13 @@ class Courier:
         for (settlement, page), outcome, children in zip(call.settle, answer.settled, answer.children, strict=True):
             self.held.let_go(settlement.lease)
             self._learn(settlement.add, children, now)
-            self.desk.settled(page, outcome, children)
+            self.callbacks.settled(page, outcome, children)
         self._added(call, answer.added, answer.invalid, now)
         if self._closing is None and (answer.leases or answer.hints.open == 0 or answer.hints.paused == DRAINING):
-            self.desk.arrived()
+            self.callbacks.arrived()
         self._plan_call()
 
-    def _take_in(self, call: _Call, answer: Answer, now: float) -> None:
+    def _take_in(self, call: _Exchange, answer: ExchangeReply, now: float) -> None:
         hints = answer.hints
         # They were granted at some time after this call was first made, by a clock that is not ours; so our idea of them ends too soon
         # rather than too late, also when the answer was lost and this is the answer to a repetition.
@@ -469,13 +476,13 @@ class Courier:
             if not request.dont_filter and (outcome is AddOutcome.ADDED or outcome is AddOutcome.DUPLICATE):
                 self.known.put(request.lane, request.fingerprint, now)
 
-    def _added(self, call: _Call, outcomes: Sequence[AddOutcome], invalid: Mapping[Any, str], now: float) -> None:
+    def _added(self, call: _Exchange, outcomes: Sequence[AddOutcome], invalid: Mapping[Any, str], now: float) -> None:
         full = []
         for index, ((request, ticket), outcome) in enumerate(zip(call.add, outcomes, strict=True)):
             if outcome is AddOutcome.FULL:
                 full.append((request, ticket))
             else:
-                self.desk.added(ticket, outcome, invalid.get(index, ""))
+                self.callbacks.added(ticket, outcome, invalid.get(index, ""))
         self._learn([request for request, _ in call.add], outcomes, now)
         if full:
             # They come first again: order is kept.
@@ -487,7 +494,7 @@ class Courier:
     def _trouble(self, error: BaseException) -> None:
         if not isinstance(error, FrontierUnavailable):
             self._closed = self._closing is None
-            self.desk.failed(error)
+            self.callbacks.failed(error)
             self._end()
             return
         now = self.link.now()
@@ -496,7 +503,7 @@ class Courier:
         if not self._outage:
             self._outage_since = now
             logger.warning("The frontier cannot be reached: %s Pages in progress go on; nothing is lost.", error)
-            self.tally.add(OUTAGES)
+            self.pending_counters.add(OUTAGES)
         self._outage = min(max(OUTAGE_FIRST, self._outage * 2), OUTAGE_LAST)
         self.link.later(self._outage * random.uniform(0.5, 1.0), self._again)
 
@@ -509,7 +516,7 @@ class Courier:
         else:
             self._say()
 
-    def _abandon(self, call: _Call) -> None:
+    def _abandon(self, call: _Exchange) -> None:
         """The answer, if there was one, is not kept for much longer: repeated after that, the call would count twice. Its pages
         are others' by now; its requests are added by their keys; whether its counters were is not known, so they are left out."""
         logger.error("A call was not answered for %.0f s and is given up: its pages are done again.", REPEAT_SECONDS)
@@ -518,12 +525,12 @@ class Courier:
             self._info = call.told.get("info")
         for settlement, page in call.settle:
             self.held.let_go(settlement.lease)
-            self.desk.settled(page, SettleOutcome.LOST, [AddOutcome.LOST] * len(settlement.add))
+            self.callbacks.settled(page, SettleOutcome.LOST, [AddOutcome.LOST] * len(settlement.add))
         if call.add:
             self._add_by_keys(call)
         self._plan_call()
 
-    def _add_by_keys(self, call: _Call) -> None:
+    def _add_by_keys(self, call: _Exchange) -> None:
         def told(answer: Any, error: BaseException | None) -> None:
             if isinstance(error, FrontierUnavailable):
                 self.link.later(OUTAGE_LAST, partial(self._add_by_keys, call))
@@ -588,11 +595,11 @@ class Courier:
             if new is not None:
                 self.held.renewed(old, asked_at + self.plan.lease_seconds)
             elif old in self.held:
-                self.desk.lost(old, "given away")
+                self.callbacks.lost(old, "given away")
                 # Its settlement still goes out: what it found and is new counts, and the rest is refused there.
                 self.held.renewed(old, float("inf"))
 
-    def _give_up(self, hold: Hold, now: float) -> None:
+    def _give_up(self, hold: HeldLease, now: float) -> None:
         lease = hold.lease
         detail = (
             f"It was worked on for {now - hold.since:.0f} s; GOSSAMER_RENEW_MAX_SECONDS allows {self.plan.renew_max:g}."
@@ -600,7 +607,7 @@ class Courier:
         self._note_first()
         self._settle.append((Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail), None))
         self.held.let_go(lease)
-        self.desk.lost(lease, OVERDUE)
+        self.callbacks.lost(lease, OVERDUE)
         self._plan_call()
 
     # The end.

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 
 from gossamer.courier.courier import PULSE, Courier
-from gossamer.courier.leases import Hold, Identity, identity
-from gossamer.courier.stalls import Silence
-from gossamer.courier.transport import SharedLink
+from gossamer.courier.leases import HeldLease, Identity, identity
+from gossamer.courier.stalls import StallReport
+from gossamer.courier.transport import SharedTransport
 from gossamer.errors import GossamerError
 from gossamer.frontier.connection.presence import presence
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -35,10 +35,10 @@ Also = Callable[[ValkeyFrontier, Token], None]
 """Something else that a worker has to keep while its loop is held up."""
 
 
-class Keeper:
+class Heartbeat:
     """One for each courier. `also` is called in the thread whenever the leases are renewed there."""
 
-    def __init__(self, courier: Courier, link: SharedLink, *also: Also) -> None:
+    def __init__(self, courier: Courier, link: SharedTransport, *also: Also) -> None:
         self._courier, self._link, self._also = courier, link, also
         self._stopped = threading.Event()
         self._frontier: ValkeyFrontier | None = None
@@ -47,7 +47,7 @@ class Keeper:
         self._turns = True
         """Whether the loop has answered what it was asked at `_asked_at`."""
         self._kept = 0
-        self._silence = Silence(courier, link.post)
+        self._stall_report = StallReport(courier, link.post)
         self._present_at = float("-inf")
 
     def begin(self) -> None:
@@ -92,7 +92,7 @@ class Keeper:
             self._present_at = now
             connection = presence(frontier.connection, frontier.crawl)
             self._link.post(lambda: self._courier.connected(connection))
-        self._silence.look(frontier, now)
+        self._stall_report.look(frontier, now)
 
     def _connected(self) -> ValkeyFrontier:
         if self._frontier is None:
@@ -102,7 +102,7 @@ class Keeper:
     def _speak_up(self, now: float) -> None:
         plan = self._courier.plan
         waiting = {identity(lease): (lease, send_by) for lease, send_by in list(self._courier.inbox)}
-        keep: list[Hold] = []
+        keep: list[HeldLease] = []
         for hold in self._courier.held.every():
             name = identity(hold.lease)
             if name not in waiting and hold.until != float("inf") and now - hold.since <= plan.renew_max:
@@ -113,7 +113,7 @@ class Keeper:
         ]
         self._speak(keep, late, now)
 
-    def _speak(self, keep: list[Hold], late: list[Lease], now: float) -> None:
+    def _speak(self, keep: list[HeldLease], late: list[Lease], now: float) -> None:
         frontier = self._connected()
         token, seconds = self._courier.token, self._courier.plan.lease_seconds
         if self._stopped.is_set():

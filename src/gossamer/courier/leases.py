@@ -15,7 +15,7 @@ def identity(lease: Lease) -> Identity:
 
 
 @dataclass(slots=True)
-class Hold:
+class HeldLease:
     """One lease: held since, and until when it surely is ours (this machine's clock). `ended`: its page is through, and only has
     to be told."""
 
@@ -25,11 +25,11 @@ class Hold:
     ended: bool = False
 
 
-class Held:
+class HeldLeases:
     """From when a lease arrives until the frontier has answered for its settlement or release."""
 
     def __init__(self) -> None:
-        self._holds: dict[Identity, Hold] = {}
+        self._holds: dict[Identity, HeldLease] = {}
 
     def __len__(self) -> int:
         return len(self._holds)
@@ -38,7 +38,7 @@ class Held:
         return identity(lease) in self._holds
 
     def take(self, lease: Lease, now: float, until: float) -> None:
-        self._holds[identity(lease)] = Hold(lease, now, until)
+        self._holds[identity(lease)] = HeldLease(lease, now, until)
 
     def renewed(self, lease: Lease, until: float) -> None:
         hold = self._holds.get(identity(lease))
@@ -51,13 +51,13 @@ class Held:
         if hold is not None:
             hold.ended = True
 
-    def let_go(self, lease: Lease) -> Hold | None:
+    def let_go(self, lease: Lease) -> HeldLease | None:
         return self._holds.pop(identity(lease), None)
 
-    def ending(self, before: float) -> Iterator[Hold]:
+    def ending(self, before: float) -> Iterator[HeldLease]:
         """Those that run out before this time while their pages are worked on."""
         return (hold for hold in list(self._holds.values()) if hold.until < before and not hold.ended)
 
-    def every(self) -> list[Hold]:
+    def every(self) -> list[HeldLease]:
         """All of them. Any thread may ask."""
         return list(self._holds.values())

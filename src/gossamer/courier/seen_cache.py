@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from gossamer.model import Request
 
 
-class Known:
+class SeenCache:
     """Two generations per lane: the older is dropped when the younger is full or old. A fingerprint is put in only after
     the frontier has answered for it, so that nothing is withheld which is not stored.
 
@@ -38,7 +38,7 @@ class Known:
         self.edition += 1
 
 
-class Withheld:
+class OmittedRequests:
     """The requests that a page has left out because they were known under an `edition` of the knowledge: called, it makes
     them after all."""
 

@@ -27,7 +27,7 @@ SILENT = 10.0
 MARGIN = 15.0
 
 
-def gone(frontier: ValkeyFrontier, least: float, most: float) -> frozenset[str]:
+def is_gone(frontier: ValkeyFrontier, least: float, most: float) -> frozenset[str]:
     """Who is gone of those that were not heard of for at least and at most so many seconds; nobody where `least` is 0."""
     moment, silent = frontier.silent_workers(least, most) if least else (0.0, [])
     return frozenset(worker.incarnation for worker in silent if _closed(frontier, worker, moment - worker.seen))
@@ -38,7 +38,7 @@ def _closed(frontier: ValkeyFrontier, worker: WorkerInfo, seconds: float) -> boo
     return bool(present) and closed(frontier.connection, frontier.crawl, present, seconds)
 
 
-class Silence:
+class StallReport:
     """`say` hands a line of the log to the engine's thread."""
 
     def __init__(self, courier: Courier, say: Callable[[Callable[[], None]], None]) -> None:
@@ -64,7 +64,7 @@ class Silence:
         left = [worker for worker in silent if not self._is_gone(frontier, worker, moment, awaits)]
         names = frozenset(worker.incarnation for worker in left)
         if names - self._said:
-            self._say(lambda: _tell(left, moment, plan.lease_seconds, awaits))
+            self._say(lambda: _log(left, moment, plan.lease_seconds, awaits))
         self._said = names
 
     def _is_gone(self, frontier: ValkeyFrontier, worker: WorkerInfo, moment: float, awaits: Mapping[str, str]) -> bool:
@@ -97,7 +97,7 @@ def _what(awaits: Mapping[str, str], groups: Sequence[str]) -> str:
     return ", ".join(awaits[group] for group in groups if group in awaits)
 
 
-def _tell(silent: Sequence[WorkerInfo], moment: float, lease: float, awaits: Mapping[str, str]) -> None:
+def _log(silent: Sequence[WorkerInfo], moment: float, lease: float, awaits: Mapping[str, str]) -> None:
     holders = [worker for worker in silent if worker.held]
     if holders:
         last = max(worker.seen for worker in holders)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from gossamer.courier.transport import Link
+from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable
 from gossamer.model import AddOutcome, Request
 
@@ -18,13 +18,13 @@ FULL_PAUSE = 1.0
 OUTAGE_PAUSE = 2.0
 
 
-class Adder:
+class RequestAdder:
     """One call at a time. What finds no room is offered again, before what came later: who must not wait for another's room has
     an adder of its own. An outage is waited out."""
 
     def __init__(
         self,
-        link: Link,
+        link: Transport,
         answered: Callable[[Any, AddOutcome, str], None],
         failed: Callable[[BaseException], None],
     ) -> None:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gossamer.courier.transport import Link
+from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
 from gossamer.model import AddOutcome, Request, Task, Token
 
@@ -35,12 +35,12 @@ Made = Callable[[bytes], Sequence[Request]]
 """Makes requests of a task's data, or raises."""
 
 
-class Intake:
+class TaskIntake:
     """Serves one key. One step at a time: lease, make requests, add them, settle; then the next tasks."""
 
     def __init__(
         self,
-        link: Link,
+        link: Transport,
         source: str,
         group: str,
         make: Made,

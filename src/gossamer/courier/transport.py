@@ -1,6 +1,6 @@
 """How a courier speaks to the frontier without ever waiting: a call now, its answer later, on the engine's own thread.
 
-Two ways with one meaning: `AsyncLink` for engines on an asyncio loop, `ThreadLink` for any other event loop, with a thread
+Two ways with one meaning: `AsyncTransport` for engines on an asyncio loop, `ThreadTransport` for any other event loop, with a thread
 that does the waiting.
 """
 
@@ -27,7 +27,7 @@ class Timer(Protocol):
     def cancel(self) -> object: ...
 
 
-class Link(Protocol):
+class Transport(Protocol):
     """One connection to a crawl. Everything given here is called on the engine's thread, never inside `call` itself."""
 
     def open(self, done: Done) -> None:
@@ -45,7 +45,7 @@ class Link(Protocol):
         """Let the connection go. Answers still to come are dropped."""
 
 
-class SharedLink(Link, Protocol):
+class SharedTransport(Transport, Protocol):
     """A link of which other threads know."""
 
     @property
@@ -59,7 +59,7 @@ class SharedLink(Link, Protocol):
         """A connection of its own to the same crawl, for a thread that waits."""
 
 
-class AsyncLink:
+class AsyncTransport:
     """On the running asyncio loop."""
 
     def __init__(self, settings: Settings, host: HostPolicy | None = None) -> None:
@@ -135,7 +135,7 @@ class AsyncLink:
             await self._left.close()
 
 
-class ThreadLink:
+class ThreadTransport:
     """With a thread of its own. `post` hands a function to the engine's thread, `later` calls one there after a while."""
 
     def __init__(

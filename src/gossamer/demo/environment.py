@@ -22,7 +22,7 @@ from gossamer.testing.forum import ForumProcess, Layout
 LEASE_SECONDS = 5.0
 
 
-class Stage(NamedTuple):
+class DemoEnvironment(NamedTuple):
     """A running server (its settings), its directory, and a running forum. `kept` says that the directory stays."""
 
     settings: Settings
@@ -37,7 +37,7 @@ class Stage(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_stage(layout: Layout, hosts: int, directory: Path | None = None) -> Iterator[Stage]:
+def open_environment(layout: Layout, hosts: int, directory: Path | None = None) -> Iterator[DemoEnvironment]:
     """Server and forum, until the block ends. Without a directory, a temporary one that is removed with its server."""
     with contextlib.ExitStack() as stack:
         if directory is None:
@@ -61,7 +61,7 @@ def open_stage(layout: Layout, hosts: int, directory: Path | None = None) -> Ite
         forum = ForumProcess(layout, hosts=hosts)
         stack.callback(forum.close)
         forum.start()
-        yield Stage(settings, place, forum, directory is not None)
+        yield DemoEnvironment(settings, place, forum, directory is not None)
 
 
 def _settings(place: Path, kept: bool) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from gossamer.fleet import Account, Fleet, Worker
+from gossamer.fleet import Fleet, Progress, WorkerProcess
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
 
@@ -18,7 +18,7 @@ class Kill:
         self._fleet, self._frontier, self._pages, self._notice = fleet, frontier, pages, notice
         self.held: int | None = None
 
-    def __call__(self, now: Account) -> None:
+    def __call__(self, now: Progress) -> None:
         if self.held is not None or now.pages < self._pages or self._fleet.stopping:
             return
         running = {str(worker.pid): worker for worker in self._fleet.running}
@@ -31,7 +31,7 @@ class Kill:
             _, info, worker = max(found, key=lambda entry: entry[0])
             self._strike(info, worker)
 
-    def _strike(self, info: WorkerInfo, worker: Worker) -> None:
+    def _strike(self, info: WorkerInfo, worker: WorkerProcess) -> None:
         worker.send(signal.SIGKILL)
         if worker.process is not None:
             worker.process.wait()

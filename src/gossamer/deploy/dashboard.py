@@ -36,7 +36,7 @@ class Panel(NamedTuple):
     stacked: bool = False
 
 
-class Row(NamedTuple):
+class PanelRow(NamedTuple):
     title: str
     height: int
     panels: Sequence[Panel]
@@ -56,8 +56,8 @@ def _stat(title: str, expr: str, unit: str = "short") -> Panel:
 
 _DONE = f'{GROUP}, outcome="done"'
 
-ROWS: Sequence[Row] = (
-    Row(
+ROWS: Sequence[PanelRow] = (
+    PanelRow(
         "Now",
         4,
         (
@@ -71,7 +71,7 @@ ROWS: Sequence[Row] = (
             _stat("Frontier", f"min(gossamer_up{{{CRAWL}}})"),
         ),
     ),
-    Row(
+    PanelRow(
         "Pages",
         8,
         (
@@ -85,7 +85,7 @@ ROWS: Sequence[Row] = (
             Panel("Items by group", [Query(_rate("gossamer_items_total", "group"), "{{group}}")], unit="ops"),
         ),
     ),
-    Row(
+    PanelRow(
         "Queues",
         8,
         (
@@ -107,7 +107,7 @@ ROWS: Sequence[Row] = (
             ),
         ),
     ),
-    Row(
+    PanelRow(
         "Sites",
         8,
         (
@@ -150,7 +150,7 @@ ROWS: Sequence[Row] = (
             ),
         ),
     ),
-    Row(
+    PanelRow(
         "Workers and frontier",
         8,
         (

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from gossamer.courier import Tally
-from gossamer.model import Counter
+from gossamer.courier import Counters
+from gossamer.model import CounterChange
 from gossamer.model.counter_names import LATENCY_BUCKETS
 
 
-class Tallies(Tally):
+class SiteCounters(Counters):
     """A tally for each site that a worker serves. What the courier itself counts (exchanges, outages) belongs to no site in
     particular: each time it is charged to one of the sites that the exchange is about, in turn, so that the sum over all sites
     is what it was. A worker without sites keeps it to itself."""
 
     def __init__(self) -> None:
         super().__init__("")
-        self._of: dict[str, Tally] = {}
+        self._of: dict[str, Counters] = {}
         self._turn = 0
 
-    def of(self, group: str) -> Tally:
-        tally = self._of.get(group)
-        if tally is None:
-            tally = self._of[group] = Tally(group)
+    def of(self, group: str) -> Counters:
+        pending_counters = self._of.get(group)
+        if pending_counters is None:
+            pending_counters = self._of[group] = Counters(group)
             # All buckets of the histogram, from the start.
             for bucket in LATENCY_BUCKETS:
-                tally.add(bucket, 0)
-        return tally
+                pending_counters.add(bucket, 0)
+        return pending_counters
 
-    def take(self) -> list[Counter]:
-        changed = [tally for tally in self._of.values() if tally]
+    def take(self) -> list[CounterChange]:
+        changed = [pending_counters for pending_counters in self._of.values() if pending_counters]
         own = super().take()
         if own and self._of:
             groups = changed or list(self._of.values())
@@ -37,7 +37,7 @@ class Tallies(Tally):
                 payer.change(counter.name, counter.value, counter.op)
             if not changed:
                 changed = [payer]
-        return [counter for tally in changed for counter in tally.take()]
+        return [counter for pending_counters in changed for counter in pending_counters.take()]
 
     def __bool__(self) -> bool:
         return any(self._of.values())

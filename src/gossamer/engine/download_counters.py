@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gossamer.engine.counters import Tallies
-from gossamer.engine.http.request import BAD_REQUEST, Ask, FetchError, Got
+from gossamer.engine.counters import SiteCounters
+from gossamer.engine.http.request import BAD_REQUEST, FetchError, FetchRequest, FetchResponse
 from gossamer.model.counter_names import ERRORS, REQUEST_BYTES, REQUESTS, RESPONSE_BYTES, latency, response
 
 
-class Meter:
+class DownloadCounters:
     """Fetches with `fetch`, and counts: pages and robots.txt alike."""
 
-    def __init__(self, fetch: Callable[[Ask], Awaitable[Got]], tallies: Tallies) -> None:
-        self._fetch, self._tallies = fetch, tallies
+    def __init__(self, fetch: Callable[[FetchRequest], Awaitable[FetchResponse]], site_counters: SiteCounters) -> None:
+        self._fetch, self._site_counters = fetch, site_counters
 
-    async def fetch(self, ask: Ask) -> Got:
-        tally = self._tallies.of(ask.site)
+    async def fetch(self, fetch_request: FetchRequest) -> FetchResponse:
+        pending_counters = self._site_counters.of(fetch_request.site)
         try:
-            got = await self._fetch(ask)
+            fetch_response = await self._fetch(fetch_request)
         except FetchError as error:
             if error.reason != BAD_REQUEST:
-                tally.add(REQUESTS)
-            tally.add(f"{ERRORS}{error.reason}")
+                pending_counters.add(REQUESTS)
+            pending_counters.add(f"{ERRORS}{error.reason}")
             raise
-        tally.add(REQUESTS)
-        tally.add(REQUEST_BYTES, got.wrote)
-        tally.add(response(got.status))
-        tally.add(RESPONSE_BYTES, got.size)
-        for name, value in latency(got.seconds):
-            tally.add(name, value)
-        return got
+        pending_counters.add(REQUESTS)
+        pending_counters.add(REQUEST_BYTES, fetch_response.wrote)
+        pending_counters.add(response(fetch_response.status))
+        pending_counters.add(RESPONSE_BYTES, fetch_response.size)
+        for name, value in latency(fetch_response.seconds):
+            pending_counters.add(name, value)
+        return fetch_response

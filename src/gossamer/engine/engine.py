@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gossamer.courier import DRAINING, OVERDUE, Courier, Keeper, Plan, SharedLink, Tally
+from gossamer.courier import DRAINING, OVERDUE, Counters, Courier, CourierConfig, Heartbeat, SharedTransport
 from gossamer.courier.leases import Identity, identity
-from gossamer.engine.http.deadline import cancelled
+from gossamer.engine.http.deadline import cancel_tasks
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
 
 logger = logging.getLogger(__name__)
@@ -21,16 +21,16 @@ ABANDON = 3.0
 """Seconds that pages may take to be dropped."""
 
 
-class Visiting(Protocol):
+class LeaseProcessor(Protocol):
     """What becomes of one lease; None: it is to be given back, since nothing was asked. Otherwise `landed` is called once, when
     the answer is there or will not come."""
 
-    async def visit(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement | None: ...
+    async def process(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement | None: ...
 
     def settled(self, lease: Lease, counts: bool) -> None:
         """What came of it counts; or it does not, and another visit is to come."""
 
-    def went_back(self) -> None:
+    def rolled_back(self) -> None:
         """What counted before may count no more."""
 
 
@@ -38,10 +38,17 @@ class Engine:
     """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored. `parked` pages
     wait for a database that is away, which may take long: they count for neither."""
 
-    def __init__(self, link: SharedLink, visits: Visiting, plan: Plan, tally: Tally, concurrency: int) -> None:
-        self.courier = Courier(link, self, plan, tally)
-        self._keeper = Keeper(self.courier, link)
-        self._visits, self._concurrency = visits, concurrency
+    def __init__(
+        self,
+        link: SharedTransport,
+        page_processor: LeaseProcessor,
+        plan: CourierConfig,
+        pending_counters: Counters,
+        concurrency: int,
+    ) -> None:
+        self.courier = Courier(link, self, plan, pending_counters)
+        self._heartbeat = Heartbeat(self.courier, link)
+        self._page_processor, self._concurrency = page_processor, concurrency
         self._downloads = 0
         self.parked = 0
         self._tasks: dict[Identity, asyncio.Task[None]] = {}
@@ -56,7 +63,7 @@ class Engine:
 
     def begin(self) -> None:
         self.courier.begin()
-        self._keeper.begin()
+        self._heartbeat.begin()
 
     @property
     def busy(self) -> bool:
@@ -81,7 +88,7 @@ class Engine:
     async def abandon(self) -> None:
         """The hard way: what is under way is dropped; its leases run out and others do it again."""
         self._stopping = True
-        await cancelled(self._tasks.values(), ABANDON)
+        await cancel_tasks(self._tasks.values(), ABANDON)
 
     # What the courier asks and says.
 
@@ -104,7 +111,7 @@ class Engine:
 
     def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
         if page is not None:
-            self._visits.settled(page, outcome is not SettleOutcome.LOST)
+            self._page_processor.settled(page, outcome is not SettleOutcome.LOST)
         if outcome is SettleOutcome.LOST:
             logger.warning("The lease of a page was lost before it was settled; another worker does it.")
 
@@ -117,8 +124,8 @@ class Engine:
         if reason == OVERDUE and (task := self._tasks.get(identity(lease))) is not None:
             task.cancel()
 
-    def went_back(self) -> None:
-        self._visits.went_back()
+    def rolled_back(self) -> None:
+        self._page_processor.rolled_back()
         self.went()
 
     def failed(self, error: BaseException) -> None:
@@ -148,7 +155,7 @@ class Engine:
 
         settlement: Settlement | None
         try:
-            settlement = await self._visits.visit(lease, land)
+            settlement = await self._page_processor.process(lease, land)
         except asyncio.CancelledError:
             if not self._giving_back:
                 return

@@ -24,8 +24,8 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS
-from gossamer.sites.page import Link
-from gossamer.sites.plan import Layout
+from gossamer.sites.page import PageLink
+from gossamer.sites.plan import LayerGraph
 from gossamer.store import Column, Store, Table
 
 KIND = "reconcile"
@@ -34,7 +34,7 @@ BATCH = 500
 URL, PARENT = "url", "parent"
 
 
-class Pair(NamedTuple):
+class TablePair(NamedTuple):
     """Two kinds of records that belong together. `on` says by which columns, where the child's table is not below the parent's;
     `url` is the parent's column that holds its URL."""
 
@@ -47,10 +47,10 @@ class Pair(NamedTuple):
 
 
 @dataclass
-class Result:
+class ReconcileResult:
     """What became of one pair: parents without a child, and how many were queued or not, and why not."""
 
-    pair: Pair
+    pair: TablePair
     missing: int = 0
     queued: int = 0
     waiting: int = 0
@@ -58,7 +58,7 @@ class Result:
     refused: list[str] = field(default_factory=list)
 
 
-def pairs(site: CompiledSite, parent: str = "", child: str = "") -> list[Pair]:
+def pairs(site: CompiledSite, parent: str = "", child: str = "") -> list[TablePair]:
     """The pairs that can be looked at, or the one that is asked for; SiteError says what is missing for it. A child is a layer, or
     a field of the parent with records of its own."""
     for name in filter(None, (parent, child)):
@@ -67,7 +67,7 @@ def pairs(site: CompiledSite, parent: str = "", child: str = "") -> list[Pair]:
         return [_pair(site, parent, child)]
     known = parameters(site.site.params) if site.site.params else Parameters()
     found, why = [], []
-    for above, others in Layout(site.site, known).edges.items():
+    for above, others in LayerGraph(site.site, known).edges.items():
         for below in dict.fromkeys(others):
             if below != above and parent in ("", above) and child in ("", below):
                 try:
@@ -87,7 +87,7 @@ def _known(site: CompiledSite, name: str, parent: str, is_child: bool) -> None:
     raise SiteError(f"The site {site.name} has no layer {name}{f' ({hint})' if hint else ''}.")
 
 
-def _pair(site: CompiledSite, parent: str, child: str) -> Pair:
+def _pair(site: CompiledSite, parent: str, child: str) -> TablePair:
     whole = site.site
     if parent not in whole.store:
         raise SiteError(f"records of the layer {parent} are not stored; write store.{parent} into the site file.")
@@ -102,7 +102,7 @@ def _pair(site: CompiledSite, parent: str, child: str) -> Pair:
         below = tables_.child_name(above, child, rule.children.get(child))
         if below not in specs:
             raise SiteError(f"the field {child} of the layer {parent} has no table of its own.")
-        return Pair(parent, child, above, below, None, url)
+        return TablePair(parent, child, above, below, None, url)
     if child not in whole.store:
         raise SiteError(f"records of the layer {child} are not stored; write store.{child} into the site file.")
     below, column = tables_.table_name(whole, child), tables_.column_of(whole.store[child], PARENT)
@@ -110,7 +110,7 @@ def _pair(site: CompiledSite, parent: str, child: str) -> Pair:
         raise SiteError(
             f"the table {below} does not say from which page its records come; add parent to store.{child}.add in the site file."
         )
-    return Pair(parent, child, above, below, {url: column}, url)
+    return TablePair(parent, child, above, below, {url: column}, url)
 
 
 def check_ran(frontier: Frontier, site: CompiledSite) -> None:
@@ -136,7 +136,7 @@ def opened(site: CompiledSite, settings: Settings) -> Store:
     return store
 
 
-def missing(store: Store, site: CompiledSite, pair: Pair) -> Iterator[Link]:
+def missing(store: Store, site: CompiledSite, pair: TablePair) -> Iterator[PageLink]:
     """The parents without a child, as links to be followed again."""
     spec = next(spec for spec in site.tables() if spec.name == pair.above)
     inherits = _inherited(site, pair.parent)
@@ -169,15 +169,15 @@ def _inherited(site: CompiledSite, layer: str) -> dict[str, str]:
 def queue(
     frontier: Frontier,
     site: CompiledSite,
-    pair: Pair,
-    links: Iterator[Link],
+    pair: TablePair,
+    links: Iterator[PageLink],
     *,
     limit: int,
     again: bool = False,
-    heard: Callable[[Result], None] = lambda result: None,
-) -> Result:
+    heard: Callable[[ReconcileResult], None] = lambda result: None,
+) -> ReconcileResult:
     """Add them to the frontier. Broken off, it is finished by calling it again. `again`: also those that were queued before."""
-    lane, result = f"{site.name}.{pair.parent}", Result(pair)
+    lane, result = f"{site.name}.{pair.parent}", ReconcileResult(pair)
     number = _generation(frontier, site.name, lane, again)
     while batch := list(islice(links, BATCH)):
         requests, keys = [], []

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from gossamer.engine.page.payload import Errand
+from gossamer.engine.page.payload import PageRequest
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreAway, StoreError
 from gossamer.settings import Settings
-from gossamer.sites.page import Document, Record
-from gossamer.store import Column, Row, Table, aside
+from gossamer.sites.page import PageResponse, Record
+from gossamer.store import Column, Row, Table, in_thread
 
 if TYPE_CHECKING:
     from gossamer.store import Store, Writer
@@ -31,7 +31,7 @@ PAUSE = 60.0
 """Seconds until a page comes again whose database was away, but no more than it had waited for it."""
 
 
-class Shelf:
+class RecordSink:
     """Stores are opened when the first site that needs one is served, and closed with the worker. A page that waits longer than
     GOSSAMER_STORE_SECONDS for its records to be stored is given back, to be fetched again when the database is there: it holds a lease."""
 
@@ -97,9 +97,9 @@ class Shelf:
 
         store = self._stores.get(url)
         if store is None:
-            store = await aside(Store.open, url)
+            store = await in_thread(Store.open, url)
             store = self._stores.setdefault(url, store)
-        await aside(store.prepare, tables)
+        await in_thread(store.prepare, tables)
         if url not in self._writers:
             self._writers[url] = Writer(store)
 
@@ -108,14 +108,16 @@ class Shelf:
         tables = [table for table in tables_of(site) if table.archive]
         if tables:
             store = self._stores[self._urls[site]]
-            await aside(store.archive, tables, suffix)
+            await in_thread(store.archive, tables, suffix)
 
-    async def put(self, layer: ServedLayer, errand: Errand, document: Document, records: list[Record]) -> bool:
+    async def put(
+        self, layer: ServedLayer, page_request: PageRequest, document: PageResponse, records: list[Record]
+    ) -> bool:
         """Return when they are committed; False if the database was away for too long. StoreRefused for what it will not
         take."""
         # What a page carries goes before what this worker has heard: the next round may have begun a moment ago.
-        number = errand.round if errand.round is not None else self.rounds.get(layer.site.name, 0)
-        rows = [row for record in records for row in rows_of(layer, record, document, errand, number)]
+        number = page_request.round if page_request.round is not None else self.rounds.get(layer.site.name, 0)
+        rows = [row for record in records for row in rows_of(layer, record, document, page_request, number)]
         url = self._urls[layer.site]
         limit = asyncio.timeout(self._patience or None)
         waiting = self._waiting[url]
@@ -152,8 +154,8 @@ class Shelf:
         await asyncio.gather(*(writer.close(0.0 if writer.away else CLOSING) for writer in self._writers.values()))
         for store in self._stores.values():
             # Whoever still waits for an answer of the database need not wait any longer.
-            store.hang_up()
-        closing = [asyncio.ensure_future(aside(store.close)) for store in self._stores.values()]
+            store.disconnect()
+        closing = [asyncio.ensure_future(in_thread(store.close)) for store in self._stores.values()]
         if closing:
             await asyncio.wait(closing, timeout=CLOSING)
 
@@ -173,7 +175,9 @@ def tables_of(site: ServedSite) -> list[Table]:
     ]
 
 
-def rows_of(layer: ServedLayer, record: Record, document: Document, errand: Errand, number: int) -> list[Row]:
+def rows_of(
+    layer: ServedLayer, record: Record, document: PageResponse, page_request: PageRequest, number: int
+) -> list[Row]:
     extra: dict[str, Any] = {
         "url": document.url,
         "fetched_at": datetime.now(UTC),
@@ -181,7 +185,7 @@ def rows_of(layer: ServedLayer, record: Record, document: Document, errand: Erra
         "site": layer.site.name,
         "layer": layer.name,
         "status": document.status,
-        "parent": errand.trail[-1] if errand.trail else None,
+        "parent": page_request.trail[-1] if page_request.trail else None,
     }
     return [_row(one) for one in layer.site.compiled.rows(record, extra)]
 

@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from gossamer.courier import Adder
+from gossamer.courier import RequestAdder
 from gossamer.engine import hooks
-from gossamer.engine.http.deadline import cancelled, happens
+from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.page.payload import pack
-from gossamer.engine.records import Shelf
-from gossamer.engine.sites import Book, ServedSite
+from gossamer.engine.records import RecordSink
+from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.verbs.counts import PAGES_FULL, Counts
 from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
@@ -43,8 +43,8 @@ GONE = -1
 Ask = Callable[..., Awaitable[Any]]
 
 
-class Rounds:
-    """`adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all. `open_hint` says how much
+class SiteRounds:
+    """`request_adder` makes one, for the seeds of one round. `only` is the one layer that is crawled, "" for all. `open_hint` says how much
     the frontier had open of these sites a moment ago, None if that is unknown. While that is nothing, sites need no look
     whose round is over: what happens to them opens something. `current` says whether the sites are those of the crawl's files as
     they are now: no round begins with an older file than the one that was there when it was asked for. `token` is by whose incarnation
@@ -52,10 +52,10 @@ class Rounds:
 
     def __init__(
         self,
-        ask: Ask,
-        book: Book,
-        shelf: Shelf,
-        adder: Callable[[], Adder],
+        fetch_request: Ask,
+        site_set: SiteSet,
+        record_sink: RecordSink,
+        request_adder: Callable[[], RequestAdder],
         *,
         lease_seconds: float,
         repeat: bool,
@@ -66,7 +66,12 @@ class Rounds:
         awaits: dict[str, str] | None = None,
         current: Callable[[], Awaitable[bool]],
     ) -> None:
-        self._ask, self._book, self._shelf, self._adder = ask, book, shelf, adder
+        self._ask, self._site_set, self._record_sink, self._request_adder = (
+            fetch_request,
+            site_set,
+            record_sink,
+            request_adder,
+        )
         self._renewal, self._repeat, self._payload_max, self._only = lease_seconds / 3, repeat, payload_max, only
         # Leases of starts and ends go by incarnation: by that of the worker's pages, for when it is gone.
         self._token = token or Token.fresh()
@@ -90,21 +95,23 @@ class Rounds:
     @property
     def over(self) -> bool:
         """Whether every site's present round is over, with what comes after it; or nothing can be done for it."""
-        return bool(self._book.sites) and all(name in self._over or name in self._resting for name in self._book.sites)
+        return bool(self._site_set.sites) and all(
+            name in self._over or name in self._resting for name in self._site_set.sites
+        )
 
-    def went_back(self) -> None:
+    def rolled_back(self) -> None:
         """The frontier may have an older state: what is over has to be asked again."""
         self._over.clear()
         self._due.clear()
         self._resting.clear()
-        self._back = set(self._book.sites)
+        self._back = set(self._site_set.sites)
         self.look()
 
     async def confirm(self) -> None:
         """Ask once more about what is over, and forget what is not; to be called when `run` has ended. For as long as it takes: a
         server that is away may have been the one that said so."""
         self.missing = GONE in self._over.values()
-        sites = [site for site in self._book if self._over.get(site.name) != GONE]
+        sites = [site for site in self._site_set if self._over.get(site.name) != GONE]
         drained: dict[str, bool] = {}
         for site in sites[:FEW]:
             with suppress(UnknownGroup):
@@ -142,19 +149,19 @@ class Rounds:
                         now = time.monotonic()
                         self._not_before = now + min(SHARE * (now - began), LONGEST)
                         left = LOOK
-                    await happens(self.called, min(left, LOOK))
+                    await wait_for_event(self.called, min(left, LOOK))
                 else:
                     for name in names:
                         await self._look(name)
-                    await happens(self.called, LOOK)
+                    await wait_for_event(self.called, LOOK)
         finally:
-            await cancelled(self._under_way.values())
+            await cancel_tasks(self._under_way.values())
 
     def _wanted(self) -> list[str] | None:
         """The sites that have to be looked at; None: all of them."""
         if self._forced or self._back or self._open() != 0:
             return None
-        names = [site.name for site in self._book if self._concerns(site)]
+        names = [site.name for site in self._site_set if self._concerns(site)]
         return names if len(names) <= FEW else None
 
     def _concerns(self, site: ServedSite) -> bool:
@@ -174,7 +181,7 @@ class Rounds:
             rows, lanes = _by_group(await self._ask("counts", name))
             for other in [other for other in self._awaits if name in ("", other)]:
                 del self._awaits[other]
-            for site in list(self._book):
+            for site in list(self._site_set):
                 if name and site.name != name:
                     continue
                 row = rows.get(site.name)
@@ -201,7 +208,7 @@ class Rounds:
             state, number = await self._ask("start", site.name, self._token)
             if state is StartState.GRANTED:
                 # Its file may have changed since, also in this moment. The sites are looked at again when they are served anew.
-                if await self._current() and self._book.sites.get(site.name) is site:
+                if await self._current() and self._site_set.sites.get(site.name) is site:
                     self._begin(site, self._start(site, number))
                 else:
                     await self._ask("release_start", site.name, self._token)
@@ -219,7 +226,7 @@ class Rounds:
             await self._next(site, row.round)
 
     def _heard(self, site: ServedSite, row: GroupCounts) -> None:
-        self._shelf.rounds[site.name] = row.round
+        self._record_sink.rounds[site.name] = row.round
         if self._over.get(site.name) != row.round or row.start in ("owed", "leased"):
             self._over.pop(site.name, None)
             self._due.pop(site.name, None)
@@ -288,19 +295,21 @@ class Rounds:
         """For as long as it takes: without it the round would write into the last one's tables."""
         while True:
             try:
-                return await self._shelf.archive(site, f"r{number}")
+                return await self._record_sink.archive(site, f"r{number}")
             except StoreAway as error:
                 logger.warning("Round %d of %s waits for its database: %s", number, site.name, error)
                 await asyncio.sleep(AGAIN)
 
     async def _seed(self, site: ServedSite, number: int) -> None:
-        lanes, adder = site.lanes(), self._adder()
+        lanes, request_adder = site.lanes(), self._request_adder()
         try:
-            await self._put_seeds(site, number, lanes, adder)
+            await self._put_seeds(site, number, lanes, request_adder)
         finally:
-            adder.stop()
+            request_adder.stop()
 
-    async def _put_seeds(self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy], adder: Adder) -> None:
+    async def _put_seeds(
+        self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy], request_adder: RequestAdder
+    ) -> None:
         for place, link in enumerate(site.compiled.seeds()):
             if self._only and link.layer != self._only:
                 continue
@@ -311,10 +320,10 @@ class Rounds:
                 link, f"{site.name}.{link.layer}", limit=self._payload_max, round=number, always=link.dont_filter
             )
             # With the fingerprint: who goes on with this start may have another version of the file.
-            adder.put(request, f"s{site.name}:{number}:{place}:{link.fingerprint:x}", None)
+            request_adder.put(request, f"s{site.name}:{number}:{place}:{link.fingerprint:x}", None)
             if place % 100 == 99:
-                await _below(adder, BACKLOG)
-        await _below(adder, 0)
+                await _below(request_adder, BACKLOG)
+        await _below(request_adder, 0)
 
     # The end.
 
@@ -393,7 +402,7 @@ def _by_group(counts: Counts) -> tuple[dict[str, GroupCounts], dict[str, list[La
     return {row.group: row for row in counts.groups}, lanes
 
 
-async def _below(adder: Adder, count: int) -> None:
+async def _below(request_adder: RequestAdder, count: int) -> None:
     reached = asyncio.Event()
-    adder.below(count, reached.set)
+    request_adder.below(count, reached.set)
     await reached.wait()

@@ -14,7 +14,7 @@ from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.file.grant import Grant, grant_of
-from gossamer.sites.file.load import Loaded, sound, survey_text
+from gossamer.sites.file.load import LoadedSite, sound, survey_text
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.format import Site
 
@@ -24,7 +24,7 @@ KIND = "site"
 """What site files are called among the crawl's documents."""
 
 
-class Found(NamedTuple):
+class SiteChanges(NamedTuple):
     """The names of all sites to be served, those that are new or another than at the last look, and what is wrong with files
     that could not be used."""
 
@@ -33,18 +33,18 @@ class Found(NamedTuple):
     problems: list[SiteError]
 
 
-class Source:
+class SiteFiles:
     """`names` are the sites wanted, none: all of them; `engines` those that this worker has. `grant` says what a file may do, by
     its text."""
 
     def __init__(
         self,
-        ask: Callable[..., Awaitable[Any]],
+        fetch_request: Callable[..., Awaitable[Any]],
         names: Sequence[str],
         engines: Sequence[str] = ("native",),
         grant: Callable[[str], Grant] = lambda text: Grant(),
     ) -> None:
-        self._ask, self._wanted, self._engines, self._grant = ask, frozenset(names), frozenset(engines), grant
+        self._ask, self._wanted, self._engines, self._grant = fetch_request, frozenset(names), frozenset(engines), grant
         self._version = -1
         self._files: dict[str, int] = {}
         self._sites: dict[str, list[str]] = {}
@@ -60,7 +60,7 @@ class Source:
         """What was read may not be what is there, under the same version: look at all texts again."""
         self._version, self._doubted, self._files = -1, True, {}
 
-    async def changed(self) -> Found | None:
+    async def changed(self) -> SiteChanges | None:
         """None if nothing has changed. A file that cannot be read is left as it was before, and said so."""
         version = await self._ask("documents_version")
         if version == self._version:
@@ -85,7 +85,7 @@ class Source:
         self._sites = {file: sites for file, sites in self._sites.items() if file in files}
         self._texts = {file: text for file, text in self._texts.items() if file in files}
         self._version, self._doubted = version, False
-        return Found(frozenset(name for sites in self._sites.values() for name in sites), changed, problems)
+        return SiteChanges(frozenset(name for sites in self._sites.values() for name in sites), changed, problems)
 
     async def _read(self, file: str) -> list[CompiledSite]:
         document = await self._ask("document", KIND, file)
@@ -104,7 +104,7 @@ class Source:
         self._texts[file] = document.text
         return found
 
-    def _sound(self, text: str, file: str) -> list[Loaded]:
+    def _sound(self, text: str, file: str) -> list[LoadedSite]:
         return sound(survey_text(text, file))
 
     def _serves(self, site: Site) -> bool:

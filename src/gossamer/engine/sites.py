@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gossamer.engine import hooks
-from gossamer.engine.http.credentials import abroad, may_know
-from gossamer.engine.http.request import AGENT, NOTHING, Options
+from gossamer.engine.http.credentials import is_own_url, without_credentials
+from gossamer.engine.http.request import AGENT, NOTHING, FetchOptions
 from gossamer.engine.page.retry import RETRY_STATUS
 from gossamer.model import LanePolicy, SeenKind, SeenScope
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.format import Layer
-from gossamer.sites.format import Request as Asking
+from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.plan import LISTINGS
 from gossamer.sites.url.network import ANYWHERE, NEVER, guard_of, leads_inside
 
@@ -37,7 +37,7 @@ class ServedLayer:
         asking = _joined(whole.request, rule.request if rule is not None else None)
         self.saves = rule is not None and rule.save
         self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
-        self.abroad = abroad(self.options)
+        self.abroad = without_credentials(self.options)
         """How pages of other hosts are asked for: without what is only the site's own to know."""
         self.agent = self.options.user_agent
         self.cookies: Mapping[str, str] = asking.get("cookies") or {}
@@ -58,12 +58,12 @@ class ServedLayer:
         self.on_fail: Hook | None = found["on_fail"]
         self.handler: Hook | None = hooks.find(rule.handler, grant) if rule is not None and rule.handler else None
 
-    def manner(self, url: str, before: str = "") -> tuple[Options, Mapping[str, str]]:
+    def manner(self, url: str, before: str = "") -> tuple[FetchOptions, Mapping[str, str]]:
         """How a page is asked for, and with which cookies. What is the site's own to know (passwords, keys, sessions) is for its
         own hosts only; FetchError for a URL that is none. `before` is the page that led to it, "" where a round, a task or an
         operator did."""
         options, cookies = self.options, self.cookies
-        if self.guarded and not may_know(url, options):
+        if self.guarded and not is_own_url(url, options):
             options, cookies = self.abroad, NOTHING
         if self.strict and leads_inside(url) and (not before or leads_inside(before)):
             # A private start, or a link of a private page: no public page has a hand in it.
@@ -95,7 +95,7 @@ class ServedSite:
         return self._lanes
 
 
-class Book:
+class SiteSet:
     """All of them, by lane."""
 
     def __init__(self) -> None:
@@ -130,12 +130,14 @@ class Book:
         return len(self.sites)
 
 
-def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False, lent: str = "") -> Options:
-    """How a layer's pages are asked for, as the fetcher wants it; `lent` is the layer's name where somebody else's downloader
+def options(
+    asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False, fetched_by_scrapy: str = ""
+) -> FetchOptions:
+    """How a layer's pages are asked for, as the fetcher wants it; `fetched_by_scrapy` is the layer's name where somebody else's downloader
     fetches them."""
-    usual = Options()
+    usual = FetchOptions()
     timeout = _said(asking, "timeout", usual.timeout)
-    return Options(
+    return FetchOptions(
         timeout=timeout,
         connect_timeout=_said(asking, "connect_timeout", min(usual.connect_timeout, timeout or usual.connect_timeout)),
         read_timeout=min(usual.read_timeout, timeout) if timeout else usual.read_timeout,
@@ -148,9 +150,9 @@ def options(asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False
         proxy=asking.get("proxy") or "",
         verify=_said(asking, "verify", True),
         raw=raw,
-        lent=lent,
-        render=bool(lent) and _said(asking, "render", False),
-        browser=bool(lent) and any(one is not None and one.render for one in _askings(compiled)),
+        fetched_by_scrapy=fetched_by_scrapy,
+        render=bool(fetched_by_scrapy) and _said(asking, "render", False),
+        browser=bool(fetched_by_scrapy) and any(one is not None and one.render for one in _seed_requests(compiled)),
         guard=guard_of(compiled.grant.addresses, compiled.site.private_addresses, _seeded(compiled)),
     )
 
@@ -160,7 +162,7 @@ def _seeded(compiled: CompiledSite) -> frozenset[str]:
     return frozenset() if any(seed.tasks for seed in compiled.site.seeds) else compiled.own_hosts
 
 
-def _askings(compiled: CompiledSite) -> list[Asking | None]:
+def _seed_requests(compiled: CompiledSite) -> list[Asking | None]:
     return [compiled.site.request, *(layer.request for layer in compiled.layers.values())]
 
 

@@ -7,58 +7,58 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from gossamer.courier import Intake, Link
-from gossamer.engine.counters import Tallies
-from gossamer.engine.sites import Book, ServedSite
+from gossamer.courier import TaskIntake, Transport
+from gossamer.engine.counters import SiteCounters
+from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.engine.tasks import request_of
 from gossamer.settings import Settings
 
 
-class Taking:
+class SiteTasks:
     """An intake for each site and key."""
 
-    def __init__(self, link: Link, settings: Settings, book: Book, tallies: Tallies) -> None:
-        self._link, self._settings, self._book, self._tallies = link, settings, book, tallies
-        self._intakes: dict[tuple[str, str], Intake] = {}
+    def __init__(self, link: Transport, settings: Settings, site_set: SiteSet, site_counters: SiteCounters) -> None:
+        self._link, self._settings, self._site_set, self._site_counters = link, settings, site_set, site_counters
+        self._task_intakes: dict[tuple[str, str], TaskIntake] = {}
 
     def begin(self, site: ServedSite, failed: Callable[[BaseException], None]) -> None:
         """Take the tasks of a site in this version of its file; `failed` is called when that cannot go on."""
         limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         self.keep(site.name, site.compiled.group().tasks)
         for key in site.compiled.group().tasks:
-            if (site.name, key) in self._intakes:
+            if (site.name, key) in self._task_intakes:
                 continue
 
             def requests(data: bytes, name: str = site.name) -> Sequence[Any]:
-                return [request_of(self._book.sites[name], data, limit)]
+                return [request_of(self._site_set.sites[name], data, limit)]
 
-            intake = Intake(
+            task_intake = TaskIntake(
                 self._link,
                 key,
                 site.name,
                 requests,
                 batch=self._settings["GOSSAMER_TASKS_BATCH"],
                 lease_seconds=self._settings["GOSSAMER_LEASE_SECONDS"],
-                taken=partial(self._tallies.of(site.name).add, "gossamer/tasks"),
+                taken=partial(self._site_counters.of(site.name).add, "gossamer/tasks"),
                 bad=partial(self._count_bad, site.name),
                 failed=failed,
             )
-            self._intakes[site.name, key] = intake
-            intake.begin()
+            self._task_intakes[site.name, key] = task_intake
+            task_intake.begin()
 
     def keep(self, name: str, keys: Sequence[str]) -> None:
         """Take no tasks for a site any more but from these keys."""
-        for group, key in [*self._intakes]:
+        for group, key in [*self._task_intakes]:
             if group == name and key not in keys:
-                self._intakes.pop((group, key)).stop(lambda: None)
+                self._task_intakes.pop((group, key)).stop(lambda: None)
 
     async def stop(self) -> None:
         """Take no more; those that were taken are on their way when this returns."""
-        stopped = [asyncio.Event() for _ in self._intakes]
-        for intake, event in zip(self._intakes.values(), stopped, strict=True):
-            intake.stop(event.set)
+        stopped = [asyncio.Event() for _ in self._task_intakes]
+        for task_intake, event in zip(self._task_intakes.values(), stopped, strict=True):
+            task_intake.stop(event.set)
         for event in stopped:
             await event.wait()
 
     def _count_bad(self, site: str, _: str) -> None:
-        self._tallies.of(site).add("gossamer/tasks_bad")
+        self._site_counters.of(site).add("gossamer/tasks_bad")

@@ -15,28 +15,28 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import __version__
-from gossamer.courier import Adder, AsyncLink, Plan
+from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder
 from gossamer.engine.archive.archive import Archive
-from gossamer.engine.counters import Tallies
-from gossamer.engine.download_counters import Meter
+from gossamer.engine.counters import SiteCounters
+from gossamer.engine.download_counters import DownloadCounters
 from gossamer.engine.engine import Engine
-from gossamer.engine.http.deadline import LEFT, STUCK, before, cancelled, finished, happens
+from gossamer.engine.http.deadline import LEFT, STUCK, cancel_tasks, run_to_end, run_until_event, wait_for_event
 from gossamer.engine.http.fetcher import Fetcher
 from gossamer.engine.http.robots import Robots
-from gossamer.engine.http.scrapy_fetcher import Borrowed
-from gossamer.engine.page.processor import Visits
-from gossamer.engine.records import Shelf
-from gossamer.engine.rounds import Rounds
-from gossamer.engine.site_files import Found, Source, granted
-from gossamer.engine.sites import Book, ServedSite
-from gossamer.engine.task_intake import Taking
+from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
+from gossamer.engine.page.processor import PageProcessor
+from gossamer.engine.records import RecordSink
+from gossamer.engine.rounds import SiteRounds
+from gossamer.engine.site_files import SiteChanges, SiteFiles, granted
+from gossamer.engine.sites import ServedSite, SiteSet
+from gossamer.engine.task_intake import SiteTasks
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
 from gossamer.frontier.connection.url import server_of
 from gossamer.model import Selection
 from gossamer.model.plural import counted_were
 from gossamer.model.reply import groups_text
 from gossamer.settings import Settings
-from gossamer.shutdown import obeying
+from gossamer.shutdown import handle_signals
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader
 from gossamer.sites.file.problems import did_you_mean
@@ -59,7 +59,7 @@ AGAIN_FROM_THE_START = "again"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class NativeJob:
     """What a worker is to do. `sites` are the names it serves, none: all of the crawl. `stage` narrows them to the layers of one
     pool: "" those that name none, None all. `layer` is the only one that is crawled, "" for all. `forever`: go on when nothing is
     left. `repeat`: begin rounds when they are due. `local` has the digests of site files that the user of this process named: what
@@ -74,41 +74,41 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class NativeEnd:
     """Why a worker ended, and the signal that asked for it, 0 if none did."""
 
     reason: str
     signal: int = 0
 
 
-Lend = Callable[[], Downloader]
+OpenDownloader = Callable[[], Downloader]
 
 
-def run(settings: Settings, job: Job, lend: Lend | None = None) -> Ended:
+def run(settings: Settings, job: NativeJob, open_downloader: OpenDownloader | None = None) -> NativeEnd:
     """Work until there is nothing left to do, or until told to stop. A GossamerError says why it could not."""
-    return finished(_main(settings, job, lend))
+    return run_to_end(_main(settings, job, open_downloader))
 
 
-async def _main(settings: Settings, job: Job, lend: Lend | None) -> Ended:
-    return await Worker(settings, job, lend).run()
+async def _main(settings: Settings, job: NativeJob, open_downloader: OpenDownloader | None) -> NativeEnd:
+    return await NativeWorker(settings, job, open_downloader).run()
 
 
-class Worker:
-    """Puts the parts together. Everything happens on one event loop. `lend` gives the downloader of sites with `engine:
+class NativeWorker:
+    """Puts the parts together. Everything happens on one event loop. `open_downloader` gives the downloader of sites with `engine:
     scrapy`; without it they are not served."""
 
-    def __init__(self, settings: Settings, job: Job, lend: Lend | None = None) -> None:
-        self._settings, self._job, self._lend = settings, job, lend
-        self._link = AsyncLink(settings)
+    def __init__(self, settings: Settings, job: NativeJob, open_downloader: OpenDownloader | None = None) -> None:
+        self._settings, self._job, self._open_downloader = settings, job, open_downloader
+        self._link = AsyncTransport(settings)
         self._signal = 0
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
         self._anew()
 
     def _anew(self) -> None:
-        self._book = Book()
-        self._tallies = Tallies()
-        self._shelf = Shelf(self._settings)
-        self._taking = Taking(self._link, self._settings, self._book, self._tallies)
+        self._site_set = SiteSet()
+        self._site_counters = SiteCounters()
+        self._record_sink = RecordSink(self._settings)
+        self._site_tasks = SiteTasks(self._link, self._settings, self._site_set, self._site_counters)
         self._behind = False
         """Whether what is served may not be what the frontier has."""
         self._outdated = False
@@ -120,7 +120,7 @@ class Worker:
         self._serving = asyncio.Lock()
         """One at a time: an older version of a file must not come after a newer one."""
 
-    async def run(self) -> Ended:
+    async def run(self) -> NativeEnd:
         """Ctrl-C and SIGTERM end it in good order, the second one at once."""
         loop, settings = asyncio.get_running_loop(), self._settings
         where = server_of(settings["GOSSAMER_URL"], settings["GOSSAMER_DATA_DIR"])
@@ -131,18 +131,18 @@ class Worker:
             loop.call_soon_threadsafe(self.stop)
 
         # Stopped is stopped: also where the second signal comes before the first one was looked at.
-        with obeying(first, lambda: loop.call_soon_threadsafe(self._at_once)):
+        with handle_signals(first, lambda: loop.call_soon_threadsafe(self._at_once)):
             opened = False
             try:
-                opened = await before(self._stop, self._open())
+                opened = await run_until_event(self._stop, self._open())
                 if not opened:
-                    return Ended("shutdown", self._signal)
+                    return NativeEnd("shutdown", self._signal)
                 while (ended := await self._run()).reason == AGAIN_FROM_THE_START:
                     self._anew()
                 return ended
             finally:
                 self._link.close()
-                await before(self._hurry, self._link.closed(), STUCK if opened else LEFT)
+                await run_until_event(self._hurry, self._link.closed(), STUCK if opened else LEFT)
 
     def _at_once(self) -> None:
         self._stop.set()
@@ -170,28 +170,32 @@ class Worker:
         self._link.call(verb, done, *args, **kwargs)
         return await answered
 
-    async def _run(self) -> Ended:
+    async def _run(self) -> NativeEnd:
         settings, job = self._settings, self._job
-        engines = ("native", "scrapy") if self._lend is not None else ("native",)
-        self._source = Source(self.ask, job.sites, engines, partial(granted, settings, job.local))
+        engines = ("native", "scrapy") if self._open_downloader is not None else ("native",)
+        self._source = SiteFiles(self.ask, job.sites, engines, partial(granted, settings, job.local))
         concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
         payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
-        borrowed = Borrowed(self._lend, concurrency=concurrency + 8) if self._lend is not None else None
-        self._fetcher = borrowed or Fetcher(concurrency=concurrency + 8)
+        scrapy_fetcher = (
+            ScrapyFetcher(self._open_downloader, concurrency=concurrency + 8)
+            if self._open_downloader is not None
+            else None
+        )
+        self._fetcher = scrapy_fetcher or Fetcher(concurrency=concurrency + 8)
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
-        meter = Meter(self._fetcher.fetch, self._tallies)
-        robots = Robots(meter.fetch, delayed=self._crawl_delay)
-        self._visits = visits = Visits(
-            self._book,
-            meter,
+        download_counters = DownloadCounters(self._fetcher.fetch, self._site_counters)
+        robots = Robots(download_counters.fetch, delayed=self._crawl_delay)
+        self._page_processor = page_processor = PageProcessor(
+            self._site_set,
+            download_counters,
             robots,
-            self._tallies,
-            self._shelf,
+            self._site_counters,
+            self._record_sink,
             archive,
             payload_max,
             job.layer,
         )
-        plan = Plan(
+        plan = CourierConfig(
             "",
             Selection(),
             most=2 * concurrency,
@@ -202,19 +206,19 @@ class Worker:
             close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
             info=self._info(),
         )
-        self._engine = Engine(self._link, visits, plan, self._tallies, concurrency)
-        visits.known, visits.borrowed = self._engine.courier.known, borrowed
-        self._rounds = Rounds(
-            self.ask, self._book, self._shelf, partial(Adder, self._link, self._engine.added, self._engine.failed),
+        self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency)
+        page_processor.known, page_processor.scrapy_fetcher = self._engine.courier.known, scrapy_fetcher
+        self._rounds = SiteRounds(
+            self.ask, self._site_set, self._record_sink, partial(RequestAdder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
             open_hint=self._open_now, token=self._engine.courier.token, awaits=self._engine.courier.awaits,
             current=self._current,
         )  # fmt: skip
-        self._engine.went = self._went_back
+        self._engine.went = self._rolled_back
         try:
-            if not await before(self._stop, self._serve(first=True)):
-                return Ended("shutdown", self._signal)
-            if not self._book and not self._without and not job.forever:
+            if not await run_until_event(self._stop, self._serve(first=True)):
+                return NativeEnd("shutdown", self._signal)
+            if not self._site_set and not self._without and not job.forever:
                 raise SiteError(_nothing(job.sites))
             if (wrong := self._misnamed()) and not job.forever:
                 raise SiteError(wrong)
@@ -228,10 +232,10 @@ class Worker:
                 reason = await self._watch()
             finally:
                 beside = [rounds, *(task for task in (self._trying, self._changing) if task is not None)]
-                await before(self._hurry, cancelled(beside))
+                await run_until_event(self._hurry, cancel_tasks(beside))
             await self._leave()
         finally:
-            await before(self._hurry, self._close(robots))
+            await run_until_event(self._hurry, self._close(robots))
             archive.close()
         if self._engine.failure is not None:
             raise self._engine.failure
@@ -240,14 +244,14 @@ class Worker:
             raise next(iter(self._without.values()))[1]
         if reason == "drained":
             reason = await self._last_word()
-        return Ended(reason, self._signal)
+        return NativeEnd(reason, self._signal)
 
     async def _last_word(self) -> str:
         """The frontier's, when everything else is done: the server that said drained may have been replaced since, or have lost its
         last second. As long as one worker lives, what such a server lacks is done again."""
-        if not await before(self._stop, self._rounds.confirm()):
+        if not await run_until_event(self._stop, self._rounds.confirm()):
             return "shutdown"
-        if (self._rounds.over and not await self._robbed()) or not self._book:
+        if (self._rounds.over and not await self._robbed()) or not self._site_set:
             return "drained"
         logger.warning(
             "There is something left after all: the server was replaced or set back, or a round began. This worker goes on."
@@ -266,15 +270,15 @@ class Worker:
 
     async def _close(self, robots: Robots) -> None:
         await robots.close()
-        await self._shelf.close()
+        await self._record_sink.close()
         await self._fetcher.close()
 
     def _misnamed(self) -> str:
         """That no site has the layer or the stage which this worker is for, if so."""
-        if not self._book or self._without:
+        if not self._site_set or self._without:
             return ""
-        layers = {name for site in self._book for name in site.compiled.site.layers}
-        stages = {layer.stage for site in self._book for layer in site.compiled.site.layers.values() if layer.stage}
+        layers = {name for site in self._site_set for name in site.compiled.site.layers}
+        stages = {layer.stage for site in self._site_set for layer in site.compiled.site.layers.values() if layer.stage}
         if self._job.layer and self._job.layer not in layers:
             return _unknown("layer", self._job.layer, layers)
         if self._job.stage and self._job.stage not in stages:
@@ -307,13 +311,13 @@ class Worker:
             if found is not None:
                 await self._serve_found(found, first)
 
-    async def _serve_found(self, found: Found, first: bool) -> None:
-        for name in [name for name in self._book.sites if name not in found.names]:
+    async def _serve_found(self, found: SiteChanges, first: bool) -> None:
+        for name in [name for name in self._site_set.sites if name not in found.names]:
             logger.info("The site %s is served no more.", name)
-            self._book.drop(name)
+            self._site_set.drop(name)
             self._fetcher.forget(name)
-            self._visits.forget(name)
-            self._taking.keep(name, ())
+            self._page_processor.forget(name)
+            self._site_tasks.keep(name, ())
         self._without = {name: one for name, one in self._without.items() if name in found.names}
         problems: list[GossamerError] = list(found.problems)
         sites, away = await self._prepare(found.changed)
@@ -330,9 +334,9 @@ class Worker:
                 # One site of many: the others go on, and this one as it was before.
                 logger.error("The site %s is not served: %s", compiled.name, error)
                 problems.append(error)
-        if not self._book and not self._job.forever:
+        if not self._site_set and not self._job.forever:
             problems += [error for _, error in self._without.values()]
-        if problems and not self._book and (first or not self._without):
+        if problems and not self._site_set and (first or not self._without):
             raise problems[0]
         self._select()
 
@@ -343,22 +347,22 @@ class Worker:
         for compiled in every:
             with suppress(GossamerError):
                 sites[compiled.name] = ServedSite(compiled)
-        return sites, await self._shelf.prepare_together(sites.values())
+        return sites, await self._record_sink.prepare_together(sites.values())
 
     async def _serve_one(
         self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
     ) -> None:
         # What is wrong with one that could not be made is said here.
         site = sites.get(compiled.name) or ServedSite(compiled)
-        if compiled.tables() and (error := away.get(self._shelf.address(site))) is not None:
+        if compiled.tables() and (error := away.get(self._record_sink.address(site))) is not None:
             raise error
-        await self._shelf.prepare(site)
-        if isinstance(self._fetcher, Borrowed) and compiled.site.engine == "scrapy":
+        await self._record_sink.prepare(site)
+        if isinstance(self._fetcher, ScrapyFetcher) and compiled.site.engine == "scrapy":
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
         await self._define(site)
-        self._book.put(site)
-        self._visits.forget(site.name)
-        self._taking.begin(site, self._engine.failed)
+        self._site_set.put(site)
+        self._page_processor.forget(site.name)
+        self._site_tasks.begin(site, self._engine.failed)
 
     async def _try_again(self) -> None:
         """Until the databases of all sites are there."""
@@ -400,8 +404,8 @@ class Worker:
             self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
 
     def _select(self) -> None:
-        away = self._shelf.away()
-        groups = tuple(name for name in self._book.sites if name not in away)
+        away = self._record_sink.away()
+        groups = tuple(name for name in self._site_set.sites if name not in away)
         lanes: tuple[str, ...] = ()
         if self._job.layer:
             lanes, groups = tuple(f"{name}.{self._job.layer}" for name in groups), ()
@@ -409,7 +413,7 @@ class Worker:
         if not groups and not lanes:
             # Nothing at all: a stage of a name that nobody may have.
             selection = Selection(stage="-nothing-")
-        parked = self._engine.parked = self._shelf.parked()
+        parked = self._engine.parked = self._record_sink.parked()
         most = 2 * self._settings["GOSSAMER_ENGINE_CONCURRENCY"] + parked
         self._engine.courier.plan = replace(self._engine.courier.plan, selection=selection, most=most)
 
@@ -425,7 +429,7 @@ class Worker:
                     return (
                         "shutdown" if event is self._stop else "draining" if self._engine.failure is None else "failed"
                     )
-            done = self._rounds.over or not (self._book or self._without)
+            done = self._rounds.over or not (self._site_set or self._without)
             if self._changing is not None and self._changing.done():
                 # Once more if it failed.
                 version = version if self._changing.result() else ""
@@ -460,19 +464,19 @@ class Worker:
             await asyncio.wait([self._changing, stopped], return_when=asyncio.FIRST_COMPLETED, timeout=LOOK)
             stopped.cancel()
         else:
-            await happens(self._stop, LOOK)
+            await wait_for_event(self._stop, LOOK)
 
-    def _went_back(self) -> None:
+    def _rolled_back(self) -> None:
         """The frontier may have an older state: its files, groups and rounds are looked at anew."""
         self._source.doubt()
-        self._rounds.went_back()
+        self._rounds.rolled_back()
         self._behind = True
 
     async def _served_again(self, define: bool) -> bool:
         """False if it has to be asked for once more. With `define` also for groups of sites that have not changed."""
         try:
             if define:
-                await self._mend()
+                await self._repair()
             await self._serve()
         except GossamerError as error:
             logger.error("The site files of the crawl could not be read again: %s", error)
@@ -482,13 +486,13 @@ class Worker:
         self._rounds.look()
         return True
 
-    async def _mend(self) -> None:
+    async def _repair(self) -> None:
         """Make the groups and lanes that the frontier has not any more."""
         there = {lane.lane for lane in (await self.ask("counts")).lanes}
-        for site in list(self._book):
+        for site in list(self._site_set):
             if not there.issuperset(f"{site.name}.{layer}" for layer in site.lanes()):
                 await self._define(site)
-        self._rounds.went_back()
+        self._rounds.rolled_back()
 
     async def _leave(self) -> None:
         """In good order, as far as that is possible within GOSSAMER_STOP_SECONDS: pages have most of it, the frontier the rest."""
@@ -497,22 +501,22 @@ class Worker:
         began, courier = loop.time(), self._engine.courier
         # Pages whose database is away may wait for much longer than anybody who stops a worker.
         patience = min(close, limit * DATABASE_SHARE)
-        await before(self._hurry, self._taking.stop(), patience)
+        await run_until_event(self._hurry, self._site_tasks.stop(), patience)
         courier.tell({**self._info(), "closed": "1"})
         courier.plan = replace(courier.plan, close_seconds=min(close, limit))
         timers = [
-            loop.call_at(began + patience, self._shelf.give_up),
+            loop.call_at(began + patience, self._record_sink.give_up),
             loop.call_at(began + limit * PAGES_SHARE, self._give_back),
         ]
-        ended = await before(self._hurry, self._engine.stop(), max(1.0, began + limit - loop.time()))
+        ended = await run_until_event(self._hurry, self._engine.stop(), max(1.0, began + limit - loop.time()))
         for timer in timers:
             timer.cancel()
         if not ended:
-            self._shelf.give_up()
+            self._record_sink.give_up()
             await self._engine.abandon()
         elif not courier.away:
             with suppress(GossamerError):
-                await before(
+                await run_until_event(
                     self._hurry, self.ask("leave", courier.token.incarnation), max(1.0, began + limit - loop.time())
                 )
 
@@ -525,10 +529,10 @@ class Worker:
 
     def _info(self) -> dict[str, str]:
         return {
-            "group": next(iter(self._book.sites)) if len(self._book) == 1 else "",
-            "groups": groups_text(self._book.sites),
-            "engine": self._book.engines,
-            "sites": str(len(self._book)),
+            "group": next(iter(self._site_set.sites)) if len(self._site_set) == 1 else "",
+            "groups": groups_text(self._site_set.sites),
+            "engine": self._site_set.engines,
+            "sites": str(len(self._site_set)),
             "host": socket.gethostname(),
             "pid": str(os.getpid()),
             "version": __version__,

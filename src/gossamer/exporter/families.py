@@ -32,7 +32,7 @@ _SUMS: Mapping[str, str] = {
 }
 
 
-class Page:
+class MetricsPage:
     """Families in the order in which metrics are declared. A sample of a metric that is not declared is a mistake here."""
 
     def __init__(self, crawl: str) -> None:
@@ -66,7 +66,7 @@ def family(name: str, kind: str, text: str, samples: Iterable[tuple[str, dict[st
 
 def unreachable(crawl: str, seconds: float) -> list[Family]:
     """The page while the frontier is away."""
-    page = Page(crawl)
+    page = MetricsPage(crawl)
     _about(page, 0, seconds)
     return list(page.families())
 
@@ -74,7 +74,7 @@ def unreachable(crawl: str, seconds: float) -> list[Family]:
 def families(view: Overview, seconds: float, hosts: int = 20, stats: Sequence[str] = ()) -> list[Family]:
     """The page of a reading that took so many seconds. `hosts` of the blocked ones are named; `stats` are patterns of
     other counters to export."""
-    page = Page(view.crawl)
+    page = MetricsPage(view.crawl)
     _about(page, 1, seconds)
     page.put("gossamer_paused", bool(view.paused))
     _lanes(page, view)
@@ -101,13 +101,13 @@ def families(view: Overview, seconds: float, hosts: int = 20, stats: Sequence[st
     return [*page.families(), *users]
 
 
-def _about(page: Page, up: int, seconds: float) -> None:
+def _about(page: MetricsPage, up: int, seconds: float) -> None:
     page.put("gossamer_up", up)
     page.put("gossamer_build_info", 1, __version__)
     page.put("gossamer_read_seconds", seconds)
 
 
-def _lanes(page: Page, view: Overview) -> None:
+def _lanes(page: MetricsPage, view: Overview) -> None:
     for lane in view.lanes:
         names = lane.lane.rpartition(".")[0], lane.lane
         for state in ("queued", "delayed", "leased"):
@@ -121,7 +121,7 @@ def _lanes(page: Page, view: Overview) -> None:
         page.put("gossamer_lane_paused", bool(lane.paused), *names)
 
 
-def _group(page: Page, group: GroupCounts) -> None:
+def _group(page: MetricsPage, group: GroupCounts) -> None:
     name = group.group
     page.put("gossamer_group_paused", bool(group.paused), name)
     page.put("gossamer_open", group.open, name)
@@ -134,7 +134,7 @@ def _group(page: Page, group: GroupCounts) -> None:
     page.put("gossamer_children_refused_total", group.refused_children, name)
 
 
-def _downloads(page: Page, group: str, counted: Mapping[str, float]) -> None:
+def _downloads(page: MetricsPage, group: str, counted: Mapping[str, float]) -> None:
     for counter, value in counted.items():
         if counter in _SUMS:
             page.put(_SUMS[counter], value, group)
@@ -147,7 +147,7 @@ def _downloads(page: Page, group: str, counted: Mapping[str, float]) -> None:
         page.put("gossamer_exchange_seconds", counted[counter_names.EXCHANGES], group, suffix="_count")
 
 
-def _memories(page: Page, view: Overview) -> None:
+def _memories(page: MetricsPage, view: Overview) -> None:
     known: dict[tuple[str, str], list[int]] = {}
     for memory in view.memories:
         # A memory of one round has the round in its name, which would make a new series every time.
@@ -159,7 +159,7 @@ def _memories(page: Page, view: Overview) -> None:
         page.put("gossamer_seen_bytes", size, group, kind)
 
 
-def _workers(page: Page, view: Overview) -> None:
+def _workers(page: MetricsPage, view: Overview) -> None:
     named: dict[tuple[str, str], list[WorkerInfo]] = {}
     recent = [worker for worker in view.workers if view.now - worker.seen < GONE_SECONDS or worker.held]
     for worker in sorted(recent, key=lambda each: -each.seen)[:WORKERS_MAX]:
@@ -179,7 +179,7 @@ def _workers(page: Page, view: Overview) -> None:
         page.put("gossamer_group_workers", count, group)
 
 
-def _stats(page: Page, groups: Iterable[GroupCounts], patterns: Sequence[str]) -> None:
+def _stats(page: MetricsPage, groups: Iterable[GroupCounts], patterns: Sequence[str]) -> None:
     for group in groups:
         told = 0
         for counter, value in sorted(group.counters.items()):
@@ -194,7 +194,7 @@ def _stats(page: Page, groups: Iterable[GroupCounts], patterns: Sequence[str]) -
                 page.put("gossamer_stat", value, group.group, counter)
 
 
-def _user_metrics(page: Page, groups: Iterable[GroupCounts]) -> Iterator[Family]:
+def _user_metrics(page: MetricsPage, groups: Iterable[GroupCounts]) -> Iterator[Family]:
     found, skipped = user_metric.gathered((group.group, group.counters) for group in groups)
     page.skipped.update(skipped)
     for metric in found:

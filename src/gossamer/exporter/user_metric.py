@@ -52,7 +52,7 @@ class BadMetric(ValueError):
     """The name of a counter is that of a metric but breaks a rule; the text is the rule's name."""
 
 
-class Part(NamedTuple):
+class MetricPart(NamedTuple):
     """What one counter says: a value of a metric, or of a histogram its `sum`, `count` or the bucket up to `bound`."""
 
     kind: str
@@ -78,7 +78,7 @@ class UserMetric(NamedTuple):
     samples: list[Sample]
 
 
-def parse(counter: str) -> Part | None:
+def parse(counter: str) -> MetricPart | None:
     """What a counter's name says; None if it is no metric's; `BadMetric` if it breaks a rule."""
     ours = counter.startswith(OURS)
     if not ours and not counter.startswith(PREFIX):
@@ -94,12 +94,12 @@ def parse(counter: str) -> Part | None:
     if kind == "histogram":
         if len(parts) != 2:
             raise BadMetric("form")
-        return Part(kind, name, _labels(parts[0]), *_what(parts[1]))
+        return MetricPart(kind, name, _labels(parts[0]), *_what(parts[1]))
     if len(parts) > 1:
         raise BadMetric("form")
     if kind == "counter":
         name = name.removesuffix("_total")
-    return Part(kind, name, _labels(parts[0] if parts else ""))
+    return MetricPart(kind, name, _labels(parts[0] if parts else ""))
 
 
 def _what(text: str) -> tuple[str, float]:
@@ -141,7 +141,7 @@ class _Histogram:
         self.sum = 0.0
         self.count = 0.0
 
-    def take(self, part: Part, value: float) -> None:
+    def take(self, part: MetricPart, value: float) -> None:
         if part.what == "bucket":
             self.buckets[part.bound] = self.buckets.get(part.bound, 0.0) + value
         elif part.what == "sum":

@@ -34,7 +34,7 @@ STEADY_SECONDS = 60.0
 LAST_BYTES = 8192
 
 
-class Worker:
+class WorkerProcess:
     """One place in the fleet: the process that fills it now, and what became of it. `code` is None while it runs; afterwards
     the exit code, negative for the signal that killed it for good. `restarts` counts its replacements."""
 
@@ -83,7 +83,7 @@ class Worker:
         if self.running and self.process is not None:
             self.process.send_signal(number)
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The last error line of its process, or else its last line; "" if there is none, or no log of its own."""
         if self.log is None:
             return ""
@@ -117,20 +117,21 @@ class Fleet:
         directory: Path | None = None,
     ) -> None:
         self.workers = [
-            Worker(place + 1, command, log) for place, (command, log) in enumerate(zip(commands, logs, strict=True))
+            WorkerProcess(place + 1, command, log)
+            for place, (command, log) in enumerate(zip(commands, logs, strict=True))
         ]
         self.stopping = 0
         """The signal that ended the fleet's work; 0 while it goes on."""
         self._notice, self._most, self._environ, self._directory = notice, restarts, environ, directory
         # What happened, from the threads that wait for the processes; None wakes whoever waits.
-        self._events: queue.SimpleQueue[tuple[Worker, int] | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[tuple[WorkerProcess, int] | None] = queue.SimpleQueue()
 
     @property
-    def running(self) -> list[Worker]:
+    def running(self) -> list[WorkerProcess]:
         return [worker for worker in self.workers if worker.running]
 
     @property
-    def failed(self) -> list[Worker]:
+    def failed(self) -> list[WorkerProcess]:
         """Those that ended badly by themselves: an error, or killed once too often."""
         return [] if self.stopping else [worker for worker in self.workers if worker.code]
 
@@ -161,7 +162,7 @@ class Fleet:
             worker.send(signal.SIGKILL if again else signal.SIGTERM)
         self._events.put(None)
 
-    def _launch(self, worker: Worker) -> None:
+    def _launch(self, worker: WorkerProcess) -> None:
         process = worker.launch(self._environ, self._directory)
         name = f"gossamer-worker-{worker.number}"
         threading.Thread(target=lambda: self._events.put((worker, process.wait())), name=name, daemon=True).start()
@@ -169,8 +170,8 @@ class Fleet:
             # Asked to stop while it was being started.
             worker.send(signal.SIGTERM)
 
-    def _ended(self, worker: Worker, code: int) -> None:
-        how = f"worker {worker.number} was killed by {_name(-code)}" if code < 0 else self._account(worker, code)
+    def _ended(self, worker: WorkerProcess, code: int) -> None:
+        how = f"worker {worker.number} was killed by {_name(-code)}" if code < 0 else self._progress(worker, code)
         if self.stopping or not worker.died(code):
             worker.code = code
             if code > 0 and not self.stopping:
@@ -184,8 +185,8 @@ class Fleet:
             self._notice(f"{how}, {self._most + 1} times in a row; its place stays empty")
 
     @staticmethod
-    def _account(worker: Worker, code: int) -> str:
-        said = worker.last_words()
+    def _progress(worker: WorkerProcess, code: int) -> str:
+        said = worker.last_output()
         return f"worker {worker.number} ended with exit code {code}" + (f": {said}" if said else "")
 
     def close(self) -> None:
@@ -207,7 +208,7 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def obeying(fleet: Fleet) -> Iterator[None]:
+def stop_on_signals(fleet: Fleet) -> Iterator[None]:
     """Inside the block Ctrl-C, SIGTERM and SIGHUP stop the fleet in good order, a second one by force."""
 
     def obey(number: int, _: FrameType | None) -> None:

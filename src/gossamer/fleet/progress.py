@@ -10,7 +10,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.counts import Counts
 
 
-class Account(NamedTuple):
+class Progress(NamedTuple):
     """A group now: `queued`, `waiting` (until a time) and `leased` requests, `dead` letters, `hosts` of the crawl that are asked
     or made to wait, `dead_before` those of the dead letters that are of earlier rounds, where they were asked for; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a
     redirect, another try), leases that ran out (`expired`) and `items`."""
@@ -40,23 +40,23 @@ class Account(NamedTuple):
         """Requests that are known and not yet done."""
         return self.queued + self.waiting + self.leased
 
-    def since(self, then: Account) -> Account:
+    def since(self, then: Progress) -> Progress:
         """The same with only what happened after `then`."""
         grown = ("pages", "failed", "replaced", "expired", "items")
         return self._replace(**{name: getattr(self, name) - getattr(then, name) for name in grown})
 
 
-def look(frontier: ValkeyFrontier, group: str) -> Account:
+def read_progress(frontier: ValkeyFrontier, group: str) -> Progress:
     """The account of a group; one that does not exist has an empty one."""
-    return look_at(frontier, [group])
+    return read_progress_of(frontier, [group])
 
 
-def look_at(frontier: ValkeyFrontier, groups: Sequence[str]) -> Account:
+def read_progress_of(frontier: ValkeyFrontier, groups: Sequence[str]) -> Progress:
     """The account of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
-    return account(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, _hosts(frontier))
+    return progress_of(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, _hosts(frontier))
 
 
-def with_earlier(frontier: ValkeyFrontier, group: str, now: Account) -> Account:
+def with_earlier(frontier: ValkeyFrontier, group: str, now: Progress) -> Progress:
     """The account with `dead_before`: by when they died."""
     rounds = frontier.rounds(group, 1) if now.dead else []
     if not rounds or rounds[0].began is None:
@@ -76,17 +76,17 @@ def _hosts(frontier: ValkeyFrontier) -> int:
     return hosts
 
 
-def account(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Account:
+def progress_of(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Progress:
     wanted = frozenset(groups)
     rows = [row for row in counts.groups if row.group in wanted]
     if not rows:
-        return Account()
+        return Progress()
     lanes = [lane for lane in counts.lanes if lane.lane.rpartition(".")[0] in wanted]
 
     def total(*names: str) -> int:
         return sum(getattr(lane, name) for lane in lanes for name in names)
 
-    return Account(
+    return Progress(
         round=max(row.round for row in rows),
         queued=total("queued"),
         waiting=total("delayed"),

@@ -27,7 +27,7 @@ from gossamer.model import inherited
 T = TypeVar("T")
 
 
-class Ask(NamedTuple):
+class FunctionCall(NamedTuple):
     """A function of the library, its keys and its arguments."""
 
     verb: str
@@ -35,18 +35,18 @@ class Ask(NamedTuple):
     args: list[Any]
 
 
-Verb = Generator[list[Ask], list[Any], T]
+Verb = Generator[list[FunctionCall], list[Any], T]
 """A verb as a conversation: it yields questions that may be asked at once, is sent the answers, and returns."""
 
 
-def ask(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> Ask:
+def function_call(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> FunctionCall:
     try:
         packed = ormsgpack.packb(header)
     except ormsgpack.MsgpackEncodeError as problem:
         raise InvalidRequest(
             f"{verb}: a value cannot be sent ({problem}). Names and reasons must be plain text."
         ) from None
-    return Ask(verb, key if isinstance(key, list) else [key], [packed, *rest])
+    return FunctionCall(verb, key if isinstance(key, list) else [key], [packed, *rest])
 
 
 def own(incarnation: str) -> str:

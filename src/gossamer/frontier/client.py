@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
 from gossamer.errors import FrontierError, FrontierUnavailable
-from gossamer.frontier.call import Ask, Verb, function_missing, translate
+from gossamer.frontier.call import FunctionCall, Verb, function_missing, translate
 from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
 from gossamer.frontier.server import library as server_library
-from gossamer.frontier.verbs.crawl import Patience
+from gossamer.frontier.verbs.crawl import RetryTimer
 from gossamer.settings import Settings
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ REPEAT_SECONDS = 240.0
 """No question is asked again for longer: the shortest time that an answer is kept for is five minutes."""
 
 
-class Asker:
+class FunctionClient:
     """Asks over a blocking connection. `library` is the code to load where it is missing; ours by default."""
 
     def __init__(self, connection: Connection, outage: float, library: str | None = None) -> None:
@@ -32,15 +32,15 @@ class Asker:
         self._library = library or server_library.library()
 
     @classmethod
-    def connect(cls, settings: Settings) -> Asker:
+    def connect(cls, settings: Settings) -> FunctionClient:
         """Connect as GOSSAMER_URL says and load the functions."""
-        asker = Asker(connect(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
+        function_client = FunctionClient(connect(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
         try:
-            asker.load_library()
+            function_client.load_library()
         except BaseException:
-            asker.close()
+            function_client.close()
             raise
-        return asker
+        return function_client
 
     def load_library(self) -> None:
         """Load the server-side functions where they are missing or older."""
@@ -61,9 +61,9 @@ class Asker:
             result: T = stop.value
             return result
 
-    def ask(self, asks: Sequence[Ask]) -> list[Any]:
+    def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
         calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]
-        patience = Patience(min(self._outage, REPEAT_SECONDS))
+        patience = RetryTimer(min(self._outage, REPEAT_SECONDS))
         while True:
             try:
                 if len(calls) == 1:
@@ -87,8 +87,8 @@ class Asker:
         self.close()
 
 
-class AsyncAsker:
-    """Asks over an asyncio connection; otherwise as `Asker`."""
+class AsyncFunctionClient:
+    """Asks over an asyncio connection; otherwise as `FunctionClient`."""
 
     def __init__(self, connection: AsyncConnection, outage: float, library: str | None = None) -> None:
         self.connection = connection
@@ -96,14 +96,14 @@ class AsyncAsker:
         self._library = library or server_library.library()
 
     @classmethod
-    async def connect(cls, settings: Settings) -> AsyncAsker:
-        asker = AsyncAsker(await connect_async(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
+    async def connect(cls, settings: Settings) -> AsyncFunctionClient:
+        function_client = AsyncFunctionClient(await connect_async(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
         try:
-            await asker.load_library()
+            await function_client.load_library()
         except BaseException:
-            await asker.close()
+            await function_client.close()
             raise
-        return asker
+        return function_client
 
     async def load_library(self) -> None:
         await self.connection.function_install(self._library)
@@ -122,9 +122,9 @@ class AsyncAsker:
             result: T = stop.value
             return result
 
-    async def ask(self, asks: Sequence[Ask]) -> list[Any]:
+    async def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
         calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]
-        patience = Patience(min(self._outage, REPEAT_SECONDS))
+        patience = RetryTimer(min(self._outage, REPEAT_SECONDS))
         while True:
             try:
                 if len(calls) == 1:

@@ -15,27 +15,27 @@ from typing import Any, Protocol
 
 from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
 from gossamer.frontier.verbs.exchange import Added
-from gossamer.frontier.verbs.scan import Page
+from gossamer.frontier.verbs.scan import ScanPage
 from gossamer.model import (
-    Answer,
-    Counter,
+    CounterChange,
     DeadLetter,
     Document,
     DocumentInfo,
     Drained,
     EndState,
+    ExchangeReply,
     Fetched,
     GroupPolicy,
     HostPolicy,
     LanePolicy,
     Lease,
+    PartitionState,
     Request,
     RoundInfo,
     Selection,
     Sent,
     Settlement,
     StartState,
-    State,
     Task,
     Token,
     WorkerInfo,
@@ -56,14 +56,14 @@ class Frontier(Protocol):
         fetched: Sequence[Fetched] = (),
         sent: Sequence[Lease | Sent] = (),
         add: Sequence[Request] = (),
-        counters: Sequence[Counter] = (),
+        counters: Sequence[CounterChange] = (),
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
-        relies: Mapping[int, State] | None = None,
+        relies: Mapping[int, PartitionState] | None = None,
         session: str = "",
         everywhere: bool = False,
-    ) -> Answer:
+    ) -> ExchangeReply:
         """A worker's one hot call, atomic within a partition: ends leases with all that their pages produced, frees the
         slots of hosts that answered, notes what was sent, adds requests (limits apply), applies counters, and leases up to
         `want` requests from the lanes selected (0: none; fewer than asked means that no more may be leased now).
@@ -71,12 +71,12 @@ class Frontier(Protocol):
         A call repeated with the same token changes nothing and answers as the first did; its leases are those still held.
         `info` describes the worker for people; send it with the first call.
 
-        `relies` has, by partition, the state that the caller's knowledge is from (`Answer.states`) by which it left children out.
+        `relies` has, by partition, the state that the caller's knowledge is from (`ExchangeReply.states`) by which it left children out.
         A partition that is in another state changes nothing until the call is repeated with the `withheld` children: that happens
-        in here, and `Answer.states` says it.
+        in here, and `ExchangeReply.states` says it.
 
         `session` is the group of which `Hints.session` tells the version of the shared cookies. With `everywhere` all partitions are
-        asked, also those that are told nothing and lease nothing: `Answer.states` has them all.
+        asked, also those that are told nothing and lease nothing: `ExchangeReply.states` has them all.
         """
 
     def add(
@@ -268,7 +268,7 @@ class Frontier(Protocol):
 
     def scan(
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
-    ) -> Page:
+    ) -> ScanPage:
         """A page of what the crawl holds (`what`: leased, delayed, suspect, dead, hosts, list, journal). A `snapshot`, any
         name of its own, says begin first and end last: between, what is queued anew is kept for it in the journal."""
 

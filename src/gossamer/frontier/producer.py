@@ -12,8 +12,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from gossamer.errors import PolicyError
-from gossamer.frontier.call import ask
-from gossamer.frontier.client import Asker
+from gossamer.frontier.call import function_call
+from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.server import keys
 from gossamer.model import Token
 
@@ -28,10 +28,12 @@ class Producer:
     """Pushes to one key. Without `kind` it is as the key is, or a list if there is none. `score` is for sorted sets: what
     has the highest goes first."""
 
-    def __init__(self, asker: Asker, key: str, kind: Kind | None = None, score: float | None = None) -> None:
+    def __init__(
+        self, function_client: FunctionClient, key: str, kind: Kind | None = None, score: float | None = None
+    ) -> None:
         keys.task_keys(key)
-        self._asker, self.key = asker, key
-        found = asker.connection.execute("TYPE", key, key=key)
+        self._function_client, self.key = function_client, key
+        found = function_client.connection.execute("TYPE", key, key=key)
         found = found.decode() if isinstance(found, bytes) else str(found)
         if found not in (*SIZES, "none") or (kind is not None and found not in (kind, "none")):
             wanted = kind or "list, set or zset"
@@ -47,12 +49,14 @@ class Producer:
         return sum(self._push(batch) for batch in batches(tasks))
 
     def _push(self, batch: list[bytes]) -> int:
-        execute, key = self._asker.connection.execute, self.key
+        execute, key = self._function_client.connection.execute, self.key
         if self.kind == "list":
             # By a name for the batch: asked again because the answer was lost, it is pushed once.
             self._token = self._token.next()
             name = f"producer.{self._token.incarnation}.{self._token.sequence}"
-            self._asker.ask([ask("push", keys.list_keys(key), {"pages": [(name, 0, len(batch))]}, *batch)])
+            self._function_client.ask(
+                [function_call("push", keys.list_keys(key), {"pages": [(name, 0, len(batch))]}, *batch)]
+            )
             return len(batch)
         if self.kind == "set":
             return int(execute("SADD", key, *batch, key=key))
@@ -60,7 +64,7 @@ class Producer:
         return int(execute("ZADD", key, *scored, key=key))
 
     def waiting(self) -> int:
-        return int(self._asker.connection.execute(SIZES[self.kind], self.key, key=self.key))
+        return int(self._function_client.connection.execute(SIZES[self.kind], self.key, key=self.key))
 
 
 def batches(tasks: Iterable[bytes]) -> Iterator[list[bytes]]:

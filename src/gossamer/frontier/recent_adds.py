@@ -32,7 +32,7 @@ class Known(NamedTuple):
     """When each lane that there is anywhere was made, in the time of whoever has made it first; 0: that is not known."""
 
 
-class Said(NamedTuple):
+class AddedBatch(NamedTuple):
     at: float
     batch: Batch
     outcomes: Sequence[str | bytes]
@@ -47,7 +47,7 @@ class Said(NamedTuple):
         return self.batch.accepted(self.outcomes, same, same.intersection(known.here))
 
 
-class Recent:
+class RecentAdds:
     """For the partitions of one crawl, and any number of threads. Batches are kept as they are: what of them counts is looked up when it is
     needed."""
 
@@ -55,7 +55,7 @@ class Recent:
         self._begin()
 
     def _begin(self) -> None:
-        self._said: dict[int, deque[Said]] = {}
+        self._said: dict[int, deque[AddedBatch]] = {}
         self._sizes: dict[int, int] = {}
         self._epochs: dict[int, str] = {}
         self._lock, self._pid = threading.Lock(), os.getpid()
@@ -73,12 +73,12 @@ class Recent:
         """A partition has answered for a batch; it was `there` by its own clock."""
         with self._held():
             said = self._said.setdefault(partition, deque())
-            said.append(Said(now, batch, outcomes, there, group))
+            said.append(AddedBatch(now, batch, outcomes, there, group))
             self._sizes[partition] = self._sizes.get(partition, 0) + batch.size
             while self._sizes[partition] > BYTES and len(said) > 1:
                 self._let_go(partition, said)
 
-    def heard(self, partition: int, epoch: str, now: float) -> list[Said] | None:
+    def heard(self, partition: int, epoch: str, now: float) -> list[AddedBatch] | None:
         """A partition has answered in this epoch. If it is another one than before, answers what was said lately and is to be said again.
         It answers the same until `caught_up`: what could not be added now is added with the next call."""
         with self._held():
@@ -97,5 +97,5 @@ class Recent:
         with self._held():
             self._epochs[partition] = epoch
 
-    def _let_go(self, partition: int, said: deque[Said]) -> None:
+    def _let_go(self, partition: int, said: deque[AddedBatch]) -> None:
         self._sizes[partition] -= said.popleft().batch.size

@@ -8,34 +8,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from gossamer.errors import UnknownCrawl, UnknownDeadLetter
-from gossamer.frontier.client import Asker
+from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.connection import Connection, connect, data_directory
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import scope_of, start_state
 from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
-from gossamer.frontier.verbs.crawl import Verbs, checked_schema
+from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.exchange import Added
-from gossamer.frontier.verbs.scan import Page
+from gossamer.frontier.verbs.scan import ScanPage
 from gossamer.model import (
-    Answer,
-    Counter,
+    CounterChange,
     DeadLetter,
     Document,
     DocumentInfo,
     Drained,
     EndState,
+    ExchangeReply,
     Fetched,
     GroupPolicy,
     HostPolicy,
     LanePolicy,
     Lease,
+    PartitionState,
     Request,
     RoundInfo,
     Selection,
     Sent,
     Settlement,
     StartState,
-    State,
     Task,
     Token,
     WorkerInfo,
@@ -70,10 +70,10 @@ def check_data(settings: Settings, crawl: str) -> None:
         )
 
 
-class ValkeyFrontier(Asker):
+class ValkeyFrontier(FunctionClient):
     """One crawl on one server or cluster. Made by `open`; closed by `close` or as a context manager."""
 
-    def __init__(self, connection: Connection, verbs: Verbs, outage: float, library: str | None = None) -> None:
+    def __init__(self, connection: Connection, verbs: CrawlVerbs, outage: float, library: str | None = None) -> None:
         super().__init__(connection, outage, library)
         self.verbs = verbs
         self.crawl, self.partitions = verbs.crawl, verbs.partitions
@@ -88,7 +88,7 @@ class ValkeyFrontier(Asker):
         GOSSAMER_PARTITIONS and `host` as its default host policy. `library` stands in for the functions, in tests."""
         settings = settings or load()
         crawl, outage = keys.crawl_name(settings["GOSSAMER_CRAWL"]), settings["GOSSAMER_OUTAGE_SECONDS"]
-        frontier = cls(connect(settings), Verbs(crawl, settings["GOSSAMER_PARTITIONS"], settings), outage, library)
+        frontier = cls(connect(settings), CrawlVerbs(crawl, settings["GOSSAMER_PARTITIONS"], settings), outage, library)
         try:
             frontier.load_library()
             number, partitions = frontier.run(frontier.verbs.opening(host or HostPolicy(), secrets.token_hex(8)))
@@ -96,7 +96,7 @@ class ValkeyFrontier(Asker):
         except BaseException:
             frontier.close()
             raise
-        return cls(frontier.connection, Verbs(crawl, partitions, settings), outage, library)
+        return cls(frontier.connection, CrawlVerbs(crawl, partitions, settings), outage, library)
 
     @classmethod
     def find(cls, settings: Settings | None = None) -> Self:
@@ -108,7 +108,7 @@ class ValkeyFrontier(Asker):
         try:
             number, partitions = found_crawl(connection, crawl)
             checked_schema(crawl, number)
-            frontier = cls(connection, Verbs(crawl, partitions, settings), outage)
+            frontier = cls(connection, CrawlVerbs(crawl, partitions, settings), outage)
             frontier.load_library()
         except BaseException:
             connection.close()
@@ -123,14 +123,14 @@ class ValkeyFrontier(Asker):
         fetched: Sequence[Fetched] = (),
         sent: Sequence[Lease | Sent] = (),
         add: Sequence[Request] = (),
-        counters: Sequence[Counter] = (),
+        counters: Sequence[CounterChange] = (),
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
-        relies: Mapping[int, State] | None = None,
+        relies: Mapping[int, PartitionState] | None = None,
         session: str = "",
         everywhere: bool = False,
-    ) -> Answer:
+    ) -> ExchangeReply:
         return self.run(
             self.verbs.work.exchange(
                 token,
@@ -331,7 +331,7 @@ class ValkeyFrontier(Asker):
 
     def scan(
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
-    ) -> Page:
+    ) -> ScanPage:
         return self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place, snapshot))
 
     def put_document(

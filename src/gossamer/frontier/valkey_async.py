@@ -7,34 +7,34 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 from gossamer.errors import UnknownDeadLetter
-from gossamer.frontier.client import AsyncAsker
+from gossamer.frontier.client import AsyncFunctionClient
 from gossamer.frontier.connection import AsyncConnection, connect_async
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import scope_of, start_state
 from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
-from gossamer.frontier.verbs.crawl import Verbs, checked_schema
+from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.exchange import Added
-from gossamer.frontier.verbs.scan import Page
+from gossamer.frontier.verbs.scan import ScanPage
 from gossamer.model import (
-    Answer,
-    Counter,
+    CounterChange,
     DeadLetter,
     Document,
     DocumentInfo,
     Drained,
     EndState,
+    ExchangeReply,
     Fetched,
     GroupPolicy,
     HostPolicy,
     LanePolicy,
     Lease,
+    PartitionState,
     Request,
     RoundInfo,
     Selection,
     Sent,
     Settlement,
     StartState,
-    State,
     Task,
     Token,
     WorkerInfo,
@@ -42,10 +42,12 @@ from gossamer.model import (
 from gossamer.settings import Settings, load
 
 
-class AsyncValkeyFrontier(AsyncAsker):
+class AsyncValkeyFrontier(AsyncFunctionClient):
     """One crawl on one server or cluster. Made by `open`; closed by `close` or as a context manager."""
 
-    def __init__(self, connection: AsyncConnection, verbs: Verbs, outage: float, library: str | None = None) -> None:
+    def __init__(
+        self, connection: AsyncConnection, verbs: CrawlVerbs, outage: float, library: str | None = None
+    ) -> None:
         super().__init__(connection, outage, library)
         self.verbs = verbs
         self.crawl, self.partitions = verbs.crawl, verbs.partitions
@@ -60,7 +62,7 @@ class AsyncValkeyFrontier(AsyncAsker):
         settings = settings or load()
         crawl, outage = keys.crawl_name(settings["GOSSAMER_CRAWL"]), settings["GOSSAMER_OUTAGE_SECONDS"]
         frontier = cls(
-            await connect_async(settings), Verbs(crawl, settings["GOSSAMER_PARTITIONS"], settings), outage, library
+            await connect_async(settings), CrawlVerbs(crawl, settings["GOSSAMER_PARTITIONS"], settings), outage, library
         )
         try:
             await frontier.load_library()
@@ -69,7 +71,7 @@ class AsyncValkeyFrontier(AsyncAsker):
         except BaseException:
             await frontier.close()
             raise
-        return cls(frontier.connection, Verbs(crawl, partitions, settings), outage, library)
+        return cls(frontier.connection, CrawlVerbs(crawl, partitions, settings), outage, library)
 
     async def exchange(
         self,
@@ -79,14 +81,14 @@ class AsyncValkeyFrontier(AsyncAsker):
         fetched: Sequence[Fetched] = (),
         sent: Sequence[Lease | Sent] = (),
         add: Sequence[Request] = (),
-        counters: Sequence[Counter] = (),
+        counters: Sequence[CounterChange] = (),
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
-        relies: Mapping[int, State] | None = None,
+        relies: Mapping[int, PartitionState] | None = None,
         session: str = "",
         everywhere: bool = False,
-    ) -> Answer:
+    ) -> ExchangeReply:
         return await self.run(
             self.verbs.work.exchange(
                 token,
@@ -286,7 +288,7 @@ class AsyncValkeyFrontier(AsyncAsker):
 
     async def scan(
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
-    ) -> Page:
+    ) -> ScanPage:
         return await self.run(self.verbs.snapshot.page(partition, what, cursor, limit, place, snapshot))
 
     async def put_document(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from gossamer.model import Lease
 
 
-class Hands:
+class WorkerLeases:
     """Leases by worker, from when they are granted until they are settled or released."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Hands:
             if lease.alone:
                 self._alone[incarnation] = (lease.partition, lease.id)
 
-    def put_down(self, incarnation: str, leases: Iterable[Lease]) -> None:
+    def forget(self, incarnation: str, leases: Iterable[Lease]) -> None:
         held = self._held.get(incarnation)
         if held is not None:
             held.difference_update((lease.partition, lease.id) for lease in leases)
@@ -38,14 +38,14 @@ class Hands:
         """Whether it holds leases of other partitions than this one."""
         return any(other != partition for other, _ in self._held.get(incarnation, ()))
 
-    def tasting(self, incarnation: str) -> int | None:
+    def quarantined(self, incarnation: str) -> int | None:
         """The partition that has it try a request alone, or keeps it empty for that; None if none does."""
         alone = self._alone.get(incarnation)
         return self._tasting.get(incarnation) if alone is None else alone[0]
 
-    def taste(self, incarnation: str, partition: int, tasting: bool) -> None:
+    def quarantine(self, incarnation: str, partition: int, quarantined: bool) -> None:
         """What a partition said of that in its last answer."""
-        if tasting:
+        if quarantined:
             self._tasting.setdefault(incarnation, partition)
         elif self._tasting.get(incarnation) == partition:
             del self._tasting[incarnation]

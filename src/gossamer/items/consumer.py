@@ -13,7 +13,7 @@ from gossamer.items import rows as item_rows
 Item = Mapping[str, Any]
 
 
-class Source:
+class ItemConsumer:
     """Registers the consumer: from now on no item is trimmed that it has not kept. `positions` is where it stands, which is
     the later of what the server and the file (`known`) say: each may have missed the other's last word."""
 

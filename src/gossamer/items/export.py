@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items import lines as item_lines
 from gossamer.items import parquet
-from gossamer.items.consumer import Source
+from gossamer.items.consumer import ItemConsumer
 from gossamer.items.position import held
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -19,7 +19,7 @@ SUFFIXES: dict[str, Format] = {
 LOOK = 10_000
 
 
-class Plan(NamedTuple):
+class ExportPlan(NamedTuple):
     """What is to be exported, and how. `fields` are the columns; None: those of the first `look` items (0: of all)."""
 
     group: str
@@ -31,7 +31,10 @@ class Plan(NamedTuple):
 
 
 def export(
-    frontier: ValkeyFrontier, plan: Plan, heard: Callable[[int], None], begun: Callable[[int], None] = lambda _: None
+    frontier: ValkeyFrontier,
+    plan: ExportPlan,
+    heard: Callable[[int], None],
+    begun: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Write what waits; how many items that were. `begun` hears how many about that will be, `heard` how many are written."""
     if plan.form == "parquet":
@@ -39,17 +42,17 @@ def export(
     owner = {"crawl": frontier.crawl, "group": plan.group, "consumer": plan.consumer, "format": plan.form}
     with held(plan.path, owner) as marks:
         if plan.form == "parquet":
-            before = parquet.Before(plan.path)
-            source = Source(frontier, plan.group, plan.consumer, before.positions)
+            before = parquet.ExistingFile(plan.path)
+            source = ItemConsumer(frontier, plan.group, plan.consumer, before.positions)
             begun(source.waiting)
             return parquet.write(source, plan.path, before, plan.fields, heard)
-        source = Source(frontier, plan.group, plan.consumer, marks.mark.positions)
+        source = ItemConsumer(frontier, plan.group, plan.consumer, marks.mark.positions)
         begun(source.waiting)
-        lines: item_lines.Lines = item_lines.JsonLines()
+        lines: item_lines.LineFormat = item_lines.JsonLines()
         if plan.form == "csv":
             columns = plan.fields or marks.mark.fields or source.columns(plan.look)
             if not columns:
                 return 0
             item_lines.same_columns(plan.path, marks.mark.fields, plan.fields)
-            lines = item_lines.Table(columns, plan.fields is not None)
+            lines = item_lines.CsvLines(columns, plan.fields is not None)
         return item_lines.write(source, plan.path, marks, lines, heard)

@@ -14,13 +14,13 @@ from typing import IO, Any, Protocol
 
 from gossamer.errors import ExportStopped
 from gossamer.items import rows as item_rows
-from gossamer.items.consumer import Item, Source
-from gossamer.items.position import Mark, Marks, sync
+from gossamer.items.consumer import Item, ItemConsumer
+from gossamer.items.position import ExportPosition, PositionFile, sync
 
 Heard = Callable[[int], None]
 
 
-class Lines(Protocol):
+class LineFormat(Protocol):
     """How items are written."""
 
     fields: tuple[str, ...] | None
@@ -42,7 +42,7 @@ class JsonLines:
         return item_rows.line(item)
 
 
-class Table:
+class CsvLines:
     """CSV with these columns. An item with another field is refused, unless those were `chosen` to be all that is wanted."""
 
     def __init__(self, columns: Sequence[str], chosen: bool) -> None:
@@ -73,7 +73,7 @@ def same_columns(path: Path, fixed: Sequence[str] | None, chosen: Sequence[str] 
         raise ExportStopped(f"{path} has the columns {','.join(fixed)}. Give the same --fields, or name another file.")
 
 
-def write(source: Source, path: Path, marks: Marks, lines: Lines, heard: Heard) -> int:
+def write(source: ItemConsumer, path: Path, marks: PositionFile, lines: LineFormat, heard: Heard) -> int:
     """Append what waits to the file; how many items that were."""
     written = 0
     with _opened(path, marks.mark.size) as stream:
@@ -91,7 +91,7 @@ def write(source: Source, path: Path, marks: Marks, lines: Lines, heard: Heard) 
                 last, written = position, written + 1
             if last:
                 sync(stream)
-                marks.set(Mark(stream.tell(), {**source.positions, partition: last}, lines.fields))
+                marks.set(ExportPosition(stream.tell(), {**source.positions, partition: last}, lines.fields))
                 source.keep({partition: last})
             if problem is not None:
                 raise problem

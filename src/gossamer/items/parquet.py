@@ -19,7 +19,7 @@ from typing import Any
 from gossamer.errors import ExportStopped, PackageMissing
 from gossamer.items import lines
 from gossamer.items import rows as item_rows
-from gossamer.items.consumer import Item, Source
+from gossamer.items.consumer import Item, ItemConsumer
 
 ROWS = 20_000
 META = b"gossamer"
@@ -94,7 +94,7 @@ def kinds_in(items: Iterator[Item], known: Mapping[str, str], chosen: Sequence[s
     return kinds
 
 
-class Before:
+class ExistingFile:
     """The file as it is: how far it reaches and what its columns are. Empty if there is none."""
 
     def __init__(self, path: Path) -> None:
@@ -117,7 +117,7 @@ class Before:
                 yield from file.iter_batches(batch_size=ROWS)
 
 
-def write(source: Source, path: Path, before: Before, chosen: Sequence[str] | None, heard: Heard) -> int:
+def write(source: ItemConsumer, path: Path, before: ExistingFile, chosen: Sequence[str] | None, heard: Heard) -> int:
     """Put a file in the place of the old one that has what waits too; how many items that were."""
     arrow, parquet = package()
     until = dict(source.positions)

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 from gossamer.errors import ExportStopped
 
 
-class Mark(NamedTuple):
+class ExportPosition(NamedTuple):
     """The end of what is finished: size of the file, position by partition, columns if the format has any."""
 
     size: int = 0
@@ -26,13 +26,13 @@ class Mark(NamedTuple):
     fields: tuple[str, ...] | None = None
 
 
-class Marks:
+class PositionFile:
     """The file beside FILE, held by one export at a time."""
 
-    def __init__(self, stream: IO[bytes], mark: Mark, fresh: bool) -> None:
+    def __init__(self, stream: IO[bytes], mark: ExportPosition, fresh: bool) -> None:
         self._stream, self.mark, self.fresh = stream, mark, fresh
 
-    def set(self, mark: Mark) -> None:
+    def set(self, mark: ExportPosition) -> None:
         """From now on this counts; when this returns it is on disk."""
         row = {"size": mark.size, "positions": {str(p): at for p, at in mark.positions.items()}, "fields": mark.fields}
         self._stream.write(json.dumps(row).encode() + b"\n")
@@ -41,7 +41,7 @@ class Marks:
 
 
 @contextlib.contextmanager
-def held(path: Path, owner: Mapping[str, str]) -> Iterator[Marks]:
+def held(path: Path, owner: Mapping[str, str]) -> Iterator[PositionFile]:
     """The marks of the file at `path` for this owner; `ExportStopped` if they belong to somebody else or are in use."""
     beside = Path(f"{path}.position")
     fd = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
@@ -66,7 +66,7 @@ def held(path: Path, owner: Mapping[str, str]) -> Iterator[Marks]:
             stream.write(json.dumps(dict(owner)).encode() + b"\n")
             sync(stream)
             _sync_directory(path)
-        yield Marks(stream, _mark(rows[-1]) if len(rows) > 1 else Mark(), len(rows) < 2)
+        yield PositionFile(stream, _mark(rows[-1]) if len(rows) > 1 else ExportPosition(), len(rows) < 2)
 
 
 def _refuse_feed(path: Path, stream: IO[bytes]) -> None:
@@ -112,10 +112,10 @@ def _rows(stream: IO[bytes]) -> tuple[list[dict[str, Any]], int]:
     return rows, size
 
 
-def _mark(row: Mapping[str, Any]) -> Mark:
+def _mark(row: Mapping[str, Any]) -> ExportPosition:
     fields = row["fields"]
     positions = {int(partition): str(at) for partition, at in row["positions"].items()}
-    return Mark(int(row["size"]), positions, None if fields is None else tuple(fields))
+    return ExportPosition(int(row["size"]), positions, None if fields is None else tuple(fields))
 
 
 def _named(owner: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ class AddOutcome(enum.Enum):
 
     ADDED: queued, and marked seen. DUPLICATE: seen before, never resend. FULL: beyond the room of lane, group or
     memory; may be sent again later. CLOSED: its lane is being dropped. UNKNOWN_LANE: no such lane; a page's child is
-    kept as a dead letter. INVALID: refused before it was sent, the reason is in `Answer.invalid`. LOST: an unfiltered
+    kept as a dead letter. INVALID: refused before it was sent, the reason is in `ExchangeReply.invalid`. LOST: an unfiltered
     child of a page whose lease was lost; the new holder will add it.
     """
 
@@ -57,7 +57,7 @@ class Hints(NamedTuple):
     session: int = 0
 
 
-class State(NamedTuple):
+class PartitionState(NamedTuple):
     """Which state of a partition an answer is from. `change` grows with every change. A server process that takes the data
     over has another `epoch`, and may have an older state: what was learned under one epoch says nothing about another, and
     what was learned at one change says nothing about an earlier one."""
@@ -65,12 +65,12 @@ class State(NamedTuple):
     epoch: str
     change: int
 
-    def leads_to(self, later: State) -> bool:
+    def leads_to(self, later: PartitionState) -> bool:
         """Whether all that was learned from this state is still true in `later`."""
         return self.epoch == later.epoch and self.change <= later.change
 
 
-class Answer(NamedTuple):
+class ExchangeReply(NamedTuple):
     """The answer to one exchange, in the order of what was sent.
 
     `invalid` says why a request was refused before it was sent: by its place in `add`, or by (settlement, child). `states`
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
     children: list[list[AddOutcome]]
     invalid: Mapping[int | tuple[int, int], str]
     hints: Hints
-    states: Mapping[int, State] = MappingProxyType({})
+    states: Mapping[int, PartitionState] = MappingProxyType({})
 
 
 class StartState(enum.Enum):

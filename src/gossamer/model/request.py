@@ -107,7 +107,7 @@ class Sent(NamedTuple):
     age: float = 0.0
 
 
-class Verdict(enum.Enum):
+class HostVerdict(enum.Enum):
     """What a response says about its host. Only OK may shorten an adaptive delay."""
 
     OK = "ok"
@@ -119,7 +119,7 @@ class Feedback(NamedTuple):
     """How the host answered. `latency` in seconds, None if unknown; `retry_after` in seconds as the host asked for,
     None if it did not say (the block then doubles with each throttled answer in a row)."""
 
-    verdict: Verdict = Verdict.OK
+    verdict: HostVerdict = HostVerdict.OK
     latency: float | None = None
     retry_after: float | None = None
 
@@ -177,7 +177,7 @@ class CounterOp(enum.Enum):
     MIN = "min"
 
 
-class Counter(NamedTuple):
+class CounterChange(NamedTuple):
     """One change of a group's counter."""
 
     group: str

@@ -9,7 +9,7 @@ from typing import Any
 from gossamer.errors import FilesExist
 from gossamer.registry.registry import KIND, Registry
 from gossamer.registry.site_text import SiteText
-from gossamer.registry.standalone import alone
+from gossamer.registry.standalone import standalone
 from gossamer.sites.file.load import SUFFIXES, sound, survey
 from gossamer.sites.format import Site
 
@@ -47,7 +47,7 @@ def read(paths: Iterable[Path], params: Mapping[str, Any] | None = None) -> list
     return [
         SiteText(
             Path(file).stem,
-            alone(text, file, sites[file], params or ()),
+            standalone(text, file, sites[file], params or ()),
             file,
             tuple(site.site for site in sites[file]),
         )

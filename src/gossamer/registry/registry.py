@@ -21,7 +21,7 @@ REMOVED = "removed"
 """Why nothing is leased from the group of a site that is gone."""
 
 
-class Filed(NamedTuple):
+class StoredSiteFile(NamedTuple):
     """A site file of the crawl in its present version, and the sites in it. `problem` says why it cannot be read; `paused` has
     the sites that are paused, with the reason."""
 
@@ -31,7 +31,7 @@ class Filed(NamedTuple):
     paused: dict[str, str]
 
 
-class Pushed(NamedTuple):
+class PushResult(NamedTuple):
     """What became of a file: its version now, whether that is a new one, and its sites."""
 
     name: str
@@ -47,11 +47,11 @@ class Registry:
         self.frontier = frontier
         self._read: dict[tuple[str, int], tuple[str, ...]] = {}
 
-    def push(self, text: str, name: str, *, who: str, note: str = "", file: str = "") -> Pushed:
+    def push(self, text: str, name: str, *, who: str, note: str = "", file: str = "") -> PushResult:
         """Keep a file under a name; `SiteErrors` has all that is wrong with it. `file` is what messages call it."""
         return self.push_all([SiteText(name, text, file or name)], who=who, note=note)[0]
 
-    def push_all(self, texts: Sequence[SiteText], *, who: str, note: str = "") -> list[Pushed]:
+    def push_all(self, texts: Sequence[SiteText], *, who: str, note: str = "") -> list[PushResult]:
         """Keep several files. All are checked first: if anything is wrong with any of them, nothing is changed. A file that
         is kept already, word for word, gets no new version."""
         known = {info.name: info for info in self.frontier.documents(KIND)}
@@ -63,14 +63,14 @@ class Registry:
             # Also for those that were put before one could not be.
             self._follow(before)
 
-    def _put(self, text: SiteText, old: DocumentInfo | None, sites: tuple[str, ...], who: str, note: str) -> Pushed:
+    def _put(self, text: SiteText, old: DocumentInfo | None, sites: tuple[str, ...], who: str, note: str) -> PushResult:
         if old is not None and not old.deleted and old.digest == text.digest:
-            return Pushed(text.name, old.version, False, sites)
+            return PushResult(text.name, old.version, False, sites)
         version = self.frontier.put_document(
             KIND, text.name, text.text, expected=old.version if old is not None else 0, who=who, note=note
         )
         self._read[text.name, version] = sites
-        return Pushed(text.name, version, True, sites)
+        return PushResult(text.name, version, True, sites)
 
     def _checked(self, texts: Sequence[SiteText], known: dict[str, DocumentInfo]) -> dict[str, tuple[str, ...]]:
         """The sites of these files, by name; SiteErrors with the problems of all."""
@@ -99,7 +99,7 @@ class Registry:
             raise SiteErrors(problems)
         return found
 
-    def files(self, *, removed: bool = False) -> list[Filed]:
+    def files(self, *, removed: bool = False) -> list[StoredSiteFile]:
         """All files by name; with `removed` also those that are gone."""
         paused = {row.group: row.paused for row in self.frontier.counts().groups if row.paused}
         filed = []
@@ -107,7 +107,7 @@ class Registry:
             if info.deleted and not removed:
                 continue
             sites, problem = self._sites(info)
-            filed.append(Filed(info, sites, problem, {site: paused[site] for site in sites if site in paused}))
+            filed.append(StoredSiteFile(info, sites, problem, {site: paused[site] for site in sites if site in paused}))
         return filed
 
     def find(self, name: str, *, removed: bool = False) -> DocumentInfo:
@@ -152,7 +152,7 @@ class Registry:
         after = self._version(file, newer).text
         return differences(before, after, f"{file} version {older or 0}", f"{file} version {newer}")
 
-    def rollback(self, name: str, version: int, *, who: str, note: str = "") -> Pushed:
+    def rollback(self, name: str, version: int, *, who: str, note: str = "") -> PushResult:
         """Keep an older version again, as the newest; also of a file that was removed."""
         info = self.find(name, removed=True)
         old = self._version(info.name, version)

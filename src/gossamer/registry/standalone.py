@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.problems import Problem, SiteErrors, listed
-from gossamer.sites.file.yaml import Unreadable, read
+from gossamer.sites.file.yaml import InvalidYaml, read
 from gossamer.sites.format import Site
 
 WITHOUT = "it cannot be written out with other values"
@@ -33,11 +33,11 @@ def others(text: str, file: str) -> Iterator[Problem]:
                     place = document.spot.find((key,))[0]
                     said = f"{document.data[key]} is another file, which workers elsewhere do not have"
                     yield Problem(file, place.line, place.column, key, said, hint)
-    except Unreadable:
+    except InvalidYaml:
         return  # That is said when the sites are read.
 
 
-def alone(text: str, file: str, sites: Sequence[Site], given: Collection[str] = ()) -> str:
+def standalone(text: str, file: str, sites: Sequence[Site], given: Collection[str] = ()) -> str:
     """The text itself if it stands alone; otherwise one that does, and describes the same sites. `given` are the parameters
     whose values are not those of the text."""
     named = list(others(text, file))
@@ -49,7 +49,7 @@ def alone(text: str, file: str, sites: Sequence[Site], given: Collection[str] = 
         head = f"# Written out when it was pushed, with other values of {listed(changed)} than its file has.\n"
         named.append(Problem(file, 0, 0, "params", WITHOUT, "write a file that extends it"))
     tables = [site.model_dump(mode="json", by_alias=True, exclude_unset=True) for site in sites]
-    body: str = yaml.dump_all(tables, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    body: str = yaml.dump_all(tables, Dumper=_StandaloneDumper, sort_keys=False, allow_unicode=True, width=120)
     try:
         same = [_plain(one) for one in load_text(head + body, file)] == [_plain(one) for one in sites]
     except SiteErrors:
@@ -59,19 +59,19 @@ def alone(text: str, file: str, sites: Sequence[Site], given: Collection[str] = 
     return head + body
 
 
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+class _StandaloneDumper(yaml.SafeDumper):  # type: ignore[misc]
     """Quotes whatever a reader of YAML 1.2 could take for something else than text; repeats instead of anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-def _text(dumper: _Dumper, value: str) -> Any:
+def _text(dumper: _StandaloneDumper, value: str) -> Any:
     plain = PLAIN.match(value) and value.lower() not in WORDS and value == value.strip()
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else '"')
 
 
-_Dumper.add_representer(str, _text)
+_StandaloneDumper.add_representer(str, _text)
 
 
 def _params(site: Site) -> Collection[str]:

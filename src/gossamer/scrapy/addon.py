@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SCHEDULER = "gossamer.scrapy.scheduler.Scheduler"
+SCHEDULER = "gossamer.scrapy.scheduler.FleetScheduler"
 DEFAULT_SCHEDULER = "scrapy.core.scheduler.Scheduler"
 DEFAULT_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 THROTTLE = "scrapy.extensions.throttle.AutoThrottle"
@@ -47,7 +47,7 @@ class Addon:
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
         """Settings that are none end a command of Scrapy with one line, before anything is made; `update_settings`, for scripts, raises."""
         found = commands.command()
-        if found is None or commands.looks_only(found):
+        if found is None or commands.crawls_nothing(found):
             return
         try:
             loaded(settings)
@@ -56,7 +56,7 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         found = commands.command()
-        if found is not None and commands.looks_only(found):
+        if found is not None and commands.crawls_nothing(found):
             logger.info(
                 "`scrapy %s` does not take part in the crawl: it runs as without Gossamer.", commands.name_of(found)
             )
@@ -183,12 +183,12 @@ def _guard(settings: BaseSettings) -> None:
 
 def part_of(kind: Any, settings: BaseSettings) -> bool | None:
     """Whether a scheduler of this class is on the frontier under these settings; None for one that is not Gossamer's."""
-    from gossamer.scrapy.scheduler import Scheduler
+    from gossamer.scrapy.scheduler import FleetScheduler
 
     if hasattr(kind, "on_frontier"):
         return bool(kind.on_frontier(settings))
     # Not issubclass: Scrapy's schedulers take any class with their methods for one of theirs.
-    return True if Scheduler in getattr(kind, "__mro__", ()) else None
+    return True if FleetScheduler in getattr(kind, "__mro__", ()) else None
 
 
 def _set(settings: BaseSettings, name: str, value: Any, *, unless_project: bool = False) -> None:

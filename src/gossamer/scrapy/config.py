@@ -30,14 +30,14 @@ from gossamer.model.policy import group_name
 from gossamer.scrapy.feeds.item_class import name_of
 from gossamer.scrapy.feeds.settings import shared, uris
 from gossamer.scrapy.lanes import declared
-from gossamer.scrapy.page.page import Page
+from gossamer.scrapy.page.page import LeasedPage
 from gossamer.scrapy.page.watcher import APART
 from gossamer.scrapy.process import arguments as spider_arguments
 from gossamer.scrapy.process import rounds
 from gossamer.scrapy.request.task import requests_of
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy.speedups.fingerprint import number_by
-from gossamer.scrapy.spiders import Fed
+from gossamer.scrapy.spiders import TaskSpiderMixin
 from gossamer.settings import DEFAULT, Settings
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Join:
+class WorkerConfig:
     """Everything that is settled before a worker calls the frontier."""
 
     settings: Settings
@@ -62,7 +62,7 @@ class Join:
     streams: bool
     forever: bool
     debug_duplicates: bool
-    give_up: GiveUp
+    give_up: LastRetry
     item_limit: int
     requests_of: Callable[[Spider, bytes], Iterable[Request]] = field(default=requests_of)
     feeds: bool = False
@@ -114,7 +114,7 @@ class Join:
             streams(settings, crawler),
             forever,
             crawler.settings.getbool("DUPEFILTER_DEBUG"),
-            GiveUp(crawler.settings, spider),
+            LastRetry(crawler.settings, spider),
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
             feeds=shared(settings, crawler),
             arguments=rounds.noted(spider_arguments.arguments(crawler)),
@@ -172,15 +172,17 @@ class Join:
             raise PayloadTooLarge(_too_large(item, fields, len(data), self.item_limit))
         return data
 
-    def gave_up(self, page: Page) -> bool:
+    def gave_up(self, page: LeasedPage) -> bool:
         return self.give_up(page.request, page.outcome)
 
     def loosen(self, downloader: Any) -> None:
         """The frontier spaces requests for the whole fleet; the downloader of one worker sends what it gets at once."""
-        downloader.per_slot_settings = AtOnce(downloader.total_concurrency or 1000, downloader.per_slot_settings)
+        downloader.per_slot_settings = UndelayedSlots(
+            downloader.total_concurrency or 1000, downloader.per_slot_settings
+        )
 
 
-class AtOnce(dict[str, dict[str, Any]]):
+class UndelayedSlots(dict[str, dict[str, Any]]):
     """The settings of download slots: no delay, and no limit but the worker's own. Downloads that are no leases (see
     `hooks.apart`) are in slots of their own, for which the project's settings hold."""
 
@@ -195,7 +197,7 @@ class AtOnce(dict[str, dict[str, Any]]):
         return self._slot
 
 
-class GiveUp:
+class LastRetry:
     """Whether an answer is one that Scrapy retries, tried for the last time, and not one that the spider asked to see."""
 
     def __init__(self, settings: BaseSettings, spider: Spider) -> None:
@@ -206,7 +208,7 @@ class GiveUp:
         self._all = settings.getbool("HTTPERROR_ALLOW_ALL")
         self._rules = getattr(spider, "_rules", ()) if isinstance(spider, CrawlSpider) else ()
 
-    def rescues(self, request: Request) -> bool:
+    def applies(self, request: Request) -> bool:
         """Whether the spider itself deals with what becomes of a request that failed: it has an errback of its own. That
         of a CrawlSpider only calls the one of its rule."""
         errback = request.errback
@@ -218,7 +220,7 @@ class GiveUp:
     def __call__(self, request: Request, outcome: Any) -> bool:
         if not self._enabled or not isinstance(outcome, Response) or outcome.status not in self._codes:
             return False
-        if self.rescues(request):
+        if self.applies(request):
             return False
         meta = request.meta
         if self._all or meta.get("handle_httpstatus_all") or meta.get("dont_retry"):
@@ -321,7 +323,7 @@ def task_keys(spider: Spider) -> tuple[str, ...]:
     keys = getattr(spider, "tasks", ())
     if isinstance(keys, str):
         keys = (keys,)
-    fed = isinstance(spider, Fed)
+    fed = isinstance(spider, TaskSpiderMixin)
     if not isinstance(keys, (list, tuple) if fed else tuple) or not all(isinstance(key, str) for key in keys):
         if fed:
             raise PolicyError(f"The spider's tasks are {keys!r:.200}; give a key or a tuple of keys.")

@@ -38,7 +38,7 @@ SHARE = 0.01
 UNAVAILABLE = "seen_unavailable"
 
 
-class Known:
+class FingerprintCache:
     """Fingerprints that are certainly seen, the most useful `size` of them.
 
     Under `exact` and `bloom` what was seen stays so. Under `rolling` what this process marked itself stays for the window, and
@@ -94,7 +94,7 @@ class SeenFilter(BaseDupeFilter):
         self.name, self.policy = name, policy
         self._number, self._settings, self._debug = number, settings, debug
         self._keeps_queue, self._passing = keeps_queue, frozenset(passing)
-        self._known = Known(policy, settings["GOSSAMER_SEEN_CACHE"])
+        self._known = FingerprintCache(policy, settings["GOSSAMER_SEEN_CACHE"])
         self._unfetched: set[int] = set()
         self._memory: ValkeyMemory | None = None
         self._crawler: Crawler | None = None
@@ -103,7 +103,7 @@ class SeenFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
-        if commands.stands_aside():
+        if commands.is_read_only():
             return commands.dupefilter(crawler)
         settings = loaded(crawler.settings)
         spider = crawler.spider.name if crawler.spider is not None else crawler.spidercls.name

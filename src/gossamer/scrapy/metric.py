@@ -37,17 +37,17 @@ class Metrics:
     def __init__(self, crawler: Crawler, head: str = "metric/") -> None:
         self._crawler, self._head = crawler, head
 
-    def counter(self, name: str) -> Counter:
+    def counter(self, name: str) -> CounterMetric:
         """Something that is counted: only ever added to. Exported as `<name>_total`."""
-        return Counter(self._crawler, f"{self._head}counter/{_checked(name)}")
+        return CounterMetric(self._crawler, f"{self._head}counter/{_checked(name)}")
 
-    def gauge(self, name: str) -> Gauge:
+    def gauge(self, name: str) -> GaugeMetric:
         """Something that has a value now; the last one that any worker has set."""
-        return Gauge(self._crawler, f"{self._head}gauge/{_checked(name)}")
+        return GaugeMetric(self._crawler, f"{self._head}gauge/{_checked(name)}")
 
-    def histogram(self, name: str, bounds: Sequence[float] = SECONDS) -> Histogram:
+    def histogram(self, name: str, bounds: Sequence[float] = SECONDS) -> HistogramMetric:
         """Something that is measured often: how many measurements were below each of the `bounds`."""
-        return Histogram(self._crawler, f"{self._head}histogram/{_checked(name)}", bounds)
+        return HistogramMetric(self._crawler, f"{self._head}histogram/{_checked(name)}", bounds)
 
 
 class _Metric:
@@ -68,19 +68,19 @@ class _Metric:
         return known
 
 
-class Counter(_Metric):
+class CounterMetric(_Metric):
     def add(self, count: float = 1, **labels: Any) -> None:
         if not 0 <= count < math.inf:
             raise PolicyError(f"metric {self._head}: {count!r} cannot be added to a counter; use a gauge.")
         self._stats.inc_value(self._name(labels), count)
 
 
-class Gauge(_Metric):
+class GaugeMetric(_Metric):
     def set(self, value: float, **labels: Any) -> None:
         self._stats.set_value(self._name(labels), value)
 
 
-class Histogram(_Metric):
+class HistogramMetric(_Metric):
     def __init__(
         self, crawler: Crawler, head: str, bounds: Sequence[float], add: Callable[[str, float], None] | None = None
     ) -> None:

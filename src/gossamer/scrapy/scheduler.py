@@ -25,7 +25,16 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gossamer import __version__
-from gossamer.courier import OVERDUE, Adder, Courier, Intake, Keeper, Plan, Tally, Withheld
+from gossamer.courier import (
+    OVERDUE,
+    Counters,
+    Courier,
+    CourierConfig,
+    Heartbeat,
+    OmittedRequests,
+    RequestAdder,
+    TaskIntake,
+)
 from gossamer.errors import (
     FrontierUnavailable,
     GossamerError,
@@ -37,32 +46,32 @@ from gossamer.errors import (
 )
 from gossamer.frontier.connection.url import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, StartState, State, Token
+from gossamer.model import AddOutcome, Ending, Lease, PartitionState, Settlement, SettleOutcome, StartState, Token
 from gossamer.model.counter_names import ITEMS, SECONDS
-from gossamer.scrapy.config import Join
+from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download import cookies, robots
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.feeds.position import waiting
 from gossamer.scrapy.feeds.stream import ITEMS as ITEMS_GO
-from gossamer.scrapy.feeds.stream import agree, meant
+from gossamer.scrapy.feeds.stream import agree, item_destination
 from gossamer.scrapy.lanes import META
-from gossamer.scrapy.metric import Histogram
+from gossamer.scrapy.metric import HistogramMetric
 from gossamer.scrapy.page import watcher
-from gossamer.scrapy.page.page import UNSERIALIZABLE, Page, trace
-from gossamer.scrapy.page.pages import Pages
+from gossamer.scrapy.page.page import UNSERIALIZABLE, LeasedPage, trace
+from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.process import commands, rounds
-from gossamer.scrapy.process.admission import CLOSED, MODE, enter, mend, without_gone
+from gossamer.scrapy.process.admission import CLOSED, MODE, enter, repair, without_gone
 from gossamer.scrapy.process.exit_code import fail
-from gossamer.scrapy.process.idle import Idle
+from gossamer.scrapy.process.idle import IdleCheck
 from gossamer.scrapy.process.reactor import Promise, in_thread, link_for
-from gossamer.scrapy.process.shutdown import Stopping
-from gossamer.scrapy.process.start import Start, feed, starts
-from gossamer.scrapy.request.codec import Carried, Carrier
-from gossamer.scrapy.request.objects import Objects
+from gossamer.scrapy.process.shutdown import Shutdown
+from gossamer.scrapy.process.start import SpiderStart, feed, starts
+from gossamer.scrapy.request.codec import ItemsLease, RequestCodec
+from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy.speedups import defaults, heap, known_links
-from gossamer.scrapy.speedups.signals import quiet
-from gossamer.scrapy.speedups.urls import short_cut
-from gossamer.scrapy.stats import Fleet, numbers
+from gossamer.scrapy.speedups.signals import skip_without_receivers
+from gossamer.scrapy.speedups.urls import install_fast_path
+from gossamer.scrapy.stats import FleetStatsMixin, numbers
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -75,20 +84,22 @@ REFUSED = 0.2
 LATENCY = "gossamer/metric/histogram/fetch_latency_seconds"
 
 
-class Scheduler(BaseScheduler):
+class FleetScheduler(BaseScheduler):
     """One worker of the fleet. Made by Scrapy; everything happens on Scrapy's own thread."""
 
-    def __init__(self, crawler: Crawler, join: Join) -> None:
-        self.crawler, self.join = crawler, join
-        self.group = join.group
+    def __init__(self, crawler: Crawler, worker_config: WorkerConfig) -> None:
+        self.crawler, self.join = crawler, worker_config
+        self.group = worker_config.group
         self.stats = crawler.stats
-        self.tally = self.stats.tally if isinstance(self.stats, Fleet) else Tally(self.group)
-        self.tally.group = self.group
-        self._intakes: list[Intake] = []
+        self.pending_counters = (
+            self.stats.pending_counters if isinstance(self.stats, FleetStatsMixin) else Counters(self.group)
+        )
+        self.pending_counters.group = self.group
+        self._task_intakes: list[TaskIntake] = []
         self._logged_duplicates = False
         self._paused = ""
         self._closing = self._opened = self._restarting = self._drained = self._denied = self._frozen = False
-        self._then: dict[int, State] = {}
+        self._then: dict[int, PartitionState] = {}
         """In which states the frontier has said drained."""
         self._carrying = self._burying = 0
         self._settled = -1
@@ -102,9 +113,9 @@ class Scheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
-        if commands.stands_aside():
+        if commands.is_read_only():
             return commands.scheduler(crawler)
-        return cls(crawler, Join.from_crawler(crawler))
+        return cls(crawler, WorkerConfig.from_crawler(crawler))
 
     # Opening.
 
@@ -113,19 +124,24 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._open())
 
     async def _open(self) -> None:
-        join = self.join
+        worker_config = self.join
         engine: Any = self.crawler.engine
         self._engine = engine
-        self.link = link_for(join.settings, join.host)
+        self.link = link_for(worker_config.settings, worker_config.host)
         opened = Promise()
         try:
-            where = server_of(join.settings["GOSSAMER_URL"], join.settings["GOSSAMER_DATA_DIR"])
-            logger.info("Worker of crawl %s, group %s, on %s.", join.settings["GOSSAMER_CRAWL"], join.group, where)
+            where = server_of(worker_config.settings["GOSSAMER_URL"], worker_config.settings["GOSSAMER_DATA_DIR"])
+            logger.info(
+                "Worker of crawl %s, group %s, on %s.",
+                worker_config.settings["GOSSAMER_CRAWL"],
+                worker_config.group,
+                where,
+            )
             self._check_server()
             self.link.open(lambda answer, error: opened.keep(answer, error))
             await opened
-            feed_settings.check(join.settings, self.crawler)
-            await self._join()
+            feed_settings.check(worker_config.settings, self.crawler)
+            await self._worker_config()
             watcher.check(engine)
         except GossamerError as error:
             logger.error("%s", error)
@@ -135,53 +151,53 @@ class Scheduler(BaseScheduler):
             engine._start = self._refused(type(error).__name__)
             self._denied = True
             return
-        self.carrier = Carrier(
+        self.request_codec = RequestCodec(
             self.spider,
             self.group,
-            join.lanes,
-            join.number,
-            join.settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
-            Objects.of(self.spider, join.settings["GOSSAMER_OBJECT_MODULES"]),
+            worker_config.lanes,
+            worker_config.number,
+            worker_config.settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
+            ObjectCodec.of(self.spider, worker_config.settings["GOSSAMER_OBJECT_MODULES"]),
         )
-        self.courier = Courier(self.link, self, self._plan(), self.tally)
+        self.courier = Courier(self.link, self, self._plan(), self.pending_counters)
         if self._called is not None:
             self.courier.token = self._called.next()
         # Into the crawl's totals only: in Scrapy's stats it would be a dozen lines that nobody asked for.
-        latency = Histogram(self.crawler, LATENCY, SECONDS, self.tally.add)
-        self.pages = Pages(self.courier, join, latency)
-        self.cookies: cookies.Cookies | None = None
+        latency = HistogramMetric(self.crawler, LATENCY, SECONDS, self.pending_counters.add)
+        self.pages = LeasedPages(self.courier, worker_config, latency)
+        self.cookies: cookies.SharedCookies | None = None
         if (middleware := cookies.of(self.crawler)) is not None and self._shares_cookies():
-            most = join.settings["GOSSAMER_COOKIES_MAX"]
-            self.cookies = cookies.Cookies(middleware, self.link, self.group, most, self.wake)
+            most = worker_config.settings["GOSSAMER_COOKIES_MAX"]
+            self.cookies = cookies.SharedCookies(middleware, self.link, self.group, most, self.wake)
             self.pages.settled_after = self.cookies.after
-        self.idle = Idle(self.courier, self.holds, self.wake, self._goes_on, engine._SLOT_HEARTBEAT_INTERVAL)
-        self.adder = Adder(self.link, self.added, self.failed)
-        self.start = Start(self, self.adder)
+        self.idle = IdleCheck(self.courier, self.holds, self.wake, self._goes_on, engine._SLOT_HEARTBEAT_INTERVAL)
+        self.request_adder = RequestAdder(self.link, self.added, self.failed)
+        self.start = SpiderStart(self, self.request_adder)
         self._opened = True
-        tunes = defaults.names(join.settings["GOSSAMER_TUNING"])
+        tunes = defaults.names(worker_config.settings["GOSSAMER_TUNING"])
         watcher.attach(engine, self.pages, lean="output" in tunes)
         watcher.apart(engine, self.pages.__contains__)
-        self.stopping = Stopping(engine, self.link, self.pages, join.settings)
-        join.loosen(engine.downloader)
-        if join.policy.crawl_delay:
+        self.stopping = Shutdown(engine, self.link, self.pages, worker_config.settings)
+        worker_config.loosen(engine.downloader)
+        if worker_config.policy.crawl_delay:
             robots.listen(engine.downloader, self._crawl_delay)
         self._connect()
-        rounds.say_limits(self.crawler.settings)
+        rounds.log_limits(self.crawler.settings)
         if "urls" in tunes:
-            short_cut(sys.modules["scrapy.http.request"])
+            install_fast_path(sys.modules["scrapy.http.request"])
         if "signals" in tunes:
-            quiet(self.crawler.signals)
+            skip_without_receivers(self.crawler.signals)
         if "garbage" in tunes:
             heap.opened()
             self._frozen = True
-        if "early" in tunes and join.remembers and known_links.possible(self.crawler):
+        if "early" in tunes and worker_config.remembers and known_links.possible(self.crawler):
             known_links.attach(self.crawler, self._surely_known)
         engine._start = self._started(engine._start)
         self.courier.begin()
-        Keeper(self.courier, self.link, self._keep_start).begin()
-        for key in join.tasks:
+        Heartbeat(self.courier, self.link, self._keep_start).begin()
+        for key in worker_config.tasks:
             self._begin_intake(key)
-        self._pace = min(TELL, join.settings["GOSSAMER_LEASE_SECONDS"] / 3)
+        self._pace = min(TELL, worker_config.settings["GOSSAMER_LEASE_SECONDS"] / 3)
         self.link.later(self._pace, self._look_after)
 
     async def _refused(self, reason: str) -> AsyncIterator[Any]:
@@ -196,7 +212,7 @@ class Scheduler(BaseScheduler):
         if (check := getattr(self.spider, "check_server", None)) is not None and hasattr(self.spider, "redis_key"):
             check(self.join.settings)
 
-    async def _join(self) -> None:
+    async def _worker_config(self) -> None:
         self.join = await without_gone(self.ask, self.join, self.link.beside)
         self._settled = await enter(self.ask, self.sleep, self.join)
         self.takes_part = self._settled >= 0 or not self.join.same_arguments
@@ -209,12 +225,12 @@ class Scheduler(BaseScheduler):
 
         return await in_thread(look)
 
-    def _plan(self) -> Plan:
-        settings, join = self.join.settings, self.join
+    def _plan(self) -> CourierConfig:
+        settings, worker_config = self.join.settings, self.join
         most = self._engine.downloader.total_concurrency or 1000
-        return Plan(
+        return CourierConfig(
             self.group,
-            join.selection,
+            worker_config.selection,
             # As many as Scrapy itself would have in hand: a page in slow pipelines keeps no other from being fetched.
             most=most + self.crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE") // 1024,
             ahead=max(2, most // 4),
@@ -237,7 +253,7 @@ class Scheduler(BaseScheduler):
             "pid": str(os.getpid()),
             "version": __version__,
             MODE: "forever" if self.join.forever else "drained",
-            ITEMS_GO: meant(self.join),
+            ITEMS_GO: item_destination(self.join),
             "stats": json.dumps(numbers(self.stats)) if self.stats is not None else "{}",
         }
 
@@ -256,7 +272,7 @@ class Scheduler(BaseScheduler):
         self.wake()
 
     def _begin_intake(self, key: str) -> None:
-        intake = Intake(
+        task_intake = TaskIntake(
             self.link,
             key,
             self.group,
@@ -267,13 +283,13 @@ class Scheduler(BaseScheduler):
             bad=lambda _: self._count("gossamer/tasks_bad"),
             failed=self.failed,
         )
-        self._intakes.append(intake)
-        intake.begin()
+        self._task_intakes.append(task_intake)
+        task_intake.begin()
 
     def _requests_of(self, key: str, data: bytes) -> list[Any]:
         """What a task of the list `key` asks for."""
         made = self.join.requests_of(self.spider, data)
-        return [self._encode(request, self.carrier.lane_of(request)) for request in made]
+        return [self._encode(request, self.request_codec.lane_of(request)) for request in made]
 
     # What the engine asks of a scheduler.
 
@@ -284,16 +300,18 @@ class Scheduler(BaseScheduler):
 
     def holds(self) -> bool:
         """Whether this worker has something to hand out, or to tell."""
-        return self._opened and bool(self.courier.inbox or self.courier.waiting or len(self.adder) or self._burying)
+        return self._opened and bool(
+            self.courier.inbox or self.courier.waiting or len(self.request_adder) or self._burying
+        )
 
     def next_request(self) -> Request | None:
         if not (self._opened and self.takes_part) or (self.cookies is not None and self._lacks_cookies(self.cookies)):
             return None
         while (lease := self.courier.take()) is not None:
             try:
-                request = self.carrier.decode(lease)
-            except Carried as carried:
-                self.courier.settle(Settlement(lease, Ending.REPLACED, items=carried.items), None)
+                request = self.request_codec.decode(lease)
+            except ItemsLease as items_lease:
+                self.courier.settle(Settlement(lease, Ending.REPLACED, items=items_lease.items), None)
                 continue
             except GossamerError as error:
                 self._unreadable(lease, error)
@@ -304,7 +322,7 @@ class Scheduler(BaseScheduler):
             return request
         return None
 
-    def _lacks_cookies(self, shared: cookies.Cookies) -> bool:
+    def _lacks_cookies(self, shared: cookies.SharedCookies) -> bool:
         """Whether what was leased came with cookies that are still on their way here."""
         hints = self.courier.hints
         return hints is not None and shared.behind(hints.session)
@@ -323,8 +341,8 @@ class Scheduler(BaseScheduler):
             if page is not None and page.replaced and META not in request.meta:
                 lane = page.lease.lane
             else:
-                lane = self.carrier.lane_of(request)
-            number = self.carrier.number(request)
+                lane = self.request_codec.lane_of(request)
+            number = self.request_codec.number(request)
             if not request.dont_filter and page is not None and self._known(page, request, lane, number):
                 self._filtered(request)
                 return False
@@ -343,7 +361,7 @@ class Scheduler(BaseScheduler):
             self.courier.add(asked, request)
         return True
 
-    def _refuse(self, request: Request, error: InvalidRequest, page: Page | None = None) -> None:
+    def _refuse(self, request: Request, error: InvalidRequest, page: LeasedPage | None = None) -> None:
         """It cannot be stored: its page is not done then, and without a page it is a dead letter itself."""
         self._count("scheduler/unserializable")
         logger.error("Request %s was not queued: %s", request, error)
@@ -351,7 +369,7 @@ class Scheduler(BaseScheduler):
             page.misses(f"{request}: {error}")
             return
         self._burying += 1
-        deferred_from_coro(self._bury(self.start.refused(request, self.carrier.address(request), str(error))))
+        deferred_from_coro(self._bury(self.start.refused(request, self.request_codec.address(request), str(error))))
 
     async def _bury(self, burying: Coroutine[Any, Any, None]) -> None:
         try:
@@ -362,22 +380,22 @@ class Scheduler(BaseScheduler):
             self._burying -= 1
             self._all_buried.keep() if self._all_buried is not None and not self._burying else self.wake()
 
-    def _known(self, page: Page, request: Request, lane: str, number: int) -> bool:
+    def _known(self, page: LeasedPage, request: Request, lane: str, number: int) -> bool:
         if (lane, number) in page.fingerprints:
             return lane not in self.join.forgetful
         return self.join.remembers and self._withheld(page, request, lane, number)
 
-    def _withheld(self, page: Page, request: Request, lane: str, number: int) -> bool:
+    def _withheld(self, page: LeasedPage, request: Request, lane: str, number: int) -> bool:
         """Whether a request need not be sent, since the frontier knows it; the page keeps it, should that turn out to be wrong."""
         known = self.courier.known
         if not known.has(lane, number):
             return False
         if page.withheld is None:
-            page.withheld = Withheld(known.edition, partial(self._encoded, page, page.left_out))
+            page.withheld = OmittedRequests(known.edition, partial(self._encoded, page, page.left_out))
         page.left_out += request, lane, number
         return True
 
-    def _encoded(self, page: Page, left_out: Sequence[Any]) -> list[Any]:
+    def _encoded(self, page: LeasedPage, left_out: Sequence[Any]) -> list[Any]:
         requests = []
         for request, lane, number in zip(left_out[::3], left_out[1::3], left_out[2::3], strict=True):
             try:
@@ -391,17 +409,19 @@ class Scheduler(BaseScheduler):
         if page is None:
             return False
         try:
-            known = self._withheld(page, request, self.carrier.lane_of(request), self.carrier.number(request))
+            known = self._withheld(
+                page, request, self.request_codec.lane_of(request), self.request_codec.number(request)
+            )
         except InvalidRequest:
             return False  # it is refused where that is said
         if known:
             self._filtered(request)
         return known
 
-    def _encode(self, request: Request, lane: str, number: int | None = None, page: Page | None = None) -> Any:
+    def _encode(self, request: Request, lane: str, number: int | None = None, page: LeasedPage | None = None) -> Any:
         if number is None:
-            number = self.carrier.number(request)
-        return self.carrier.encode(request, lane, number, page.slot if page is not None else None)
+            number = self.request_codec.number(request)
+        return self.request_codec.encode(request, lane, number, page.slot if page is not None else None)
 
     def close(self, reason: str) -> Deferred[None] | None:
         self._closing = True
@@ -413,22 +433,22 @@ class Scheduler(BaseScheduler):
 
     async def _close(self) -> None:
         self.stopping.over = True
-        for intake in self._intakes:
+        for task_intake in self._task_intakes:
             stopped = Promise()
-            intake.stop(stopped.keep)
+            task_intake.stop(stopped.keep)
             self.link.later(self.stopping.patience(), stopped.keep)
             await stopped
         if self._carrying and not self.courier.away:
-            carried = Promise()
-            self.adder.below(0, carried.keep)
-            self.link.later(self.stopping.patience(), carried.keep)
-            await carried
+            items_lease = Promise()
+            self.request_adder.below(0, items_lease.keep)
+            self.link.later(self.stopping.patience(), items_lease.keep)
+            await items_lease
         if self._burying and not self.courier.away:
             self._all_buried = Promise()
             self.link.later(self.stopping.patience(), self._all_buried.keep)
             await self._all_buried
         if self.cookies is not None:
-            self.cookies.hurry()
+            self.cookies.flush()
         await self.start.give_back()
         self.courier.tell({**self._info(), CLOSED: "1"})
         self.courier.plan = replace(self.courier.plan, close_seconds=self.stopping.patience())
@@ -438,11 +458,11 @@ class Scheduler(BaseScheduler):
         if self._drained and not self.courier.away:
             await rounds.end(self.ask, self.group, self.token)
         if not self.courier.away:
-            await rounds.say_dead(self.ask, self.group)
+            await rounds.log_dead_letters(self.ask, self.group)
 
     async def _on_closed(self) -> None:
         """What extensions counted after the scheduler was closed; then this worker is no more, and the connection goes."""
-        counters = self.tally.take()
+        counters = self.pending_counters.take()
         if counters and not self.courier.away:
             try:
                 await self.ask("exchange", self.courier.token.next(), counters=counters)
@@ -463,7 +483,7 @@ class Scheduler(BaseScheduler):
 
     # Items.
 
-    def page_of(self, response: Response | Failure | None) -> Page | None:
+    def page_of(self, response: Response | Failure | None) -> LeasedPage | None:
         """The page that a response or failure belongs to while its output is handled."""
         return self.pages.of(response)
 
@@ -474,7 +494,7 @@ class Scheduler(BaseScheduler):
             if page is not None:
                 page.kept += 1
             else:
-                self.tally.add(ITEMS)
+                self.pending_counters.add(ITEMS)
                 self.start.item(None)
             return
         try:
@@ -487,7 +507,7 @@ class Scheduler(BaseScheduler):
         else:
             page.items.append(data)
 
-    def _refuse_item(self, error: Exception, page: Page | None) -> None:
+    def _refuse_item(self, error: Exception, page: LeasedPage | None) -> None:
         """It cannot be stored: its page is not done then, and without a page it is a dead letter itself."""
         self._count("gossamer/items_refused")
         why = str(error) if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
@@ -573,17 +593,17 @@ class Scheduler(BaseScheduler):
         if reason == OVERDUE:
             self.pages.give_up(lease)
 
-    def went_back(self) -> None:
+    def rolled_back(self) -> None:
         self.idle.forget()
         if self.cookies is not None:
-            self.cookies.went_back()
+            self.cookies.rolled_back()
         deferred_from_coro(self._rejoin())
 
     async def _rejoin(self) -> None:
         """The frontier may have an older state: one without this group, or in which its start has not run yet."""
         while not self._closing:
             try:
-                await mend(self.ask, self.join)
+                await repair(self.ask, self.join)
                 break
             except (FrontierUnavailable, GroupDropping):
                 await self.sleep(TELL)
@@ -700,8 +720,10 @@ class Scheduler(BaseScheduler):
         # Whoever runs a start says for which arguments, whatever has become of the note.
         if number != self._settled or state is StartState.GRANTED:
             try:
-                join = self.join
-                sure = await rounds.claim(self.ask, self.group, number, state, join.arguments, same=join.same_arguments)
+                worker_config = self.join
+                sure = await rounds.claim(
+                    self.ask, self.group, number, state, worker_config.arguments, same=worker_config.same_arguments
+                )
                 if sure and not self.takes_part:
                     self.takes_part = True
                     self.wake()
@@ -729,7 +751,7 @@ class Scheduler(BaseScheduler):
 
     def carry(self, item: bytes, key: str) -> Any:
         self._carrying += 1
-        return self.carrier.carry(item, key)
+        return self.request_codec.carry(item, key)
 
     @property
     def token(self) -> Token:
@@ -753,10 +775,10 @@ class Scheduler(BaseScheduler):
         self.link.later(seconds, promise.keep)
         await promise
 
-    async def below(self, adder: Adder, count: int) -> None:
-        if len(adder) > count:
+    async def below(self, request_adder: RequestAdder, count: int) -> None:
+        if len(request_adder) > count:
             promise = Promise()
-            adder.below(count, promise.keep)
+            request_adder.below(count, promise.keep)
             await promise
 
     # Counting.

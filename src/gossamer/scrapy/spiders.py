@@ -11,7 +11,7 @@ from scrapy.spiders import CrawlSpider, SitemapSpider
 from gossamer.scrapy.request.task import request_of
 
 
-class Fed:
+class TaskSpiderMixin:
     """Mixed into a spider class.
 
     `tasks` are the keys that producers push to (lists, sets or sorted sets; `%(name)s` is the spider's name). `mode` says
@@ -27,11 +27,11 @@ class Fed:
         return request_of(self, data)
 
 
-class FleetSpider(Fed, Spider):
+class FleetSpider(TaskSpiderMixin, Spider):
     """A spider fed by tasks; `start_urls` and `start()` work too, once per round."""
 
 
-class FleetCrawlSpider(Fed, CrawlSpider):
+class FleetCrawlSpider(TaskSpiderMixin, CrawlSpider):
     """A CrawlSpider fed by tasks: its rules apply to what the tasks bring."""
 
     def make_requests(self, data: bytes) -> Request | Iterable[Request] | None:
@@ -42,7 +42,7 @@ class FleetCrawlSpider(Fed, CrawlSpider):
         return request
 
 
-class FleetSitemapSpider(Fed, SitemapSpider):
+class FleetSitemapSpider(TaskSpiderMixin, SitemapSpider):
     """A SitemapSpider fed by tasks: each names a sitemap, a sitemap index or a robots.txt."""
 
     def make_requests(self, data: bytes) -> Request | Iterable[Request] | None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
-from gossamer.courier import Tally
-from gossamer.model import Counter, CounterOp
+from gossamer.courier import Counters
+from gossamer.model import CounterChange, CounterOp
 from gossamer.model.counter_names import of_scrapy
 
 OWN = frozenset(
@@ -23,14 +23,14 @@ OWN = frozenset(
 """What says something of one worker only."""
 
 
-class ScrapyTally(Tally):
+class ScrapyCounters(Counters):
     """Sends what Scrapy counts also under the names that both engines share."""
 
     def __init__(self, group: str) -> None:
         super().__init__(group)
         self._shared: dict[str, str] = {}
 
-    def take(self) -> list[Counter]:
+    def take(self) -> list[CounterChange]:
         taken = super().take()
         shared, known = [], self._shared
         for counter in taken:
@@ -43,8 +43,8 @@ class ScrapyTally(Tally):
         return taken + shared
 
 
-class Fleet:
-    """Mixed into a stats collector. Changes wait in `tally` and ride along with the worker's exchanges: no calls of
+class FleetStatsMixin:
+    """Mixed into a stats collector. Changes wait in `pending_counters` and ride along with the worker's exchanges: no calls of
     their own, each counted exactly once. What the collector itself shows is this worker's share."""
 
     _within = False
@@ -52,7 +52,7 @@ class Fleet:
 
     def __init__(self, *args: Any, **named: Any) -> None:
         # From the first change on; whose they are, the scheduler says.
-        self.tally = ScrapyTally("")
+        self.pending_counters = ScrapyCounters("")
         super().__init__(*args, **named)
 
     # Scrapy looks every attribute up twice, to warn of an argument that is going away; these methods take it in silence.
@@ -60,7 +60,7 @@ class Fleet:
 
     def inc_value(self, key: str, count: int = 1, start: int = 0, *more: Any, **named: Any) -> None:
         if self._own("inc_value", key, count, start, *more, **named) and key not in OWN:
-            self.tally.add(key, count)
+            self.pending_counters.add(key, count)
 
     def set_value(self, key: str, value: Any, *more: Any, **named: Any) -> None:
         if self._own("set_value", key, value, *more, **named):
@@ -85,10 +85,10 @@ class Fleet:
 
     def _change(self, key: str, value: Any, op: CounterOp) -> None:
         if key not in OWN and isinstance(value, int | float) and not isinstance(value, bool):
-            self.tally.change(key, value, op)
+            self.pending_counters.change(key, value, op)
 
 
-class FleetStatsCollector(Fleet, MemoryStatsCollector):
+class FleetStatsCollector(FleetStatsMixin, MemoryStatsCollector):
     """Scrapy's own collector with the crawl's totals."""
 
     def inc_value(self, key: str, count: int = 1, start: int = 0, *more: Any, **named: Any) -> None:
@@ -96,16 +96,16 @@ class FleetStatsCollector(Fleet, MemoryStatsCollector):
         stats = self._stats
         stats[key] = stats.get(key, start) + count
         if key not in OWN:
-            self.tally.add(key, count)
+            self.pending_counters.add(key, count)
 
 
 def fleet_collector(kind: type[StatsCollector]) -> type[StatsCollector]:
     """A project's own collector class, with the crawl's totals."""
-    if issubclass(kind, Fleet):
+    if issubclass(kind, FleetStatsMixin):
         return kind
     if kind is MemoryStatsCollector:
         return FleetStatsCollector
-    return type(f"Fleet{kind.__name__}", (Fleet, kind), {"__module__": kind.__module__})
+    return type(f"Fleet{kind.__name__}", (FleetStatsMixin, kind), {"__module__": kind.__module__})
 
 
 def numbers(stats: StatsCollector, most: int = 100) -> dict[str, float]:

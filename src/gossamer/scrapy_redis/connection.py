@@ -24,10 +24,10 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
-from gossamer.frontier.connection import Foothold
+from gossamer.frontier.connection import EmbeddedSession
 from gossamer.frontier.connection.pool import check_files, options
 from gossamer.frontier.connection.router import Node
-from gossamer.frontier.connection.url import Address, host_port, parse, same_place, server_of
+from gossamer.frontier.connection.url import FrontierUrl, host_port, parse, same_place, server_of
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis import defaults
 from gossamer.settings import DEFAULT, Settings, load
@@ -218,23 +218,23 @@ def client_of(chosen: Settings, params: Mapping[str, Any] | None = None) -> Clie
 class EmbeddedConnection(UnixDomainSocketConnection):
     """A connection to our own server, which it starts again should its supervisor have gone."""
 
-    def __init__(self, *, foothold: Foothold, **kwargs: Any) -> None:
-        self._foothold = foothold
+    def __init__(self, *, embedded_session: EmbeddedSession, **kwargs: Any) -> None:
+        self._embedded_session = embedded_session
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]
 
     def _connect(self) -> Any:
-        self._foothold.renew()
-        self.path = self._foothold.locate(Node("", 0)).host
+        self._embedded_session.renew()
+        self.path = self._embedded_session.locate(Node("", 0)).host
         return super()._connect()  # type: ignore[no-untyped-call]
 
 
-def _embedded(address: Address, chosen: Settings, params: dict[str, Any]) -> Client:
-    foothold = Foothold(address, chosen)
-    path = foothold.locate(Node("", 0)).host
-    kwargs = {"protocol": 2, **params, "path": path, "foothold": foothold}
+def _embedded(address: FrontierUrl, chosen: Settings, params: dict[str, Any]) -> Client:
+    embedded_session = EmbeddedSession(address, chosen)
+    path = embedded_session.locate(Node("", 0)).host
+    kwargs = {"protocol": 2, **params, "path": path, "foothold": embedded_session}
     pool = ConnectionPool(connection_class=EmbeddedConnection, **kwargs)
     # The server stays as long as somebody may use this client.
-    weakref.finalize(pool, foothold.close)
+    weakref.finalize(pool, embedded_session.close)
     return REDIS_CLS.from_pool(pool)
 
 

@@ -43,7 +43,7 @@ def old_digest_of(method: str, url: str, body: bytes) -> bytes:
     return hashed.digest()
 
 
-class Fingerprinter:
+class DigestFingerprinter:
     """For `REQUEST_FINGERPRINTER_CLASS`: the digests of scrapy-redis, so that an imported dupefilter is understood."""
 
     @classmethod
@@ -73,7 +73,7 @@ class RFPDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
-        if commands.stands_aside():
+        if commands.is_read_only():
             return commands.dupefilter(crawler)
         return cls.from_settings(crawler.settings)
 

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Any
 
 from gossamer.errors import DecodingError, EncodingError, UnknownClass
-from gossamer.frontier.codec.types import KEY_STEP, MEMBER_STEP, Refused, StoredObject, base, step
+from gossamer.frontier.codec.types import KEY_STEP, MEMBER_STEP, NotEncodable, StoredObject, base, step
 from gossamer.scrapy.request.objects import PICKLED
 
 __all__ = ["dumps", "loads"]
@@ -58,12 +58,12 @@ def _same(value: Any) -> Any:
 _PLAIN |= {("_codecs", "encode"): _encoded, ("copy", "copy"): _same}
 
 
-class _Named:
+class _NamedObject:
     """Stands for an object of a class that the pickle names: what it would have been made of."""
 
     name = ""
 
-    def __new__(cls, *args: Any, **named: Any) -> _Named:
+    def __new__(cls, *args: Any, **named: Any) -> _NamedObject:
         if named:
             raise DecodingError(f"The pickle makes {cls.name} in a way of its own. {_REMEDY}")
         made = super().__new__(cls)
@@ -77,11 +77,11 @@ class _Named:
         self.state = state
 
 
-class _Reader(pickle.Unpickler):
+class _Unpickler(pickle.Unpickler):
     def __init__(self, data: bytes, named: bool) -> None:
         super().__init__(io.BytesIO(data))
         self._named = named
-        self.kinds: dict[str, type[_Named]] = {}
+        self.kinds: dict[str, type[_NamedObject]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         plain = _PLAIN.get((module, name))
@@ -91,14 +91,14 @@ class _Reader(pickle.Unpickler):
             raise DecodingError(f"The pickle asks for {module}.{name}, which is not plain data. {_REMEDY}")
         path = f"{module}:{name}"
         if path not in self.kinds:
-            self.kinds[path] = type("_Named", (_Named,), {"name": path})
+            self.kinds[path] = type("_Named", (_NamedObject,), {"name": path})
         return self.kinds[path]
 
     def persistent_load(self, pid: Any) -> Any:
         raise DecodingError(f"The pickle refers to something outside of it. {_REMEDY}")
 
 
-class _Writer(pickle.Pickler):
+class _Pickler(pickle.Pickler):
     def __init__(self, buffer: io.BytesIO, admits: Admits | None) -> None:
         super().__init__(buffer, protocol=-1)
         self._admits = admits
@@ -117,7 +117,7 @@ class _Writer(pickle.Pickler):
         raise EncodingError(f"{kind.__module__}.{kind.__qualname__} is not plain data. {_REMEDY}")
 
 
-class _Builder:
+class _ObjectBuilder:
     """Puts objects in the place of their stand-ins, the inner ones first."""
 
     def __init__(self, build: Build) -> None:
@@ -127,13 +127,13 @@ class _Builder:
 
     def settle(self, value: Any) -> Any:
         kind = type(value)
-        if not (isinstance(value, _Named) or (isinstance(value, type) and issubclass(value, _Named))):
+        if not (isinstance(value, _NamedObject) or (isinstance(value, type) and issubclass(value, _NamedObject))):
             return self._container(value) if kind in _CONTAINERS else value
         if isinstance(value, type):
             return self._build(StoredObject("class", value.name))
         if id(value) not in self._made:
             if id(value) in self._open:
-                raise Refused(f"{value.name} holds itself")
+                raise NotEncodable(f"{value.name} holds itself")
             self._open[id(value)] = value  # kept, so that no other gets its id
             parts = tuple(self.settle(part) for part in value.args), self.settle(value.state)
             self._made[id(value)] = self._build(StoredObject(PICKLED, value.name, parts))
@@ -160,7 +160,7 @@ class _Builder:
     def _at(self, where: str, value: Any) -> Any:
         try:
             return self.settle(value)
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(where) from None
 
 
@@ -171,13 +171,13 @@ def loads(s: bytes, build: Build | None = None) -> Any:
     """The data of a pickle; `DecodingError` for any other bytes. `build` makes the objects of classes that it names; `UnknownClass`
     says where it refuses."""
     try:
-        reader = _Reader(s, build is not None)
+        reader = _Unpickler(s, build is not None)
         value = reader.load()
         if build is not None and reader.kinds:
-            value = _Builder(build).settle(value)
+            value = _ObjectBuilder(build).settle(value)
     except DecodingError:
         raise
-    except Refused as refused:
+    except NotEncodable as refused:
         raise UnknownClass(str(refused.error("request"))) from None
     except Exception as error:
         # A pickle's opcodes call the constructors above with whatever they like, which raise whatever they like.
@@ -190,7 +190,7 @@ def dumps(obj: Any, admits: Admits | None = None) -> bytes:
     which classes objects are pickled besides."""
     buffer = io.BytesIO()
     try:
-        _Writer(buffer, admits).dump(obj)
+        _Pickler(buffer, admits).dump(obj)
     except EncodingError as error:
         raise EncodingError(f"{_path(obj, admits)}{error}") from None
     except (RecursionError, pickle.PicklingError) as error:
@@ -212,7 +212,7 @@ def _path(value: Any, admits: Admits | None, top: bool = True) -> str:
             parts = []
     for where, part in parts:
         try:
-            _Writer(io.BytesIO(), admits).dump(part)
+            _Pickler(io.BytesIO(), admits).dump(part)
         except Exception:
             return f"{where}{_path(part, admits, False)}"
     return "" if top else ": "

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from scrapy import Request, Spider
 from scrapy.utils.request import request_from_dict
 
-from gossamer.scrapy.request.objects import Objects
+from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis import picklecompat
 from gossamer.scrapy_redis.connection import Client, undecoded
@@ -54,7 +54,7 @@ class Base:
         self._reader = undecoded(server)
         settings = getattr(getattr(spider, "crawler", None), "settings", None)
         more = loaded(settings)["GOSSAMER_OBJECT_MODULES"] if settings is not None else ""
-        self._objects = Objects.of(spider, more)
+        self._objects = ObjectCodec.of(spider, more)
 
     def _encode_request(self, request: Request) -> Any:
         return self._dumps(request.to_dict(spider=self.spider))

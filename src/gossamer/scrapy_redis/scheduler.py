@@ -19,7 +19,7 @@ from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.fleet.backend import reasons, said
 from gossamer.scrapy_redis.fleet.scheduler import LeasingScheduler
-from gossamer.scrapy_redis.shared.scheduler import WireScheduler
+from gossamer.scrapy_redis.shared.scheduler import QueueScheduler
 from gossamer.settings import DEFAULT
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Scheduler(WireScheduler):
+class Scheduler(QueueScheduler):
     """Made by Scrapy it is a `LeasingScheduler`, unless there are reasons against it, which are said."""
 
     _told = False
@@ -40,7 +40,7 @@ class Scheduler(WireScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
-        if commands.stands_aside():
+        if commands.is_read_only():
             return commands.scheduler(crawler)
         feed_settings.take_over(crawler)
         try:
@@ -64,7 +64,7 @@ class Scheduler(WireScheduler):
     def _tell(self, settings: BaseSettings) -> None:
         self._told = True
         logger.warning("%s", said(reasons(type(self), Scheduler, settings)))
-        feed_settings.say_apart(settings)
+        feed_settings.log_separate_files(settings)
 
 
 def _check_feeds(settings: BaseSettings) -> None:

@@ -17,10 +17,10 @@ from scrapy.exceptions import DontCloseSpider
 from gossamer.errors import BadTask, SettingError
 from gossamer.frontier.connection.url import same_place, server_of
 from gossamer.scrapy.process import commands
-from gossamer.scrapy.scheduler import Scheduler as FrontierScheduler
+from gossamer.scrapy.scheduler import FleetScheduler as FrontierScheduler
 from gossamer.scrapy.spiders import FleetCrawlSpider, FleetSpider
 from gossamer.scrapy_redis import connection, defaults
-from gossamer.scrapy_redis.fleet.feed import Feed
+from gossamer.scrapy_redis.fleet.feed import SeedFeed
 from gossamer.scrapy_redis.fleet.seed import request_of
 from gossamer.scrapy_redis.utils import TextColor, bytes_to_str
 from gossamer.settings import Settings
@@ -47,7 +47,7 @@ class RedisMixin:
 
     fetch_data: Callable[[str, int], Any]
     count_size: Callable[[str], int]
-    _feed: Feed | None = None
+    _feed: SeedFeed | None = None
 
     if TYPE_CHECKING:
         name: str
@@ -106,8 +106,8 @@ class RedisMixin:
         self.tasks = () if self._takes_its_own_way() else tuple(key.replace("%", "%%") for key in keys)
         self._decodes = settings.getbool("REDIS_DECODE_RESPONSES")
         judged = self._overrides("next_requests", "schedule_next_requests")
-        self._feed = Feed(self, keys, self.redis_key_check_interval, judged)
-        if commands.stands_aside():
+        self._feed = SeedFeed(self, keys, self.redis_key_check_interval, judged)
+        if commands.is_read_only():
             # Seeds are for those who crawl.
             return
         self._feed.connect(crawler)

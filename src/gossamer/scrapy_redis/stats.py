@@ -17,11 +17,11 @@ from scrapy import Spider
 from scrapy.statscollectors import StatsCollector
 
 from gossamer.scrapy.process import commands
-from gossamer.scrapy.stats import Fleet
+from gossamer.scrapy.stats import FleetStatsMixin
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.connection import from_settings as redis_from_settings
 from gossamer.scrapy_redis.defaults import SCHEDULER_PERSIST, STATS_KEY
-from gossamer.scrapy_redis.shared.counters import Change, Tally, arguments
+from gossamer.scrapy_redis.shared.counters import StatChange, StatChanges, arguments
 from gossamer.scrapy_redis.utils import convert_bytes_to_str
 
 if TYPE_CHECKING:
@@ -93,15 +93,15 @@ class HashStats(StatsCollector):
         self.spider_name = spider.name if spider else crawler.spidercls.name
         self.stats_key = crawler.settings.get("STATS_KEY", STATS_KEY)
         self.persist = crawler.settings.getbool("SCHEDULER_PERSIST", SCHEDULER_PERSIST)
-        self._tallies: dict[str, Tally] = {}
+        self._site_counters: dict[str, StatChanges] = {}
         self._incarnation = secrets.token_hex(8)
         self._lock = threading.RLock()
         self._sending = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._failing = False
-        self._alone = commands.stands_aside()
-        self._stats = self._tally().view
+        self._alone = commands.is_read_only()
+        self._stats = self._pending_counters().view
 
     def _get_key(self, spider: Spider | None = None) -> str:
         """The name of the hash."""
@@ -128,26 +128,26 @@ class HashStats(StatsCollector):
             return dict(view)
 
     def set_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        self._note(key, Change("set", value), spider)
+        self._note(key, StatChange("set", value), spider)
 
     def set_stats(self, stats: dict[str, Any], spider: Spider | None = None) -> None:
         """Set these values; others stay."""
         for key, value in stats.items():
-            self._note(key, Change("set", value), spider)
+            self._note(key, StatChange("set", value), spider)
 
     def inc_value(self, key: str, count: int = 1, start: int = 0, spider: Spider | None = None) -> None:
-        self._note(key, Change("add", count, start), spider)
+        self._note(key, StatChange("add", count, start), spider)
 
     def max_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        self._note(key, Change("max", value), spider)
+        self._note(key, StatChange("max", value), spider)
 
     def min_value(self, key: str, value: Any, spider: Spider | None = None) -> None:
-        self._note(key, Change("min", value), spider)
+        self._note(key, StatChange("min", value), spider)
 
     def clear_stats(self, spider: Spider | None = None) -> None:
         """Delete the hash, for all workers."""
         with self._sending, self._lock:
-            self._tally(spider).forget()
+            self._pending_counters(spider).forget()
             self.server.delete(self._get_key(spider))
 
     def open_spider(self, spider: Spider | None = None) -> None:
@@ -155,8 +155,8 @@ class HashStats(StatsCollector):
         # Newer Scrapy keeps the crawler and passes no spider.
         self.spider = spider or getattr(self, "_crawler", self).spider or self.spider
         with self._lock:
-            if self._get_key() != before and self._get_key() not in self._tallies:
-                self._tallies[self._get_key()] = self._tallies.pop(before)
+            if self._get_key() != before and self._get_key() not in self._site_counters:
+                self._site_counters[self._get_key()] = self._site_counters.pop(before)
 
     def close_spider(self, spider: Spider | None = None, reason: str | None = None) -> None:
         """Send what is left. Without `SCHEDULER_PERSIST` the last worker to close deletes the hash."""
@@ -172,7 +172,7 @@ class HashStats(StatsCollector):
         if self._alone:
             return True
         with self._sending:
-            for key in list(self._tallies):
+            for key in list(self._site_counters):
                 try:
                     self._exchange(key, then)
                 except RedisError as error:
@@ -184,28 +184,34 @@ class HashStats(StatsCollector):
             return True
 
     def _exchange(self, key: str, then: str) -> None:
-        tally, more = self._tallies[key], True
+        pending_counters, more = self._site_counters[key], True
         while more:
             with self._lock:
-                changes, more = tally.take(), tally.in_arrears
-            said = (self._incarnation, tally.number, "stay" if more else then, GONE_SECONDS, *arguments(changes))
+                changes, more = pending_counters.take(), pending_counters.in_arrears
+            said = (
+                self._incarnation,
+                pending_counters.number,
+                "stay" if more else then,
+                GONE_SECONDS,
+                *arguments(changes),
+            )
             answer = convert_bytes_to_str(tuple(self.server.eval(SCRIPT, 2, key, _workers(key), *said)))
             with self._lock:
-                tally.heard(dict(zip(answer[::2], answer[1::2], strict=True)))
+                pending_counters.heard(dict(zip(answer[::2], answer[1::2], strict=True)))
 
-    def _tally(self, spider: Spider | None = None) -> Tally:
-        return self._tallies.setdefault(self._get_key(spider), Tally())
+    def _pending_counters(self, spider: Spider | None = None) -> StatChanges:
+        return self._site_counters.setdefault(self._get_key(spider), StatChanges())
 
     def _current(self, spider: Spider | None) -> dict[str, Any]:
         with self._lock:
-            tally = self._tally(spider)
-        if not tally.known and not self._closed.is_set():
+            pending_counters = self._pending_counters(spider)
+        if not pending_counters.known and not self._closed.is_set():
             self.flush()
-        return tally.view
+        return pending_counters.view
 
-    def _note(self, key: str, change: Change, spider: Spider | None) -> None:
+    def _note(self, key: str, change: StatChange, spider: Spider | None) -> None:
         with self._lock:
-            self._tally(spider).change(key, change)
+            self._pending_counters(spider).change(key, change)
             if self._thread is None and not self._closed.is_set():
                 self._thread = threading.Thread(
                     target=_send_now_and_then, args=(weakref.ref(self), self._closed), name="stats", daemon=True
@@ -213,7 +219,7 @@ class HashStats(StatsCollector):
                 self._thread.start()
 
 
-class RedisStatsCollector(Fleet, HashStats):
+class RedisStatsCollector(FleetStatsMixin, HashStats):
     """`HashStats`, and on the frontier the crawl's totals too."""
 
 
@@ -229,7 +235,9 @@ def _send_now_and_then(collector: weakref.ref[HashStats], closed: threading.Even
         stats = collector()
         if stats is None:
             return
-        if silent >= STAY_SECONDS or any(tally.pending for tally in stats._tallies.values()):
+        if silent >= STAY_SECONDS or any(
+            pending_counters.pending for pending_counters in stats._site_counters.values()
+        ):
             stats.flush()
             silent = 0.0
         del stats

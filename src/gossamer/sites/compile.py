@@ -13,9 +13,9 @@ from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_laye
 from gossamer.sites.file.environment import revealed_site
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
-from gossamer.sites.format import Layer, Request, Seed, Site
-from gossamer.sites.page import NOTHING, Document, Link, Reading, Record
-from gossamer.sites.request import PLAIN, Asked, all_filled, asked, is_plain, names_beside
+from gossamer.sites.format import Layer, RequestRule, Seed, Site
+from gossamer.sites.page import NOTHING, PageLink, PageResponse, Reading, Record
+from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables import Rows, RowSpec, TableSpec, tables
 from gossamer.sites.url.identity import Identifier
@@ -50,7 +50,7 @@ class CompiledSite:
         self._parameters = _given(site, params)
         self.params: Mapping[str, Any] = self._parameters.single()
         self.limits_depth = site.limits.depth
-        self._layout = plan.Layout(site, self._parameters)
+        self._layout = plan.LayerGraph(site, self._parameters)
         self.layer_of = self._layout.matcher.layer_of
         """The layer that a URL belongs to and the named groups of its `match`; None if it belongs to none."""
         self.groups = self._layout.matcher.groups
@@ -93,7 +93,7 @@ class CompiledSite:
 
     # Pages.
 
-    def read(self, layer: str, document: Document) -> Reading:
+    def read(self, layer: str, document: PageResponse) -> Reading:
         """What a page says. A layer with a handler is read by that."""
         reader = self._readers.get(layer)
         if reader is None:
@@ -118,17 +118,17 @@ class CompiledSite:
         turn: int = 0,
         depth: int = 0,
         dont_filter: bool = False,
-    ) -> Link:
+    ) -> PageLink:
         """A link to a page. Without a layer: the one that matches, or else the first."""
         layer = layer or self.first_layer(url)
         if layer not in self.layers and layer not in plan.LISTINGS:
             raise SiteError(f"The site {self.name} has no layer {layer}; there are {', '.join(self.layers)}.")
         number = self.fingerprint(layer, url, method, body)
         return self._amend(
-            Link(url, layer, number, priority, method, headers, cookies, body, inherited, turn, depth, dont_filter)
+            PageLink(url, layer, number, priority, method, headers, cookies, body, inherited, turn, depth, dont_filter)
         )
 
-    def _amend(self, link: Link) -> Link:
+    def _amend(self, link: PageLink) -> PageLink:
         """Priorities count only where the layer's order says so; a layer whose pages are asked for by a form says it itself."""
         if link.priority and link.layer not in self._by_priority:
             link = link._replace(priority=0)
@@ -136,10 +136,10 @@ class CompiledSite:
         if rule is None or link.method != "GET" or link.body:
             return link
         values = {**self.params, **self.groups(link.layer, link.url), **link.inherited}
-        how = asked(rule, values, only_body=True)
+        how = request_parts(rule, values, only_body=True)
         return self._asked(link, how._replace(headers={**how.headers, **link.headers}, cookies=link.cookies))
 
-    def _asked(self, link: Link, how: Asked) -> Link:
+    def _asked(self, link: PageLink, how: RequestParts) -> PageLink:
         url = how.url(link.url)
         number = self.fingerprint(link.layer, url, how.method, how.body)
         return link._replace(
@@ -148,7 +148,7 @@ class CompiledSite:
 
     # Rounds.
 
-    def seeds(self) -> Iterator[Link]:
+    def seeds(self) -> Iterator[PageLink]:
         """Where a round begins, one at a time. Sitemaps and feeds are links to lanes of their own; tasks are no seeds."""
         for seed in self.site.seeds:
             text = seed.url or seed.sitemap or seed.feed
@@ -161,8 +161,8 @@ class CompiledSite:
         texts = ((seed, seed.url or seed.sitemap or seed.feed) for seed in self.site.seeds)
         return sum(count(text, self._parameters, names_beside(seed)) for seed, text in texts if text is not None)
 
-    def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> Link:
-        how = asked(seed, values)
+    def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> PageLink:
+        how = request_parts(seed, values)
         inherited = all_filled(seed.inherited, values) if seed.inherited else NOTHING
         if seed.url is None:
             extra = {SINCE: seed.since, LAYER: seed.layer}
@@ -216,7 +216,7 @@ def _with_params(site: Site, params: Mapping[str, Any] | None) -> Site:
     """The site with its parameters in the headers and cookies of all its requests."""
     values = _given(site, params).single()
 
-    def one(rule: Request) -> Request:
+    def one(rule: RequestRule) -> RequestRule:
         return rule.model_copy(
             update={
                 key: {name: filled(text, values) for name, text in getattr(rule, key).items()}
@@ -232,7 +232,7 @@ def _with_params(site: Site, params: Mapping[str, Any] | None) -> Site:
     return site.model_copy(update={"request": one(site.request), "layers": layers})
 
 
-def _bodied(site: Site, layer: Layer) -> Request | None:
+def _bodied(site: Site, layer: Layer) -> RequestRule | None:
     """What says that pages of a layer are asked for with another method or a body; None: nothing does."""
     for rule in (layer.request, site.request):
         if rule is not None and not is_plain(rule):

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from gossamer.sites.url.network import ANYWHERE, Guard
+from gossamer.sites.url.network import ANYWHERE, NetworkGuard
 
 
-class Wanted(NamedTuple):
+class DownloadRequest(NamedTuple):
     """One request, with everything that goes over the wire: cookies, passwords and proxies are chosen already."""
 
     url: str
@@ -31,11 +31,11 @@ class Wanted(NamedTuple):
     """Whether one makes any page of the site."""
     raw: bool = False
     """Whether `sent` and `raw` of the answer are wanted."""
-    guard: Guard = ANYWHERE
+    guard: NetworkGuard = ANYWHERE
     """Which addresses may be connected to."""
 
 
-class Answer(NamedTuple):
+class DownloadResponse(NamedTuple):
     """One answer. `headers` in their order; `body` without those content encodings that `headers` no longer name. `sent` and
     `raw` are both directions as they went over the wire, as far as that is known."""
 
@@ -55,7 +55,7 @@ class DownloadFailed(Exception):
         self.reason, self.detail, self.retriable = reason, detail, retriable
 
 
-class LeftOut(Exception):
+class PageDropped(Exception):
     """A page or a record that a project's own code wants nothing of."""
 
 
@@ -73,7 +73,7 @@ class Downloader(Protocol):
     async def begin(self, site: str, verify: bool | str, browser: bool) -> None:
         """Make sure that pages of such a kind can be fetched; SiteError says why they cannot."""
 
-    async def download(self, wanted: Wanted) -> Answer:
+    async def download(self, wanted: DownloadRequest) -> DownloadResponse:
         """Raises DownloadFailed, or LeftOut where the page is not to be fetched at all."""
 
     async def item(self, site: str, item: Mapping[str, Any]) -> dict[str, Any]:

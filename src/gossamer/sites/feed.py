@@ -17,40 +17,40 @@ MOST_BYTES = 64 * 2**20
 MOST_URLS = 100_000
 
 
-class Named(NamedTuple):
+class FeedEntry(NamedTuple):
     """A URL, and when its page changed last, where that is said."""
 
     url: str
     changed: datetime | None
 
 
-class Listing(NamedTuple):
+class FeedUrls(NamedTuple):
     """`pages` are what it is about, `further` are sitemaps of which it is an index."""
 
-    pages: list[Named]
-    further: list[Named]
+    pages: list[FeedEntry]
+    further: list[FeedEntry]
 
 
-def read_sitemap(body: bytes, base: str) -> Listing | None:
+def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
     """What a sitemap names, in XML (also an index of others) or as plain text, packed or not; None if it is none."""
     body = _unpacked(body)
     root = _tree(body)
     if root is None:
         lines = [line.strip() for line in body.decode("utf-8-sig", "replace").splitlines()]
-        pages = [Named(line, None) for line in lines[:MOST_URLS] if line.startswith(("http://", "https://"))]
-        return Listing(pages, []) if pages else None
+        pages = [FeedEntry(line, None) for line in lines[:MOST_URLS] if line.startswith(("http://", "https://"))]
+        return FeedUrls(pages, []) if pages else None
     kind = _name(root)
     if kind not in ("urlset", "sitemapindex"):
         return None
     found = [
-        Named(urljoin(base, loc), _time(_text(entry, "lastmod")))
+        FeedEntry(urljoin(base, loc), _time(_text(entry, "lastmod")))
         for entry in root
         if _name(entry) in ("url", "sitemap") and (loc := _text(entry, "loc"))
     ][:MOST_URLS]
-    return Listing([], found) if kind == "sitemapindex" else Listing(found, [])
+    return FeedUrls([], found) if kind == "sitemapindex" else FeedUrls(found, [])
 
 
-def read_feed(body: bytes, base: str) -> Listing | None:
+def read_feed(body: bytes, base: str) -> FeedUrls | None:
     """The entries of an RSS (also 1.0) or Atom feed; None if it is none."""
     root = _tree(_unpacked(body))
     if root is None or _name(root) not in ("rss", "rdf", "feed"):
@@ -61,10 +61,10 @@ def read_feed(body: bytes, base: str) -> Listing | None:
             when = (
                 _text(entry, "updated") or _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date")
             )
-            found.append(Named(urljoin(base, link), _time(when)))
+            found.append(FeedEntry(urljoin(base, link), _time(when)))
             if len(found) == MOST_URLS:
                 break
-    return Listing(found, [])
+    return FeedUrls(found, [])
 
 
 def _link(entry: Any) -> str:

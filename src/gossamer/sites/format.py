@@ -84,7 +84,7 @@ Hook = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 
 
-class Part(BaseModel):
+class SiteModel(BaseModel):
     """A mapping of a site file: unknown keys are errors, and nothing changes once it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True)
@@ -118,7 +118,7 @@ class Format(enum.Enum):
 SELECTORS = ("css", "xpath", "regex", "jmespath")
 
 
-class Selected(Part):
+class Selected(SiteModel):
     """Where a value, a list of records or a link is found: one selector, applied to the page or to something else. A plain text
     instead of a mapping is a CSS selector."""
 
@@ -145,7 +145,7 @@ class Selected(Part):
         return {"css": data} if isinstance(data, str) else data
 
 
-class Clean(Part):
+class Clean(SiteModel):
     """One cleaning step, written as a mapping: exactly one key."""
 
     replace: tuple[str, str] | None = None
@@ -261,7 +261,7 @@ class FieldRule(Selected):
         return self
 
 
-class Body(Part):
+class Body(SiteModel):
     """What a request carries beside its URL. Texts may have {names}: parameters, groups of `match`, fields of the parent."""
 
     method: Method | None = None
@@ -325,7 +325,7 @@ class Follow(Selected, Body):
         return self
 
 
-class Seen(Part):
+class Seen(SiteModel):
     """How pages of a layer are remembered. A plain text is the scope: forever, round or never."""
 
     scope: Literal["forever", "round", "never"] = "forever"
@@ -347,7 +347,7 @@ class Seen(Part):
         return {"scope": data} if isinstance(data, str) else data
 
 
-class Valid(Part):
+class Valid(SiteModel):
     """What a page must be like to be read at all; otherwise it is tried again, and at last a dead letter."""
 
     status: Annotated[tuple[Number, ...], BeforeValidator(listed), LISTED] = ()
@@ -362,7 +362,7 @@ class Valid(Part):
     """Regular expression on the Content-Type."""
 
 
-class Identity(Part):
+class Identity(SiteModel):
     """Which query parameters make a page another page. A list is `keep`, none is "no parameter counts", all (default) "every one"."""
 
     keep: Texts | None = None
@@ -382,7 +382,7 @@ class Identity(Part):
         return {"keep": data} if isinstance(data, list) else data
 
 
-class Revisit(Part):
+class Revisit(SiteModel):
     """When a page is due again. Kept for the planner."""
 
     every: Duration
@@ -395,7 +395,7 @@ class Revisit(Part):
     """Whether it is sooner for pages that change, and later for those that do not."""
 
 
-class Hooks(Part):
+class Hooks(SiteModel):
     """Python functions by entry point, `module:function`."""
 
     before_request: Hook | None = None
@@ -412,7 +412,7 @@ class Hooks(Part):
     """(site, round), when a round is over. Only for the site."""
 
 
-class Request(Body):
+class RequestRule(Body):
     """How pages are asked for, where it is not as usual. A layer's own keys go before the site's."""
 
     timeout: Duration | None = None
@@ -443,7 +443,7 @@ class Request(Body):
     """Whether a browser makes the page (needs `engine: scrapy` and scrapy-playwright)."""
 
 
-class Layer(Part):
+class Layer(SiteModel):
     """One kind of page."""
 
     match: str | None = None
@@ -474,7 +474,7 @@ class Layer(Part):
     """The character set, where pages do not say it or say it wrongly."""
     identity: Identity | None = None
     """Which of its URLs are the same page, where it is not as for the whole site."""
-    request: Request | None = None
+    request: RequestRule | None = None
     """How its pages are asked for; its keys go before the site's."""
     valid: Valid = Valid()
     """What its pages must be like."""
@@ -532,7 +532,7 @@ class Seed(Body):
         return self
 
 
-class Schedule(Part):
+class Schedule(SiteModel):
     """When a round begins again."""
 
     every: Duration | None = None
@@ -553,7 +553,7 @@ class Schedule(Part):
         return self
 
 
-class Limits(Part):
+class Limits(SiteModel):
     """Bounds of a site."""
 
     backlog: Whole = 0
@@ -566,7 +566,7 @@ class Limits(Part):
     """More seeds than this are a mistake."""
 
 
-class HostRule(Part):
+class HostRule(SiteModel):
     """How one host is treated by the whole fleet."""
 
     delay: Duration = 0.0
@@ -577,7 +577,7 @@ class HostRule(Part):
     """Whether the delay follows the host's answers."""
 
 
-class Politeness(Part):
+class Politeness(SiteModel):
     """How hosts are treated, by the whole fleet. Makes hosts stricter, never laxer."""
 
     delay: Duration = 0.0
@@ -592,7 +592,7 @@ class Politeness(Part):
     """Hosts that are treated in their own way."""
 
 
-class Proxies(Part):
+class ProxyRule(SiteModel):
     """A group of proxies, used in turn; one that fails is rested."""
 
     urls: Texts = ()
@@ -605,7 +605,7 @@ class Proxies(Part):
     """How long one is rested."""
 
 
-class ChildTable(Part):
+class ChildTable(SiteModel):
     """Where the nested records of one field go."""
 
     table: str | None = None
@@ -616,7 +616,7 @@ class ChildTable(Part):
     """Keep them in one column of the parent instead."""
 
 
-class StoreRule(Part):
+class StoreRule(SiteModel):
     """Where a layer's records go."""
 
     table: str | None = None
@@ -637,7 +637,7 @@ class StoreRule(Part):
     """The table is somebody else's: never created or changed."""
 
 
-class Site(Part):
+class Site(SiteModel):
     """A source: where it begins, what its pages are, what is taken from them and where that goes."""
 
     site: str
@@ -668,11 +668,11 @@ class Site(Part):
     """How pages are remembered, where a layer says nothing."""
     identity: Identity = Identity()
     """Which URLs are the same page, where a layer says nothing."""
-    request: Request = Request()
+    request: RequestRule = RequestRule()
     """How pages are asked for, where it is not as usual."""
     hooks: Hooks = Hooks()
     """Python functions for the whole site; a layer may have its own."""
-    proxies: dict[Name, Proxies] = Field(default_factory=dict)
+    proxies: dict[Name, ProxyRule] = Field(default_factory=dict)
     """Groups of proxies, by name; `request.proxy` chooses one."""
     database: str | None = None
     """Where records go: sqlite:///file, postgresql://…, mysql://…; ${NAME} stands for an environment variable. Without it, GOSSAMER_STORE_URL."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 NOTHING: Mapping[str, Any] = {}
 
 
-class Document(NamedTuple):
+class PageResponse(NamedTuple):
     """A page as it was fetched. `headers` by lower-case name. `turn` says how many page turns it is from its list's first
     page, `depth` how many steps from the seeds, `inherited` what its parent passed on."""
 
@@ -24,7 +24,7 @@ class Document(NamedTuple):
     depth: int = 0
 
 
-class Link(NamedTuple):
+class PageLink(NamedTuple):
     """What to ask for next. `fingerprint` is its identity for the seen memory."""
 
     url: str
@@ -56,7 +56,7 @@ def records_of(layer: str, filled: Iterable[dict[str, Any]]) -> list[Record]:
     return list(map(_new_record, zip(repeat(layer), filled, strict=False)))
 
 
-class Verdict(enum.Enum):
+class PageVerdict(enum.Enum):
     """OK: read. INVALID: not the page that was asked for (`valid`); try again. LACK: a required field is missing."""
 
     OK = "ok"
@@ -68,9 +68,9 @@ class Reading(NamedTuple):
     """What a page said. `reason` explains a verdict other than OK; `missing` names fields that found nothing; `notes` are
     values that could not be turned into their type, as "field: why"."""
 
-    verdict: Verdict
+    verdict: PageVerdict
     reason: str
     records: list[Record]
-    links: list[Link]
+    links: list[PageLink]
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ LOOKED_AT = 3
 DEEPEST = 1000
 
 
-class Layout:
+class LayerGraph:
     """How the layers of a site hang together."""
 
     def __init__(self, site: Site, params: Parameters) -> None:
@@ -123,7 +123,7 @@ def _depths(entries: list[str], edges: Mapping[str, list[str]]) -> dict[str, int
     return {name: min(depths.get(name, 0), DEEPEST) for name in edges}
 
 
-def lanes(layout: Layout) -> dict[str, LanePolicy]:
+def lanes(layout: LayerGraph) -> dict[str, LanePolicy]:
     """The policy of each layer's lane, by layer; sitemaps and feeds, where there are any, have lanes of their own."""
     site = layout.site
     found = {name: lane(site, layer, layout.depths[name]) for name, layer in site.layers.items()}
@@ -168,7 +168,7 @@ def group(site: Site) -> GroupPolicy:
     )
 
 
-def hosts(layout: Layout) -> dict[str, HostPolicy]:
+def hosts(layout: LayerGraph) -> dict[str, HostPolicy]:
     """Hosts that are treated in their own way: those that `politeness.hosts` names and, where the delay is to follow the
     answers, the site's own."""
     rules = layout.site.politeness

@@ -15,7 +15,7 @@ FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
 
-class Asked(NamedTuple):
+class RequestParts(NamedTuple):
     """How a page is asked for; `query` is what a form that is sent by GET adds to the URL."""
 
     method: str = "GET"
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
         return f"{base}{'&' if '?' in base else '?'}{self.query}{hash_}{fragment}"
 
 
-PLAIN = Asked()
+PLAIN = RequestParts()
 
 
 def is_plain(rule: Body) -> bool:
@@ -45,7 +45,7 @@ def names_beside(rule: Body) -> list[str]:
     return names_within([one for one in beside if one])
 
 
-def asked(rule: Body, values: Mapping[str, Any], *, only_body: bool = False) -> Asked:
+def request_parts(rule: Body, values: Mapping[str, Any], *, only_body: bool = False) -> RequestParts:
     """What a rule says, with {names} filled. `only_body`: without headers and cookies of its own."""
     if is_plain(rule) and (only_body or not (rule.headers or rule.cookies)):
         return PLAIN
@@ -67,7 +67,7 @@ def asked(rule: Body, values: Mapping[str, Any], *, only_body: bool = False) -> 
         body = filled(rule.body, values).encode("utf-8", "replace")
     if kind and not any(name.lower() == "content-type" for name in headers):
         headers["Content-Type"] = kind
-    return Asked(method, headers or NOTHING, cookies or NOTHING, body, query)
+    return RequestParts(method, headers or NOTHING, cookies or NOTHING, body, query)
 
 
 def _texts(value: Any, values: Mapping[str, Any]) -> list[str]:

@@ -41,7 +41,7 @@ class Range:
         return (f"{number:0{self.width}d}" for number in range(self.first, self.last + (1 if step > 0 else -1), step))
 
 
-class Unfolded(NamedTuple):
+class SeedUrl(NamedTuple):
     """One URL of a seed, and the parameters it was made with."""
 
     url: str
@@ -70,11 +70,11 @@ def count(text: str, params: Parameters, also: Iterable[str] = ()) -> int:
     )
 
 
-def unfold(text: str, params: Parameters, also: Iterable[str] = ()) -> Iterator[Unfolded]:
+def unfold(text: str, params: Parameters, also: Iterable[str] = ()) -> Iterator[SeedUrl]:
     """The URLs that a text stands for: the last range turns fastest, parameters slowest. `also` are names that stand beside it."""
     also = tuple(also)
     if not also and "{" not in text and "[" not in text:
-        yield Unfolded(text, params.single())
+        yield SeedUrl(text, params.single())
         return
     parts = pieces(text)
     ranges = [part for part in parts if isinstance(part, Range)]
@@ -82,11 +82,11 @@ def unfold(text: str, params: Parameters, also: Iterable[str] = ()) -> Iterator[
         known = {**params.single(), **values}
         texts = [part if isinstance(part, Range) else filled(part, known) for part in parts]
         if not ranges:
-            yield Unfolded("".join(texts), known)  # type: ignore[arg-type]
+            yield SeedUrl("".join(texts), known)  # type: ignore[arg-type]
             continue
         for numbers in _product(ranges):
             turn = iter(numbers)
-            yield Unfolded("".join(next(turn) if isinstance(text, Range) else text for text in texts), known)
+            yield SeedUrl("".join(next(turn) if isinstance(text, Range) else text for text in texts), known)
 
 
 def _product(ranges: list[Range]) -> Iterator[tuple[str, ...]]:

@@ -90,7 +90,7 @@ def extras(site: Site, layer: str) -> tuple[str, ...]:
 
 def described(site: Site, layer: str) -> list[TableSpec]:
     """The table of a layer and those of its nested records, parents first."""
-    return list(_Shape.of(site, layer).specs())
+    return list(_TableShape.of(site, layer).specs())
 
 
 def tables(site: Site) -> list[TableSpec]:
@@ -98,7 +98,7 @@ def tables(site: Site) -> list[TableSpec]:
     return [spec for layer in site.store for spec in described(site, layer)]
 
 
-class _Shape:
+class _TableShape:
     """One table: what becomes a column and what becomes rows of another table."""
 
     def __init__(
@@ -110,7 +110,7 @@ class _Shape:
     ) -> None:
         self.name = name
         self.columns: list[tuple[str, ColumnSpec]] = []
-        self.children: list[tuple[str, _Shape]] = []
+        self.children: list[tuple[str, _TableShape]] = []
         self.extras: tuple[str, ...] = ()
         self.key: tuple[str, ...] = ()
         self.parent = ""
@@ -121,7 +121,7 @@ class _Shape:
         for field, rule in fields.items():
             child = children.get(field)
             if rule.each is not None and not (child and child.json_):
-                shape = _Shape(child_name(name, field, child), rule.fields, _plain, {})
+                shape = _TableShape(child_name(name, field, child), rule.fields, _plain, {})
                 shape.parent = name
                 shape.key = tuple(map(_plain, child.key)) if child else ()
                 self.children.append((field, shape))
@@ -129,7 +129,7 @@ class _Shape:
                 self.columns.append((field, ColumnSpec(column(field), type_of(rule))))
 
     @classmethod
-    def of(cls, site: Site, layer: str) -> _Shape:
+    def of(cls, site: Site, layer: str) -> _TableShape:
         rule = site.store[layer]
         shape = cls(
             table_name(site, layer), site.layers[layer].fields, lambda field: column_of(rule, field), rule.children
@@ -162,7 +162,7 @@ class Rows:
     """Turns records of a site into rows. A record of a layer that stores nothing has none."""
 
     def __init__(self, site: Site) -> None:
-        self._shapes = {layer: _Shape.of(site, layer) for layer in site.store if layer in site.layers}
+        self._shapes = {layer: _TableShape.of(site, layer) for layer in site.store if layer in site.layers}
 
     def row(self, record: Record, facts: Mapping[str, Any]) -> RowSpec | None:
         """`facts` has what is known of the page beside what it says, by the names of `EXTRA`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import Any
 
-from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.types import as_text
 
 _WORDS = r"([A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)"
@@ -18,7 +18,7 @@ MOST = 10_000
 """URLs that one text with lists in it may give."""
 
 
-class Unknown(Exception):
+class UnknownName(Exception):
     """A name that stands for nothing on this page."""
 
 
@@ -37,7 +37,7 @@ def dig(value: Any, path: str) -> Any:
     return value
 
 
-def look_up(name: str, page: Page, fields: Mapping[str, Any]) -> Any:
+def look_up(name: str, page: PageContent, fields: Mapping[str, Any]) -> Any:
     for scope in (fields, page.document.inherited):
         if (value := dig(scope, name)) is not None:
             return value
@@ -58,7 +58,7 @@ def named(value: Any) -> bool:
     return False
 
 
-def filled(value: Any, page: Page, fields: Mapping[str, Any]) -> Any:
+def filled(value: Any, page: PageContent, fields: Mapping[str, Any]) -> Any:
     """A value with all names in its texts replaced; a text that is nothing but a name becomes what that stands for, with its type."""
     match value:
         case str():
@@ -74,11 +74,11 @@ def filled(value: Any, page: Page, fields: Mapping[str, Any]) -> Any:
     return value
 
 
-def text_of(value: str, page: Page, fields: Mapping[str, Any]) -> str:
+def text_of(value: str, page: PageContent, fields: Mapping[str, Any]) -> str:
     return as_text(filled(value, page, fields))
 
 
-def urls(template: str, page: Page, fields: Mapping[str, Any]) -> Iterator[str]:
+def urls(template: str, page: PageContent, fields: Mapping[str, Any]) -> Iterator[str]:
     """The URLs of a text; a name that stands for a list gives one for each member. What a name stands for cannot end the argument
     of the query that it is in, nor begin a fragment, unless the whole URL begins with it."""
     literals, names = _divided(template)
@@ -118,8 +118,8 @@ def _in_query(text: str) -> str:
     return text.replace("&", "%26").replace("#", "%23").replace("+", "%2B").replace(" ", "%20")
 
 
-def _known(name: str, page: Page, fields: Mapping[str, Any]) -> Any:
+def _known(name: str, page: PageContent, fields: Mapping[str, Any]) -> Any:
     value = look_up(name, page, fields)
     if value is None or value == "":
-        raise Unknown(f"{{{name}}} stands for nothing on this page")
+        raise UnknownName(f"{{{name}}} stands for nothing on this page")
     return value

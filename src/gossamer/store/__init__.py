@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from gossamer.store.table import TYPES, Column, Row, Table
-from gossamer.store.thread import aside
+from gossamer.store.thread import in_thread
 
 if TYPE_CHECKING:
     from gossamer.store.store import Store
     from gossamer.store.writer import Writer
 
-__all__ = ["TYPES", "Column", "Row", "Store", "Table", "Writer", "aside"]
+__all__ = ["TYPES", "Column", "Row", "Store", "Table", "Writer", "in_thread"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import StoreRefused
 from gossamer.store.database.database import Database
-from gossamer.store.layout import ANY, DIGEST, LINK, PLACE, SINCE, Shape
+from gossamer.store.layout import ANY, DIGEST, LINK, PLACE, SINCE, TableLayout
 from gossamer.store.table import Row
 from gossamer.store.values import CANONICAL, Take, kind_of, same
 
@@ -20,22 +20,24 @@ Identity = tuple[Any, ...]
 Bound = dict[str, Any]
 
 
-class Placed(NamedTuple):
+class PreparedRow(NamedTuple):
     """A row ready for its table. `link` names its parent; `links` name the row itself to its children, by table; `sets` are its
     children by table: all of them."""
 
-    shape: Shape
+    shape: TableLayout
     identity: Identity
     link: Identity
     values: Bound
     links: Mapping[str, Identity]
-    sets: Mapping[str, list[Placed]]
+    sets: Mapping[str, list[PreparedRow]]
 
 
-class Placer:
+class RowPreparer:
     """Places rows of the tables that it knows; what `before` has of the same shapes is kept."""
 
-    def __init__(self, database: Database, shapes: Mapping[str, Shape], before: Placer | None = None) -> None:
+    def __init__(
+        self, database: Database, shapes: Mapping[str, TableLayout], before: RowPreparer | None = None
+    ) -> None:
         self._database = database
         self._shapes = shapes
         old = before._shapes if before is not None else {}
@@ -43,16 +45,16 @@ class Placer:
         self._takers: dict[str, dict[str, tuple[Take, Take]]] = {
             name: kept[name] if old.get(name) is shape else _takers(database, shape) for name, shape in shapes.items()
         }
-        self._children_of: dict[str, list[Shape]] = {name: [] for name in shapes}
+        self._children_of: dict[str, list[TableLayout]] = {name: [] for name in shapes}
         for shape in shapes.values():
             if shape.parent is not None:
                 self._children_of[shape.parent.name].append(shape)
 
-    def place(self, rows: Iterable[Row]) -> list[Placed]:
+    def place(self, rows: Iterable[Row]) -> list[PreparedRow]:
         """Raises StoreRefused for a row that cannot be stored, naming table, column and reason."""
         return [self._place(row, {}) for row in rows]
 
-    def _place(self, row: Row, given: Mapping[str, Any]) -> Placed:
+    def _place(self, row: Row, given: Mapping[str, Any]) -> PreparedRow:
         shape = self._shapes.get(row.table)
         if shape is None:
             raise StoreRefused(
@@ -97,28 +99,28 @@ class Placer:
         inherited = {f"parent_{name}": canonical[name] for name in shape.key}
         sets = {table: self._children(shape, table, rows, inherited) for table, rows in row.children.items()}
         identity = tuple(bound[name] for name in shape.identity)
-        return Placed(shape, identity, tuple(bound[name] for name in shape.link), bound, links, sets)
+        return PreparedRow(shape, identity, tuple(bound[name] for name in shape.link), bound, links, sets)
 
     def _children(
-        self, shape: Shape, table: str, children: Iterable[Row], inherited: Mapping[str, Any]
-    ) -> list[Placed]:
+        self, shape: TableLayout, table: str, children: Iterable[Row], inherited: Mapping[str, Any]
+    ) -> list[PreparedRow]:
         own = next((child for child in self._children_of[shape.name] if child.name == table), None)
         if own is None:
             raise StoreRefused(
                 f"Table {table} holds no children of {shape.name}. Describe it with parent={shape.name}."
             )
-        placed = []
+        prepared_rows = []
         for number, child in enumerate(children):
             if child.table != table:
                 raise StoreRefused(
                     f"A row of {child.table} is among the children in {table}. Put it under its own table."
                 )
             numbered = PLACE in own.key and PLACE not in child.values
-            placed.append(self._place(child, {**inherited, PLACE: number} if numbered else inherited))
-        return placed
+            prepared_rows.append(self._place(child, {**inherited, PLACE: number} if numbered else inherited))
+        return prepared_rows
 
 
-def _takers(database: Database, shape: Shape) -> dict[str, tuple[Take, Take]]:
+def _takers(database: Database, shape: TableLayout) -> dict[str, tuple[Take, Take]]:
     binders = database.takers(shape)
     return {
         name: (CANONICAL[column.type], binders[name]) if column.type != ANY else (same, partial(_take_any, database))
@@ -136,10 +138,10 @@ def _short(value: Any) -> str:
     return said if len(said) <= 60 else said[:57] + "…"
 
 
-class Pile:
+class TableBatch:
     """What one transaction does to one table. Either `loose` rows, or the complete `sets` of parents' children."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TableLayout) -> None:
         self.shape = shape
         self.loose: dict[Identity, dict[Identity, Bound]] = {}
         self.sets: dict[Identity, dict[Identity, Bound]] = {}
@@ -153,15 +155,15 @@ class Pile:
         return sorted(every, key=lambda pair: pair[0])
 
 
-def piles_of(placed: Iterable[Placed], shapes: Mapping[str, Shape]) -> list[Pile]:
+def batches_of(prepared_rows: Iterable[PreparedRow], shapes: Mapping[str, TableLayout]) -> list[TableBatch]:
     """One pile for each table that is written, in the order in which they are to be written."""
-    piles: dict[str, Pile] = {}
+    table_batches: dict[str, TableBatch] = {}
 
-    def pile(name: str) -> Pile:
-        return piles.setdefault(name, Pile(shapes[name]))
+    def table_batch(name: str) -> TableBatch:
+        return table_batches.setdefault(name, TableBatch(shapes[name]))
 
-    def add(one: Placed) -> None:
-        mine = pile(one.shape.name)
+    def add(one: PreparedRow) -> None:
+        mine = table_batch(one.shape.name)
         if one.shape.table.history:
             mine.changes.setdefault(one.identity, []).append(one.values)
             return
@@ -173,8 +175,8 @@ def piles_of(placed: Iterable[Placed], shapes: Mapping[str, Shape]) -> list[Pile
         for table, children in one.sets.items():
             replace(table, one.links[table], children)
 
-    def replace(table: str, link: Identity, children: list[Placed]) -> None:
-        mine = pile(table)
+    def replace(table: str, link: Identity, children: list[PreparedRow]) -> None:
+        mine = table_batch(table)
         before = {**mine.loose.pop(link, {}), **mine.sets.get(link, {})}
         kept = {child.identity for child in children}
         for identity in before.keys() - kept:
@@ -185,7 +187,10 @@ def piles_of(placed: Iterable[Placed], shapes: Mapping[str, Shape]) -> list[Pile
         for child in children:
             add(child)
 
-    for one in placed:
+    for one in prepared_rows:
         add(one)
     # All roots before any child: whoever holds a root's row is alone with all that hangs on it.
-    return sorted((piles[name] for name in shapes if name in piles), key=lambda pile: pile.shape.depth)
+    return sorted(
+        (table_batches[name] for name in shapes if name in table_batches),
+        key=lambda table_batch: table_batch.shape.depth,
+    )

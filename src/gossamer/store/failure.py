@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class Trouble(enum.Enum):
+class StoreFailure(enum.Enum):
     """AWAY: cannot be reached or cannot write now; wait. AGAIN: somebody else was in the way; the same transaction may succeed at
     once. CHANGED: a table or column is not there any more; prepare again. REFUSED: this row cannot be stored."""
 

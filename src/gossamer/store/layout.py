@@ -34,7 +34,7 @@ _NO_KEY = frozenset({"float", "json", ANY})
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableLayout:
     """A table's form. `columns` are all but the digests; `key` is the whole key, that of the parent included; `identity` is what
     the database tells rows by (without `valid_from`); `link` are the columns that name the parent."""
 
@@ -42,7 +42,7 @@ class Shape:
     columns: Mapping[str, Column]
     key: tuple[str, ...]
     identity: tuple[str, ...]
-    parent: Shape | None = None
+    parent: TableLayout | None = None
     link: tuple[str, ...] = ()
 
     @property
@@ -119,13 +119,13 @@ def united(before: Table, after: Table) -> Table:
     return after._replace(columns=tuple(columns.values()))
 
 
-def with_undescribed(shape: Shape, found: Iterable[str]) -> Table:
+def with_undescribed(shape: TableLayout, found: Iterable[str]) -> Table:
     """A table with the columns that the database has beside those described: rows may name them, with values of any type."""
     more = tuple(Column(name, ANY) for name in found if name not in shape.columns)
     return shape.table._replace(columns=(*shape.table.columns, *more))
 
 
-def shapes_of(tables: Mapping[str, Table], before: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
+def shapes_of(tables: Mapping[str, Table], before: Mapping[str, TableLayout] | None = None) -> dict[str, TableLayout]:
     """The shapes of all tables, parents first; the same objects as `before` where nothing is another. What cannot be is a
     StoreError."""
     before = before or {}
@@ -136,9 +136,9 @@ def shapes_of(tables: Mapping[str, Table], before: Mapping[str, Shape] | None = 
             raise StoreError(
                 f"Tables {other} and {name} differ by case only, which not every database sees. Rename one."
             )
-    shapes: dict[str, Shape] = {}
+    shapes: dict[str, TableLayout] = {}
 
-    def shape(name: str, within: tuple[str, ...]) -> Shape:
+    def shape(name: str, within: tuple[str, ...]) -> TableLayout:
         if name in within:
             raise StoreError(f"Table {name} is its own ancestor: {' → '.join((*within, name))}. Leave one parent out.")
         if name not in shapes:
@@ -156,7 +156,7 @@ def shapes_of(tables: Mapping[str, Table], before: Mapping[str, Shape] | None = 
     return shapes
 
 
-def _shape(table: Table, parent: Shape | None) -> Shape:
+def _shape(table: Table, parent: TableLayout | None) -> TableLayout:
     _check_name(table.name, f"Table {table.name!r}")
     columns = {column.name: column for column in table.columns}
     added: list[Column] = []
@@ -186,7 +186,7 @@ def _shape(table: Table, parent: Shape | None) -> Shape:
             )
     _check_columns(table, columns, key)
     identity = key if table.existing or _short(columns, key) else (DIGEST,)
-    return Shape(table, columns, key, identity, parent, link)
+    return TableLayout(table, columns, key, identity, parent, link)
 
 
 def _short(columns: Mapping[str, Column], key: tuple[str, ...]) -> bool:

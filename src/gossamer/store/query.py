@@ -10,8 +10,8 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from gossamer.errors import StoreError
-from gossamer.store.layout import LINK, Shape
-from gossamer.store.statements import Tables, plain
+from gossamer.store.layout import LINK, TableLayout
+from gossamer.store.statements import TableStatements, plain
 
 PAGE = 1000
 
@@ -19,7 +19,7 @@ Ask = Callable[[Callable[[Connection], Sequence[Row[Any]]]], Sequence[Row[Any]]]
 """Runs a question in a transaction of its own."""
 
 
-def read(ask: Ask, tables: Tables, shape: Shape) -> Iterator[dict[str, Any]]:
+def read(ask: Ask, tables: TableStatements, shape: TableLayout) -> Iterator[dict[str, Any]]:
     """All rows of a table, by primary key, as Python's values."""
     table = tables.of[shape.name]
     names = list(shape.columns)
@@ -28,7 +28,7 @@ def read(ask: Ask, tables: Tables, shape: Shape) -> Iterator[dict[str, Any]]:
 
 
 def missing(
-    ask: Ask, tables: Tables, parent: Shape, child: Shape, on: Mapping[str, str] | None
+    ask: Ask, tables: TableStatements, parent: TableLayout, child: TableLayout, on: Mapping[str, str] | None
 ) -> Iterator[dict[str, Any]]:
     """The keys of those rows of `parent` that no row of `child` belongs to."""
     above, below = tables.of[parent.name], tables.of[child.name]
@@ -43,7 +43,7 @@ def missing(
     yield from _pages(ask, tables, parent, query, parent.identity, names)
 
 
-def _pairs(parent: Shape, child: Shape, on: Mapping[str, str] | None) -> list[tuple[str, str]]:
+def _pairs(parent: TableLayout, child: TableLayout, on: Mapping[str, str] | None) -> list[tuple[str, str]]:
     """Columns of the parent with those of the child that must be equal."""
     if on is not None:
         for shape, names in ((parent, on.keys()), (child, on.values())):
@@ -61,7 +61,12 @@ def _pairs(parent: Shape, child: Shape, on: Mapping[str, str] | None) -> list[tu
 
 
 def _pages(
-    ask: Ask, tables: Tables, shape: Shape, query: Select[Any], order: Sequence[str], names: Sequence[str]
+    ask: Ask,
+    tables: TableStatements,
+    shape: TableLayout,
+    query: Select[Any],
+    order: Sequence[str],
+    names: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     table = tables.of[shape.name]
     givers = tables.database.givers(shape)

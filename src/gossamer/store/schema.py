@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection
 
 from gossamer.errors import StoreError, TableMismatch
-from gossamer.store.database.database import Database, Found
-from gossamer.store.layout import NAME_BYTES, SINCE, Shape
+from gossamer.store.database.database import Database, FoundColumn
+from gossamer.store.layout import NAME_BYTES, SINCE, TableLayout
 
 _REMEDY = "Give the field another column, change the column by hand, or put the table aside so that a new one is made."
 
 
-def bring_about(connection: Connection, database: Database, shapes: Iterable[Shape]) -> None:
+def create_tables(connection: Connection, database: Database, shapes: Iterable[TableLayout]) -> None:
     """Make the tables of `shapes` (parents first) that are not there, add columns to the others, check the rest."""
     for shape in shapes:
         found = database.columns(connection, shape.name)
@@ -26,7 +26,9 @@ def bring_about(connection: Connection, database: Database, shapes: Iterable[Sha
             _check_types(connection, database, shape, found)
 
 
-def _check_existing(connection: Connection, database: Database, shape: Shape, found: Mapping[str, Found]) -> None:
+def _check_existing(
+    connection: Connection, database: Database, shape: TableLayout, found: Mapping[str, FoundColumn]
+) -> None:
     if not found:
         raise TableMismatch(
             f"There is no table {shape.name} in the database, and it is described as existing. Create it, or leave `existing` out."
@@ -43,7 +45,9 @@ def _check_existing(connection: Connection, database: Database, shape: Shape, fo
         )
 
 
-def _check_key(connection: Connection, database: Database, shape: Shape, found: Mapping[str, Found]) -> None:
+def _check_key(
+    connection: Connection, database: Database, shape: TableLayout, found: Mapping[str, FoundColumn]
+) -> None:
     keyed = {name for name in shape.columns if name in found and not found[name].nullable}
     primary = database.primary_key(connection, shape.name)
     if (SINCE in primary) != shape.table.history:
@@ -60,7 +64,9 @@ def _check_key(connection: Connection, database: Database, shape: Shape, found: 
         )
 
 
-def _check_types(connection: Connection, database: Database, shape: Shape, found: Mapping[str, Found]) -> None:
+def _check_types(
+    connection: Connection, database: Database, shape: TableLayout, found: Mapping[str, FoundColumn]
+) -> None:
     for name, column in shape.columns.items():
         there = found.get(name)
         if there is None:
@@ -76,7 +82,7 @@ def _check_types(connection: Connection, database: Database, shape: Shape, found
             )
 
 
-def put_aside(connection: Connection, database: Database, shapes: list[Shape], suffix: str) -> None:
+def archive_table(connection: Connection, database: Database, shapes: list[TableLayout], suffix: str) -> None:
     """Rename each table to name_suffix and make an empty one in its place, once for each suffix.
 
     A table that is not there yet leaves an empty one behind, too: otherwise a second call would take what was written since. A table
@@ -98,4 +104,4 @@ def put_aside(connection: Connection, database: Database, shapes: list[Shape], s
         if not database.columns(connection, shape.name):
             database.create(connection, [shape])
     if waiting:
-        database.put_aside(connection, waiting, [shape for shape in shapes if shape.name in waiting])
+        database.archive_table(connection, waiting, [shape for shape in shapes if shape.name in waiting])

@@ -11,9 +11,9 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from gossamer.store.batch import Bound, Identity, Pile
+from gossamer.store.batch import Bound, Identity, TableBatch
 from gossamer.store.database.database import Database
-from gossamer.store.layout import SINCE, Shape
+from gossamer.store.layout import SINCE, TableLayout
 from gossamer.store.values import CANONICAL
 
 T = TypeVar("T")
@@ -22,11 +22,13 @@ CHUNK = 200
 """How many rows are named in one statement: far below every database's limit of parameters."""
 
 
-class Tables:
+class TableStatements:
     """SQLAlchemy's tables for shapes, and the statements that were made for them. Those of `before` are kept where their shape
     is the same: a worker of many sites adds a few tables to many, again and again."""
 
-    def __init__(self, database: Database, shapes: Mapping[str, Shape], before: Tables | None = None) -> None:
+    def __init__(
+        self, database: Database, shapes: Mapping[str, TableLayout], before: TableStatements | None = None
+    ) -> None:
         self.database = database
         self.shapes = shapes
         kept = {} if before is None else {name: one for name, one in before.of.items() if same(name, before, shapes)}
@@ -41,56 +43,58 @@ class Tables:
             # A copy: another thread may be writing with the former ones.
             self._upserts = {key: made for key, made in dict(before._upserts).items() if key[0] in kept}
 
-    def upsert(self, shape: Shape, columns: tuple[str, ...]) -> ClauseElement:
+    def upsert(self, shape: TableLayout, columns: tuple[str, ...]) -> ClauseElement:
         key = (shape.name, columns)
         if key not in self._upserts:
             self._upserts[key] = self.database.upsert(self.of[shape.name], columns, shape.primary)
         return self._upserts[key]
 
 
-def same(name: str, before: Tables, shapes: Mapping[str, Shape]) -> bool:
+def same(name: str, before: TableStatements, shapes: Mapping[str, TableLayout]) -> bool:
     return name in shapes and before.shapes[name] is shapes[name]
 
 
-def write(connection: Connection, tables: Tables, piles: Iterable[Pile], now: Callable[[], datetime]) -> None:
-    """Do what `piles` say, in their order. An error of the database gets the table as a detail."""
-    for pile in piles:
+def write(
+    connection: Connection, tables: TableStatements, table_batches: Iterable[TableBatch], now: Callable[[], datetime]
+) -> None:
+    """Do what `table_batches` say, in their order. An error of the database gets the table as a detail."""
+    for table_batch in table_batches:
         try:
-            if pile.shape.table.history:
-                _add_changes(connection, tables, pile, now)
+            if table_batch.shape.table.history:
+                _add_changes(connection, tables, table_batch, now)
             else:
-                _write_pile(connection, tables, pile)
+                _write_batch(connection, tables, table_batch)
         except DBAPIError as error:
-            error.add_detail(f"Table {pile.shape.name}")
+            error.add_detail(f"Table {table_batch.shape.name}")
             raise
 
 
-def _write_pile(connection: Connection, tables: Tables, pile: Pile) -> None:
-    if pile.sets:
-        _delete_gone(connection, tables.of[pile.shape.name], pile)
+def _write_batch(connection: Connection, tables: TableStatements, table_batch: TableBatch) -> None:
+    if table_batch.sets:
+        _delete_gone(connection, tables.of[table_batch.shape.name], table_batch)
     by_columns: dict[tuple[str, ...], list[Bound]] = {}
-    for _, values in pile.rows():
+    for _, values in table_batch.rows():
         by_columns.setdefault(tuple(sorted(values)), []).append(values)
     for columns, rows in sorted(by_columns.items()):
-        if pile.shape.name in tables.careful:
-            _write_carefully(connection, tables.of[pile.shape.name], pile.shape, columns, rows)
+        if table_batch.shape.name in tables.careful:
+            _write_carefully(connection, tables.of[table_batch.shape.name], table_batch.shape, columns, rows)
         else:
-            _many(connection, tables.upsert(pile.shape, columns), rows)
+            _many(connection, tables.upsert(table_batch.shape, columns), rows)
 
 
 def _many(connection: Connection, statement: ClauseElement, rows: Sequence[Bound]) -> None:
     connection.execute(statement, rows)  # type: ignore[call-overload]
 
 
-def _delete_gone(connection: Connection, table: SqlTable, pile: Pile) -> None:
-    shape = pile.shape
+def _delete_gone(connection: Connection, table: SqlTable, table_batch: TableBatch) -> None:
+    shape = table_batch.shape
     gone: list[Identity] = []
     width = len(shape.link)
     columns = [table.c[name] for name in (*shape.link, *shape.identity)]
-    for links in chunks(sorted(pile.sets)):
+    for links in chunks(sorted(table_batch.sets)):
         for row in connection.execute(select(*columns).where(among(table, shape.link, links))):
             link, identity = plain(row[:width]), plain(row[width:])
-            if identity not in pile.sets[link]:
+            if identity not in table_batch.sets[link]:
                 gone.append(identity)
     if gone:
         where = and_(*(table.c[name] == bindparam(f"gone_{name}") for name in shape.identity))
@@ -100,7 +104,7 @@ def _delete_gone(connection: Connection, table: SqlTable, pile: Pile) -> None:
 
 
 def _write_carefully(
-    connection: Connection, table: SqlTable, shape: Shape, columns: tuple[str, ...], rows: Sequence[Bound]
+    connection: Connection, table: SqlTable, shape: TableLayout, columns: tuple[str, ...], rows: Sequence[Bound]
 ) -> None:
     changed = [name for name in columns if name not in shape.primary]
     where = and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in shape.primary))
@@ -113,8 +117,10 @@ def _write_carefully(
             connection.execute(update(table).where(where).values({name: row[name] for name in changed}), key)
 
 
-def _add_changes(connection: Connection, tables: Tables, pile: Pile, now: Callable[[], datetime]) -> None:
-    shape, table, database = pile.shape, tables.of[pile.shape.name], tables.database
+def _add_changes(
+    connection: Connection, tables: TableStatements, table_batch: TableBatch, now: Callable[[], datetime]
+) -> None:
+    shape, table, database = table_batch.shape, tables.of[table_batch.shape.name], tables.database
     database.lock_history(connection, shape.name)
     names = [name for name in shape.columns if name != SINCE]
     givers = database.givers(shape)
@@ -129,7 +135,7 @@ def _add_changes(connection: Connection, tables: Tables, pile: Pile, now: Callab
     if database.name == "mysql":
         latest = latest.with_for_update()
     added: list[Bound] = []
-    for identity, changes in sorted(pile.changes.items()):
+    for identity, changes in sorted(table_batch.changes.items()):
         key = {f"gossamer_is_{name}": value for name, value in zip(shape.identity, identity, strict=True)}
         found = connection.execute(latest, key).first()
         known: Bound | None = None
@@ -155,7 +161,7 @@ def _given(give: Callable[[Any], Any], raw: Any) -> Any:
     return None if raw is None else give(raw)
 
 
-def _bound_again(tables: Tables, shape: Shape, name: str, value: Any) -> Any:
+def _bound_again(tables: TableStatements, shape: TableLayout, name: str, value: Any) -> Any:
     return None if value is None else tables.database.takers(shape)[name](CANONICAL[shape.columns[name].type](value))
 
 

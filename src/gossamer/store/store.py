@@ -18,12 +18,12 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
 from gossamer.settings import concealed
 from gossamer.store import query, schema, statements
-from gossamer.store.batch import Placed, Placer, piles_of
+from gossamer.store.batch import PreparedRow, RowPreparer, batches_of
 from gossamer.store.database.database import Database
 from gossamer.store.database.sqlite import READING
 from gossamer.store.database.url import database_of
-from gossamer.store.failure import Trouble, first_line
-from gossamer.store.layout import Shape, merged, shapes_of, united, with_undescribed
+from gossamer.store.failure import StoreFailure, first_line
+from gossamer.store.layout import TableLayout, merged, shapes_of, united, with_undescribed
 from gossamer.store.table import Row, Table
 
 T = TypeVar("T")
@@ -46,11 +46,11 @@ class Store:
         self._database = database
         self._engine: Engine = database.engine()
         self._patient_engine: Engine = database.patient(self._engine)
-        self._vigil = database.vigil(self._engine, patient=False)
+        self._watchdog = database.watchdog(self._engine, patient=False)
         separate = self._patient_engine is not self._engine
-        self._patient_vigil = database.vigil(self._patient_engine, patient=True) if separate else self._vigil
+        self._patient_watchdog = database.watchdog(self._patient_engine, patient=True) if separate else self._watchdog
         self._connection: Connection | None = None
-        self._known = _Known({}, statements.Tables(database, {}), Placer(database, {}))
+        self._known = _PreparedTables({}, statements.TableStatements(database, {}), RowPreparer(database, {}))
         self._preparing = threading.Lock()
 
     @classmethod
@@ -58,7 +58,7 @@ class Store:
         """Connect at once, so that a wrong URL, password or host is known before work begins."""
         store = cls(database_of(url))
         try:
-            with store._vigil.kept():
+            with store._watchdog.kept():
                 store._connected()
         except BaseException:
             store.close()
@@ -88,7 +88,7 @@ class Store:
 
             def change(connection: Connection) -> None:
                 with self._database.schema_lock(connection):
-                    schema.bring_about(connection, self._database, asked)
+                    schema.create_tables(connection, self._database, asked)
                     for shape in asked:
                         if shape.table.existing:
                             found = self._database.columns(connection, shape.name)
@@ -98,37 +98,37 @@ class Store:
 
             self._change_tables(change)
             shapes = shapes_of(known, shapes)
-            sql = statements.Tables(self._database, shapes, before.sql)
+            sql = statements.TableStatements(self._database, shapes, before.sql)
             sql.careful = careful
-            self._known = _Known(known, sql, Placer(self._database, shapes, before.placer))
+            self._known = _PreparedTables(known, sql, RowPreparer(self._database, shapes, before.preparer))
 
     def write(self, rows: Iterable[Row]) -> None:
         """Write rows in one transaction: those with a known key are written over, children replaced as a set."""
         self.commit(self.place(rows))
 
-    def place(self, rows: Iterable[Row]) -> list[Placed]:
+    def place(self, rows: Iterable[Row]) -> list[PreparedRow]:
         """The first half of `write`: check the rows. Does not speak to the database."""
-        return self._known.placer.place(rows)
+        return self._known.preparer.place(rows)
 
-    def commit(self, placed: Iterable[Placed]) -> None:
+    def commit(self, prepared_rows: Iterable[PreparedRow]) -> None:
         """The second half of `write`: one transaction."""
-        piles = piles_of(placed, self._known.sql.shapes)
-        if not piles:
+        table_batches = batches_of(prepared_rows, self._known.sql.shapes)
+        if not table_batches:
             return
 
         def work(connection: Connection) -> None:
-            statements.write(connection, self._known.sql, piles, _now)
+            statements.write(connection, self._known.sql, table_batches, _now)
 
         try:
             self._transaction(work)
-        except _Changed as error:
+        except _SchemaChanged as error:
             # Somebody has dropped or altered a table. If it can be as it was, it is.
             try:
-                self.prepare(self._with_ancestors(pile.shape for pile in piles))
+                self.prepare(self._with_ancestors(table_batch.shape for table_batch in table_batches))
                 self._transaction(work)
             except TableMismatch as mismatch:
                 raise StoreRefused(str(mismatch)) from error
-            except _Changed as again:
+            except _SchemaChanged as again:
                 raise StoreRefused(f"The database does not know what was described any more: {again}") from error
 
     def archive(self, tables: Iterable[Table | str], suffix: str) -> None:
@@ -144,14 +144,14 @@ class Store:
         for name in chosen - known.keys():
             raise StoreError(f"There is no table {name} among those prepared: {', '.join(known) or 'none'}.")
         shapes = shapes_of(known)
-        asked: list[Shape] = []
+        asked: list[TableLayout] = []
         for shape in shapes.values():
             if shape.name in chosen or (shape.parent is not None and shape.parent in asked):
                 asked.append(shape)
 
         def change(connection: Connection) -> None:
             with self._database.schema_lock(connection):
-                schema.put_aside(connection, self._database, asked, suffix)
+                schema.archive_table(connection, self._database, asked, suffix)
 
         self._change_tables(change)
         if unknown:
@@ -168,26 +168,26 @@ class Store:
         """All rows of a table, with the columns that were described."""
         return query.read(self._ask, self._known.sql, self._shape(table))
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Cut all connections, from any thread: calls that wait for the database fail with StoreAway at once."""
-        self._vigil.hang_up()
-        self._patient_vigil.hang_up()
+        self._watchdog.disconnect()
+        self._patient_watchdog.disconnect()
 
     def close(self) -> None:
         self._disconnect()
         self._engine.dispose()
         self._patient_engine.dispose()
 
-    def _with_ancestors(self, shapes: Iterable[Shape]) -> list[Table]:
+    def _with_ancestors(self, shapes: Iterable[TableLayout]) -> list[Table]:
         names: dict[str, None] = {}
         for shape in shapes:
-            ancestor: Shape | None = shape
+            ancestor: TableLayout | None = shape
             while ancestor is not None:
                 names[ancestor.name] = None
                 ancestor = ancestor.parent
         return [self._known.tables[name] for name in names]
 
-    def _shape(self, table: Table | str) -> Shape:
+    def _shape(self, table: Table | str) -> TableLayout:
         name = table if isinstance(table, str) else table.name
         shapes = self._known.sql.shapes
         if name not in shapes:
@@ -197,26 +197,26 @@ class Store:
     def _ask(self, question: Callable[[Connection], Sequence[Any]]) -> Sequence[Any]:
         try:
             return self._transaction(question, reading=True)
-        except _Changed as error:
+        except _SchemaChanged as error:
             raise TableMismatch(f"{self.url}: {error}. Prepare the tables again.") from error
 
     def _change_tables(self, change: Callable[[Connection], None]) -> None:
         """On a connection of its own, which may take its time."""
 
         def attempt() -> None:
-            with self._patient_vigil.kept():
+            with self._patient_watchdog.kept():
                 _in_transaction(self._connect(self._patient_engine), change)
 
         try:
             self._retried(attempt)
-        except _Changed as error:
+        except _SchemaChanged as error:
             raise StoreError(f"{self.url}: {error}") from error
         except StoreRefused as error:
             raise StoreError(str(error)) from error
 
     def _transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
         def attempt() -> T:
-            with self._vigil.kept():
+            with self._watchdog.kept():
                 return once()
 
         def once() -> T:
@@ -225,7 +225,7 @@ class Store:
                 with connection.begin():
                     return work(connection)
             except DBAPIError as error:
-                if connection.invalidated or self._database.trouble(error) is Trouble.AWAY:
+                if connection.invalidated or self._database.trouble(error) is StoreFailure.AWAY:
                     self._disconnect()
                 raise
             except BaseException:
@@ -242,7 +242,7 @@ class Store:
                 return attempt()
             except DBAPIError as error:
                 trouble = self._database.trouble(error)
-                if trouble is not Trouble.AGAIN or tried == TRIES or time.monotonic() > until:
+                if trouble is not StoreFailure.AGAIN or tried == TRIES or time.monotonic() > until:
                     self._translate(error, trouble)
             except (OSError, SQLAlchemyError) as error:
                 raise StoreAway(f"{self.url}: {first_line(error)}") from error
@@ -251,12 +251,12 @@ class Store:
             pause = min(pause * 2, 1.0)
         raise AssertionError("unreachable")
 
-    def _translate(self, error: DBAPIError, trouble: Trouble) -> NoReturn:
+    def _translate(self, error: DBAPIError, trouble: StoreFailure) -> NoReturn:
         said = ": ".join([*error.detail, first_line(error.orig)])
-        if trouble is Trouble.REFUSED:
+        if trouble is StoreFailure.REFUSED:
             raise StoreRefused(f"{self.url}: {said}") from error
-        if trouble is Trouble.CHANGED:
-            raise _Changed(said) from error
+        if trouble is StoreFailure.CHANGED:
+            raise _SchemaChanged(said) from error
         raise StoreAway(f"{self.url}: {said}. {self._database.remedy(error.orig or error)}") from error
 
     def _connected(self) -> Connection:
@@ -272,7 +272,7 @@ class Store:
             except (DBAPIError, engine.dialect.dbapi.Error, OSError) as error:
                 cause = error.orig if isinstance(error, DBAPIError) else error
                 wrapped = DBAPIError("", None, cause or error)
-                if self._database.trouble(wrapped) is Trouble.AGAIN and tried < TRIES:
+                if self._database.trouble(wrapped) is StoreFailure.AGAIN and tried < TRIES:
                     time.sleep(random.uniform(0.05, 0.2))  # Several processes turn one new SQLite file to WAL.
                     continue
                 remedy = self._database.remedy(cause or error)
@@ -296,15 +296,15 @@ class Store:
         self.close()
 
 
-class _Known(NamedTuple):
+class _PreparedTables(NamedTuple):
     """The tables that were prepared, put in place of the former ones at one stroke."""
 
     tables: dict[str, Table]
-    sql: statements.Tables
-    placer: Placer
+    sql: statements.TableStatements
+    preparer: RowPreparer
 
 
-class _Changed(Exception):
+class _SchemaChanged(Exception):
     """A table or column is not there any more."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def aside(call: Callable[..., T], *arguments: Any) -> T:
+async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
     """The call's answer. Not `asyncio.to_thread`: the threads of an executor are waited for when the loop and when the process
     ends, however long the database takes. Who is cancelled leaves the call to itself."""
     loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ PING_SECONDS = 15.0
 """How long a server may take to accept a connection before it counts as one that does not answer."""
 
 
-class Vigil:
+class Watchdog:
     """Over the connections of `engine`, used by one thread at a time. A statement may go unanswered for `seconds`; then it goes
     on if `reachable` says that the server answers others, but for no longer than `longest` (0: for as long as it takes). `seconds` 0: no watch.
     `cut` ends the wait of whoever waits on a connection of the driver."""
@@ -70,7 +70,7 @@ class Vigil:
                 if not self._under_way:
                     self._asked = None
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Cut every connection; calls that wait on one fail. From any thread."""
         for connection in list(self._open.values()):
             with suppress(Exception):
@@ -102,7 +102,7 @@ class Vigil:
                 continue
             too_long = bool(self._longest) and now - asked >= self._longest
             if (too_long or not self._answers()) and self._asked == asked:
-                self.hang_up()
+                self.disconnect()
             looked = time.monotonic()
 
     def _answers(self) -> bool:

@@ -17,23 +17,23 @@ from types import TracebackType
 from typing import Self
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused
-from gossamer.store.batch import Placed
+from gossamer.store.batch import PreparedRow
 from gossamer.store.store import Store
 from gossamer.store.table import Row, Table
-from gossamer.store.thread import aside
+from gossamer.store.thread import in_thread
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
 
-class _Job:
+class _WriteJob:
     """What one caller waits for: rows, or a call that the thread makes between transactions."""
 
     def __init__(self, rows: Sequence[Row] = (), call: Callable[[], None] | None = None) -> None:
         self.rows = rows
         self.call = call
         self.size = _count(rows)
-        self.placed: list[Placed] = []
+        self.prepared_rows: list[PreparedRow] = []
         self.loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self.loop.create_future()
 
@@ -67,13 +67,13 @@ class Writer:
         self._seconds = seconds
         self._away = ""
         self._transactions = 0
-        self._queue: deque[_Job] = deque()
+        self._queue: deque[_WriteJob] = deque()
         self._waiting = 0
         self._expected = 1
         self._changed = threading.Condition()
         self._closing = False
         self._given_up = threading.Event()
-        self._current: list[_Job] = []
+        self._current: list[_WriteJob] = []
         self._thread = threading.Thread(target=self._run, name="gossamer-writer", daemon=True)
         self._thread.start()
 
@@ -96,12 +96,12 @@ class Writer:
     async def prepare(self, tables: Iterable[Table]) -> None:
         """As Store.prepare, between two transactions. Raises StoreAway at once when the database is away."""
         listed = list(tables)
-        await self._ask(_Job(call=lambda: self._store.prepare(listed)))
+        await self._ask(_WriteJob(call=lambda: self._store.prepare(listed)))
 
     async def archive(self, tables: Iterable[Table | str], suffix: str) -> None:
         """As Store.archive, between two transactions."""
         listed = list(tables)
-        await self._ask(_Job(call=lambda: self._store.archive(listed, suffix)))
+        await self._ask(_WriteJob(call=lambda: self._store.archive(listed, suffix)))
 
     async def write(self, rows: Iterable[Row]) -> None:
         """Return when the rows are committed, all of them in one transaction.
@@ -111,7 +111,7 @@ class Writer:
         """
         listed = list(rows)
         if listed:
-            await self._ask(_Job(listed))
+            await self._ask(_WriteJob(listed))
 
     async def close(self, seconds: float = 30.0) -> None:
         """Take nothing more, wait up to `seconds` for what is queued, and close the store. What could not be written by then
@@ -119,7 +119,7 @@ class Writer:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        await aside(self._thread.join, seconds)
+        await in_thread(self._thread.join, seconds)
         self._given_up.set()
         with self._changed:
             self._changed.notify_all()
@@ -128,9 +128,9 @@ class Writer:
         for job in left:
             self._end(job, self._too_late())
         # One that waits for the database's return ends now; one that waits for its answer is left to itself.
-        await aside(self._thread.join, 1.0)
+        await in_thread(self._thread.join, 1.0)
 
-    async def _ask(self, job: _Job) -> None:
+    async def _ask(self, job: _WriteJob) -> None:
         with self._changed:
             if self._closing:
                 raise StoreError("The writer is closed. Open another.")
@@ -151,7 +151,7 @@ class Writer:
         finally:
             self._store.close()
 
-    def _gather(self) -> list[_Job]:
+    def _gather(self) -> list[_WriteJob]:
         """The jobs of the next transaction; none when the writer is closed and all is done."""
         with self._changed:
             while not self._queue and not self._closing:
@@ -165,7 +165,7 @@ class Writer:
                 and (left := until - time.monotonic()) > 0
             ):
                 self._changed.wait(left)
-            batch: list[_Job] = []
+            batch: list[_WriteJob] = []
             size = 0
             while self._queue and not self._given_up.is_set():
                 job = self._queue[0]
@@ -179,7 +179,7 @@ class Writer:
             self._current = batch
             return batch
 
-    def _end(self, job: _Job, error: BaseException | None = None) -> None:
+    def _end(self, job: _WriteJob, error: BaseException | None = None) -> None:
         with self._changed:
             self._waiting -= job.size
             job.size = 0
@@ -188,7 +188,7 @@ class Writer:
     def _too_late(self) -> StoreAway:
         return StoreAway(f"The writer was closed before the rows were stored. {self._away}".strip())
 
-    def _call(self, job: _Job, call: Callable[[], None]) -> None:
+    def _call(self, job: _WriteJob, call: Callable[[], None]) -> None:
         try:
             call()
         except Exception as error:
@@ -196,20 +196,20 @@ class Writer:
         else:
             self._end(job)
 
-    def _place(self, job: _Job) -> bool:
+    def _place(self, job: _WriteJob) -> bool:
         try:
-            job.placed = self._store.place(job.rows)
+            job.prepared_rows = self._store.place(job.rows)
         except Exception as error:
             self._end(job, error)
             return False
         return True
 
-    def _commit(self, jobs: list[_Job]) -> None:
+    def _commit(self, jobs: list[_WriteJob]) -> None:
         """Commit all jobs, or find those that cannot be by halving."""
         pause = FIRST_PAUSE
         while jobs:
             try:
-                self._store.commit([placed for job in jobs for placed in job.placed])
+                self._store.commit([prepared_rows for job in jobs for prepared_rows in job.prepared_rows])
             except StoreAway as error:
                 self._away = str(error)
                 if self._given_up.wait(pause * random.uniform(0.5, 1.0)):

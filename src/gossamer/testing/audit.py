@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.testing.state import Picture, look
+from gossamer.testing.state import PartitionPicture, look
 
 
-def audit(frontier: ValkeyFrontier, *, filtered: bool = False) -> list[Picture]:
+def audit(frontier: ValkeyFrontier, *, filtered: bool = False) -> list[PartitionPicture]:
     """Pictures of every partition; AssertionError with all problems if one contradicts itself.
 
     `filtered` says that every request was added filtered, to lanes with an exact memory: then a fingerprint is open at
@@ -29,7 +29,7 @@ def audit(frontier: ValkeyFrontier, *, filtered: bool = False) -> list[Picture]:
     return pictures
 
 
-def problems(picture: Picture, *, filtered: bool = False) -> list[str]:
+def problems(picture: PartitionPicture, *, filtered: bool = False) -> list[str]:
     """Everything in a picture that contradicts something else in it."""
     return [
         *_counted(picture), *_placed(picture), *_lanes(picture), *_hosts(picture), *_leased(picture), *_dead_kept(picture),
@@ -37,7 +37,7 @@ def problems(picture: Picture, *, filtered: bool = False) -> list[str]:
     ]  # fmt: skip
 
 
-def _counted(picture: Picture) -> Iterator[str]:
+def _counted(picture: PartitionPicture) -> Iterator[str]:
     real: Counter[str] = Counter()
     for lane in picture.lanes.values():
         real.update({f"{lane['name']}|{what}": 0 for what in "qdl"})
@@ -72,7 +72,7 @@ def _counted(picture: Picture) -> Iterator[str]:
             yield f"worker {incarnation} holds {value} leases and counts none"
 
 
-def _placed(picture: Picture) -> Iterator[str]:
+def _placed(picture: PartitionPicture) -> Iterator[str]:
     """Every place with work stands in its ring once, or is parked once; nothing else does."""
     ids = {lane["name"]: number for number, lane in picture.lanes.items()}
     stands: Counter[tuple[str, int, str]] = Counter()
@@ -106,7 +106,7 @@ def _placed(picture: Picture) -> Iterator[str]:
                 yield f"lane {lane} has priority {priority} at {score}"
 
 
-def _lanes(picture: Picture) -> Iterator[str]:
+def _lanes(picture: PartitionPicture) -> Iterator[str]:
     for number, lane in picture.lanes.items():
         here = f"{lane['stage']}|{lane['group']}|{lane['tier']}"
         for place, members in picture.active.items():
@@ -130,7 +130,7 @@ def _lanes(picture: Picture) -> Iterator[str]:
         yield f"lanes are active in {sorted(places)}, the tiers say {sorted(told)}"
 
 
-def _hosts(picture: Picture) -> Iterator[str]:
+def _hosts(picture: PartitionPicture) -> Iterator[str]:
     flying = Counter(lease.host for lease in picture.leases.values() if lease.mark != 2)
     for host, number in flying.items():
         if host not in picture.hosts:
@@ -157,7 +157,7 @@ def _hosts(picture: Picture) -> Iterator[str]:
         yield f"groups count {told} of their own in flight and have {dict(own)}"
 
 
-def _leased(picture: Picture) -> Iterator[str]:
+def _leased(picture: PartitionPicture) -> Iterator[str]:
     if picture.leases.keys() != picture.deadlines.keys():
         yield f"leases {sorted(picture.leases)} have deadlines {sorted(picture.deadlines)}"
     if not picture.marks.keys() <= picture.leases.keys():
@@ -178,13 +178,13 @@ def _leased(picture: Picture) -> Iterator[str]:
             yield f"worker {incarnation} tries a request alone and holds {holders[incarnation]}"
 
 
-def _dead_kept(picture: Picture) -> Iterator[str]:
+def _dead_kept(picture: PartitionPicture) -> Iterator[str]:
     listed = sorted(number for numbers in picture.dead_order.values() for number in numbers)
     if listed != sorted(picture.dead):
         yield f"dead letters {sorted(picture.dead)} are listed as {listed}"
 
 
-def _once(picture: Picture, filtered: bool) -> Iterator[str]:
+def _once(picture: PartitionPicture, filtered: bool) -> Iterator[str]:
     rows = list(picture.requests())
     for number, times in Counter(row[4].id for row in rows if row[4].id).items():
         if times > 1:

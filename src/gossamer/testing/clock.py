@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossamer.frontier.call import ask
+from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 
@@ -11,8 +11,10 @@ def advance(frontier: ValkeyFrontier, seconds: float, *, tasks: tuple[str, ...] 
     """Let `seconds` pass on every partition, and in the books of these task keys; below 0 the server's clock goes back."""
     milliseconds = round(seconds * 1000)
     asks = [
-        ask("clock", keys.base(frontier.crawl, p), {"by_ms": milliseconds, "book": False})
+        function_call("clock", keys.base(frontier.crawl, p), {"by_ms": milliseconds, "book": False})
         for p in range(frontier.partitions)
     ]
-    asks += [ask("clock", keys.task_keys(source)[1], {"by_ms": milliseconds, "book": True}) for source in tasks]
+    asks += [
+        function_call("clock", keys.task_keys(source)[1], {"by_ms": milliseconds, "book": True}) for source in tasks
+    ]
     frontier.ask(asks)

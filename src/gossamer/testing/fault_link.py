@@ -16,7 +16,7 @@ _Piece = tuple[float, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class FaultCounters:
     """What has passed since the proxy was started.
 
     `round_trips` counts how often a connection went from quiet to waiting, so a pipeline sent at once is one.
@@ -44,7 +44,7 @@ class Faults:
     lose_requests: int = 0
     request_match: bytes = b""
     flowing: asyncio.Event = field(default_factory=asyncio.Event)
-    counters: Counters = field(default_factory=Counters)
+    counters: FaultCounters = field(default_factory=FaultCounters)
 
     def heal(self) -> None:
         self.delay, self.half_open, self.lose_replies, self.lose_requests = 0.0, False, 0, 0
@@ -55,7 +55,7 @@ class Faults:
         self.counters = replace(now, **{name: getattr(now, name) + n for name, n in more.items()})
 
 
-class Link:
+class FaultConnection:
     """One client's connection and its counterpart to the server, with a queue of what is under way each way."""
 
     def __init__(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gossamer.testing.fault_link import Counters, Faults, Link
+from gossamer.testing.fault_link import FaultConnection, FaultCounters, Faults
 from gossamer.testing.process import hold_port
 from gossamer.testing.server_process import LoopServer, on_free_port
 
@@ -27,7 +27,7 @@ class FaultProxy(LoopServer):
         self.target_port = target_port
         self.port = 0
         self._faults = Faults()
-        self._links: set[Link] = set()
+        self._links: set[FaultConnection] = set()
         self._listener: asyncio.Server | None = None
         self._placeholder: socket.socket | None = None
 
@@ -37,7 +37,7 @@ class FaultProxy(LoopServer):
         return f"redis://127.0.0.1:{self.port}"
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> FaultCounters:
         return replace(self._faults.counters, open=len(self._links))
 
     def delay(self, seconds: float) -> None:
@@ -129,7 +129,7 @@ class FaultProxy(LoopServer):
             self._listener = None
             self._placeholder = hold_port(self.port)
 
-    async def hang_up(self) -> None:
+    async def disconnect(self) -> None:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -145,7 +145,7 @@ class FaultProxy(LoopServer):
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._faults.count(connections=1)
-        link = Link(self._faults, (self.target_host, self.target_port), reader, writer)
+        link = FaultConnection(self._faults, (self.target_host, self.target_port), reader, writer)
         self._links.add(link)
         try:
             await link.serve()

@@ -17,10 +17,10 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Literal, Self
 
-from gossamer.testing.forum_pages import Layout, Page, Trouble
-from gossamer.testing.forum_visitor import Access, Arrival, Visitor
+from gossamer.testing.forum_pages import ForumPage, Layout, Trouble
+from gossamer.testing.forum_visitor import AccessLog, Arrival, Visitor
 from gossamer.testing.process import free_port
-from gossamer.testing.server_process import LoopServer, ServerProcess, ask, told_to_end
+from gossamer.testing.server_process import LoopServer, ServerProcess, ask, stop_event
 
 __all__ = ["Arrival", "Forum", "ForumProcess", "Layout", "Trouble"]
 
@@ -48,7 +48,7 @@ class Forum(LoopServer):
         self._port = port
         self.addresses: list[tuple[str, int]] = []
         self._listeners: list[asyncio.Server] = []
-        self.access = Access()
+        self.access = AccessLog()
 
     @property
     def url(self) -> str:
@@ -91,7 +91,7 @@ class Forum(LoopServer):
             try:
                 return await self._open_ports()
             except OSError as error:
-                await self.hang_up()
+                await self.disconnect()
                 # A port of our own choice may have been taken since; one that was asked for has no substitute.
                 if error.errno != errno.EADDRINUSE or self._port or not attempts:
                     raise
@@ -109,7 +109,7 @@ class Forum(LoopServer):
             self._listeners.append(listener)
             self.addresses.append((host, port))
 
-    async def hang_up(self) -> None:
+    async def disconnect(self) -> None:
         """Close the ports and all connections on the running loop."""
         while self._listeners:
             self._listeners.pop().close()
@@ -117,25 +117,25 @@ class Forum(LoopServer):
             visitor.leave()
         await asyncio.sleep(0)
 
-    def page(self, path: str, host: str) -> Page:
+    def page(self, path: str, host: str) -> ForumPage:
         """What a visitor of that host is to be answered, trouble included."""
         if path.startswith("/-/"):
             return self._own_page(path)
         if path == "/robots.txt":
-            return Page(200, b"User-agent: *\nAllow: /\n", kind="text/plain")
+            return ForumPage(200, b"User-agent: *\nAllow: /\n", kind="text/plain")
         page = self.layout.page(path, tuple(self.urls[1:]))
         if page.first_status and (host, path) not in self.access.troubled:
             self.access.troubled.add((host, path))
             wait = self.layout.trouble.retry_after if page.first_status == 429 else 0
-            return Page(page.first_status, b"<html><body><h1>Later</h1></body></html>", retry_after=wait)
+            return ForumPage(page.first_status, b"<html><body><h1>Later</h1></body></html>", retry_after=wait)
         return page
 
-    def _own_page(self, path: str) -> Page:
+    def _own_page(self, path: str) -> ForumPage:
         if path == ARRIVALS:
-            return Page(200, json.dumps(self.arrivals()).encode(), kind="application/json")
+            return ForumPage(200, json.dumps(self.arrivals()).encode(), kind="application/json")
         if path == FORGET:
             self.forget()
-        return Page(200 if path == FORGET else 404, b"", kind="text/plain")
+        return ForumPage(200 if path == FORGET else 404, b"", kind="text/plain")
 
     def _on_all_hosts(self, paths: Iterable[str]) -> frozenset[str]:
         every = list(paths)
@@ -224,7 +224,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 async def _serve(forum: Forum) -> None:
-    loop, told = asyncio.get_running_loop(), told_to_end()
+    loop, told = asyncio.get_running_loop(), stop_event()
     await forum.listen()
     print(*forum.urls, sep="\n", flush=True)
 
@@ -239,7 +239,7 @@ async def _serve(forum: Forum) -> None:
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
         threading.Thread(target=until_stdin_closes, daemon=True).start()
     await told.wait()
-    await forum.hang_up()
+    await forum.disconnect()
 
 
 if __name__ == "__main__":

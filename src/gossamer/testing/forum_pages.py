@@ -49,7 +49,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ForumPage:
     """An answer as it is to be sent. `first_status` is what the first request gets instead; 0 means the page itself."""
 
     status: int
@@ -102,15 +102,15 @@ class Layout:
         share: float = getattr(self.trouble, kind)
         return share > 0 and self._chance(kind, path) < share
 
-    def page(self, path: str, elsewhere: tuple[str, ...] = ()) -> Page:
+    def page(self, path: str, elsewhere: tuple[str, ...] = ()) -> ForumPage:
         """What is to be answered; `elsewhere` are addresses that the front page links to as well."""
         if path.startswith("/go/") and path[3:] in self._known and self.hit("redirect", path[3:]):
-            return Page(302, b"", location=path[3:])
+            return ForumPage(302, b"", location=path[3:])
         if path not in self._known:
-            return Page(404, b"<html><body><h1>Not found</h1></body></html>")
+            return ForumPage(404, b"<html><body><h1>Not found</h1></body></html>")
         first = 429 if self.hit("busy", path) else 503 if self.hit("unavailable", path) else 0
         delay = 0.2 + 0.8 * self._chance("seconds", path) if self.hit("slow", path) else 0.0
-        return Page(200, self._body(path, elsewhere), delay=delay, first_status=first)
+        return ForumPage(200, self._body(path, elsewhere), delay=delay, first_status=first)
 
     @cached_property
     def _known(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gossamer.testing.forum_pages import Page
+from gossamer.testing.forum_pages import ForumPage
 from gossamer.testing.http1 import headers
 
 _REASONS = {
@@ -38,7 +38,7 @@ class Arrival(NamedTuple):
     peer: int
 
 
-class Access:
+class AccessLog:
     """Who is here, who was here, and which paths have had their trouble."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Access:
 class Visitor(asyncio.Protocol):
     """One connection; answers one request after the other, in order, and keeps it alive unless asked to close."""
 
-    def __init__(self, page: Callable[[str, str], Page], access: Access) -> None:
+    def __init__(self, page: Callable[[str, str], ForumPage], access: AccessLog) -> None:
         self._page = page
         self._access = access
         self._buffer = b""
@@ -90,7 +90,7 @@ class Visitor(asyncio.Protocol):
         said = headers(lines)
         host = said.get("host", "")
         known = method in ("GET", "HEAD")
-        page = self._page(path, host) if known else Page(405, b"")
+        page = self._page(path, host) if known else ForumPage(405, b"")
         # The body of any other method is not understood: close, so that it is not taken for a request.
         close = not known or said.get("connection", "").lower() == "close"
         self._access.in_flight[host] += 1
@@ -138,7 +138,7 @@ class _Open:
     time: float
     host: str
     path: str
-    page: Page
+    page: ForumPage
     in_flight: int
     head_only: bool
     close: bool

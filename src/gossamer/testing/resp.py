@@ -24,7 +24,7 @@ class ReplyError(GossamerError):
         return str(self).partition(" ")[0]
 
 
-class Connection:
+class RespConnection:
     """One blocking connection; `address` is a path (Unix socket) or (host, port).
 
     Every wait ends with TimeoutError after `timeout` seconds. A connection that raised anything but

@@ -85,7 +85,7 @@ class LoopServer(ABC):
         """Open the ports on the running loop."""
 
     @abstractmethod
-    async def hang_up(self) -> None:
+    async def disconnect(self) -> None:
         """Close the ports and all connections on the running loop."""
 
     def start(self) -> Self:
@@ -112,7 +112,7 @@ class LoopServer(ABC):
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
-        self.on_loop(self.hang_up())
+        self.on_loop(self.disconnect())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -189,7 +189,7 @@ async def listen(serve: Serve, host: str, secure: ssl.SSLContext | None = None) 
     )
 
 
-def told_to_end() -> asyncio.Event:
+def stop_event() -> asyncio.Event:
     """Is set by SIGTERM and SIGINT."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

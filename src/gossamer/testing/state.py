@@ -40,7 +40,7 @@ return out
 """
 
 
-class Record(NamedTuple):
+class StoredRequest(NamedTuple):
     """A stored request: what it was added as, and what has become of it. `id` 0: not known by an id now."""
 
     fingerprint: int
@@ -50,7 +50,7 @@ class Record(NamedTuple):
     strikes: int
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     lane: str
     priority: int
     host: str
@@ -65,7 +65,7 @@ class LeaseRow(NamedTuple):
     incarnation: str
     nonce: str
     alone: bool
-    record: Record
+    record: StoredRequest
     deadline: float
     mark: int
     counted: str = ""
@@ -76,14 +76,14 @@ class DelayedRow(NamedTuple):
     lane: str
     host: str
     priority: int
-    record: Record
+    record: StoredRequest
 
 
 class SuspectRow(NamedTuple):
     lane: str
     host: str
     priority: int
-    record: Record
+    record: StoredRequest
 
 
 class DeadRow(NamedTuple):
@@ -93,7 +93,7 @@ class DeadRow(NamedTuple):
     priority: int
     attempts: int
     reason: str
-    record: Record
+    record: StoredRequest
 
 
 class HostRow(NamedTuple):
@@ -109,7 +109,7 @@ class HostRow(NamedTuple):
     till: float = 0
 
 
-class Picture:
+class PartitionPicture:
     """One partition at one moment. Times are server time in milliseconds."""
 
     def __init__(self, dump: list[Any]) -> None:
@@ -177,9 +177,9 @@ class Picture:
         policy = self.lanes.get(number)
         return str(policy["name"]) if policy else f"gone {number}" if number else ""
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> QueuePlace:
         lane, priority, host = name.split(":", 2)
-        return Place(self._lane(lane), int(priority), host)
+        return QueuePlace(self._lane(lane), int(priority), host)
 
     def _lease(self, number: int, raw: bytes) -> LeaseRow:
         lane, host, priority, attempts, strikes, incarnation, nonce, alone, first, *more = _unpack(raw)
@@ -211,7 +211,7 @@ class Picture:
                 known = (value for key, value in self.raw.items() if key.startswith(prefix))
                 yield name, {int(one) % 2**64 for bucket in known for one in bucket}
 
-    def requests(self) -> Iterator[tuple[str, str, str, int, Record]]:
+    def requests(self) -> Iterator[tuple[str, str, str, int, StoredRequest]]:
         """Everything not settled: state, lane, host, priority, record. Permits are no requests."""
         for state, lists in (("front", self.fronts), ("queued", self.queues)):
             for place, records in lists.items():
@@ -226,16 +226,16 @@ class Picture:
             yield "suspect", suspect.lane, suspect.host, suspect.priority, suspect.record
 
 
-def look(frontier: ValkeyFrontier, partition: int = 0) -> Picture:
+def look(frontier: ValkeyFrontier, partition: int = 0) -> PartitionPicture:
     """A picture of one partition, taken in one step."""
     base = keys.base(frontier.crawl, partition)
-    return Picture(frontier.connection.execute("EVAL", _DUMP, 1, base, key=base))
+    return PartitionPicture(frontier.connection.execute("EVAL", _DUMP, 1, base, key=base))
 
 
-_NOTHING = Record(0, b"", 0, 0, 0)
+_NOTHING = StoredRequest(0, b"", 0, 0, 0)
 
 
-def _record(raw: bytes) -> Record:
+def _record(raw: bytes) -> StoredRequest:
     if raw[:1] == b"\x01":
         _, high, low, counts, strikes = AGAIN.unpack_from(raw)
         attempts = counts & 0xFFFFFF  # above them stand silent losses
@@ -244,7 +244,7 @@ def _record(raw: bytes) -> Record:
     else:
         first, number, attempts, strikes = raw, 0, 0, 0
     _, fingerprint = FIRST.unpack_from(first)
-    return Record(fingerprint, first[FIRST.size :], number, attempts, strikes)
+    return StoredRequest(fingerprint, first[FIRST.size :], number, attempts, strikes)
 
 
 def _host(raw: bytes) -> HostRow:

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.setup.test_doctor import crawl_a_little
 
 from gossamer.cli import exit_codes, main
-from gossamer.doctor import Check, State, examine
+from gossamer.doctor import Check, CheckState, examine
 from gossamer.errors import FrontierError, PermissionDenied
 from gossamer.frontier.connection import connect
 from gossamer.frontier.seen.memory import ValkeyMemory
@@ -133,9 +133,9 @@ def test_a_worker_and_an_operator_can_do_the_whole_job(place: Place, crawl_name:
         assert memory.mark([1, 1]) == [True, False]
     place.run("status", environ=environ)
     rights = checked(worker, crawl_name)["rights"]
-    assert (rights.state, rights.found.split(": ")[0]) == (State.DOUBTFUL, "workers can work; this user may not")
+    assert (rights.state, rights.found.split(": ")[0]) == (CheckState.DOUBTFUL, "workers can work; this user may not")
     environ["GOSSAMER_URL"] = operator
-    assert [check for check in checked(operator, crawl_name).values() if check.state is not State.GOOD] == []
+    assert [check for check in checked(operator, crawl_name).values() if check.state is not CheckState.GOOD] == []
     place.run("export", "out", environ=environ)
     place.run("items", "tail", "fed", environ=environ)
     place.run("items", "export", "fed", "fed.jsonl", environ=environ)
@@ -169,7 +169,7 @@ def test_without_the_right_to_load_functions_those_that_are_there_serve(place: P
     crawl_a_little(place.user("full", "--crawl", crawl_name), crawl_name)
     frontier = ValkeyFrontier.open(load({"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl_name}, {}))
     frontier.close()
-    assert checked(url, crawl_name)["rights"].state is State.DOUBTFUL
+    assert checked(url, crawl_name)["rights"].state is CheckState.DOUBTFUL
     with connect(load({"GOSSAMER_URL": url}, {})) as connection, pytest.raises(FrontierError):
         connection.execute("FUNCTION", "LOAD", "#!lua name=x\n")
 
@@ -186,8 +186,8 @@ def test_on_a_cluster(cluster: Cluster, crawl_name: str) -> None:
         with ValkeyFrontier.open(settings) as frontier:
             frontier.define("g", {"a": LanePolicy()})
         checks = checked(url, crawl_name)
-        assert checks["rights"].state is State.GOOD
-        assert {check.name for check in checks.values() if check.state is State.BAD} == {"persistence"}
+        assert checks["rights"].state is CheckState.GOOD
+        assert {check.name for check in checks.values() if check.state is CheckState.BAD} == {"persistence"}
     finally:
         for node in cluster.nodes:
             node.call("ACL", "DELUSER", "worker")

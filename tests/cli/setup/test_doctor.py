@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from gossamer.cli import exit_codes
-from gossamer.doctor import State, clock_check, examine, memory_checks, settings_checks
+from gossamer.doctor import CheckState, clock_check, examine, memory_checks, settings_checks
 from gossamer.frontier.connection import Connection, acl
 from gossamer.frontier.server import library
 from gossamer.frontier.server.info import ServerInfo
@@ -121,7 +121,7 @@ def test_the_rights_listed_are_enough_and_each_one_missing_is_named(kind: Any, t
             settings = load({"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl_name}, {})
             [found] = [check for check in examine(settings) if check.name == "rights"]
             assert name in found.found
-            assert found.state is State.DOUBTFUL
+            assert found.state is CheckState.DOUBTFUL
             server.call("ACL", "SETUSER", "worker", f"+{name.lower()}")
 
 
@@ -155,19 +155,21 @@ def test_every_command_of_the_functions_is_in_the_table_of_rights() -> None:
 
 def test_settings_that_cannot_work_together_are_found() -> None:
     bad = settings_checks(load({"GOSSAMER_LEASE_SECONDS": 4, "GOSSAMER_SEND_SECONDS": 5}, {}))
-    assert [check.state for check in bad] == [State.BAD]
+    assert [check.state for check in bad] == [CheckState.BAD]
     odd = settings_checks(load({"GOSSAMER_LEASE_SECONDS": 20}, {}))
-    assert [check.state for check in odd] == [State.DOUBTFUL]
+    assert [check.state for check in odd] == [CheckState.DOUBTFUL]
 
 
-@pytest.mark.parametrize(("used", "state"), [(10, State.GOOD), (85, State.DOUBTFUL), (96, State.BAD)])
-def test_memory_headroom(used: int, state: State) -> None:
+@pytest.mark.parametrize(("used", "state"), [(10, CheckState.GOOD), (85, CheckState.DOUBTFUL), (96, CheckState.BAD)])
+def test_memory_headroom(used: int, state: CheckState) -> None:
     info = ServerInfo("n", "valkey", "9.1", "standalone", "master", True, "always", used, 100, "noeviction", False, 0)
-    assert [check.state for check in memory_checks(info)] == [State.GOOD, state]
+    assert [check.state for check in memory_checks(info)] == [CheckState.GOOD, state]
 
 
-@pytest.mark.parametrize(("off", "state"), [(0, State.GOOD), (-90, State.DOUBTFUL), (3600, State.DOUBTFUL)])
-def test_a_wrong_clock_is_found(off: int, state: State) -> None:
+@pytest.mark.parametrize(
+    ("off", "state"), [(0, CheckState.GOOD), (-90, CheckState.DOUBTFUL), (3600, CheckState.DOUBTFUL)]
+)
+def test_a_wrong_clock_is_found(off: int, state: CheckState) -> None:
     class Elsewhere:
         def execute_everywhere(self, *_: str) -> dict[str, list[bytes]]:
             import time
@@ -183,16 +185,16 @@ def test_a_crawl_whose_time_is_ahead_is_found(valkey_server: Server, crawl_name:
     crawl_a_little(valkey_server.url, crawl_name)
     settings = load({"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}, {})
     [found] = [check for check in examine(settings) if check.name == "time"]
-    assert found.state is State.GOOD
+    assert found.state is CheckState.GOOD
     key = f"gossamer:{{{crawl_name}/0}}:m"
     valkey_server.call("HINCRBY", key, "t", 3_600_000)
     [found] = [check for check in examine(settings) if check.name == "time"]
-    assert found.state is State.BAD
+    assert found.state is CheckState.BAD
     assert re.search(r"is 3,(600|59\d)\.\d s ahead", found.found)
     # What tests do to time is no clock of a server.
     valkey_server.call("HSET", key, "off", 3_600_000)
     [found] = [check for check in examine(settings) if check.name == "time"]
-    assert found.state is State.GOOD
+    assert found.state is CheckState.GOOD
 
 
 def test_a_newer_crawl_is_found(valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:

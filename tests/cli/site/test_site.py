@@ -19,7 +19,7 @@ from tests.support.site import Reply, Site
 from gossamer.cli.view import depth
 from gossamer.cli.view.depth import depths_of
 from gossamer.engine.page.payload import pack
-from gossamer.engine.worker import Ended, Job, Worker
+from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
 from gossamer.settings import Settings, load
@@ -27,7 +27,7 @@ from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load as load_sites
 from gossamer.sites.file.load import load_text
 from gossamer.sites.format import Site as SiteFile
-from gossamer.sites.page import Link
+from gossamer.sites.page import PageLink
 
 FORUM = """\
 site: forum
@@ -476,9 +476,9 @@ class TestReconcile:
         site.on("/item/b", Reply(body="<h1>B</h1>"))
         site.on("/review/1", Reply(body="<p>fine</p>"))
 
-    async def run(self, frontier: ValkeyFrontier) -> Ended:
+    async def run(self, frontier: ValkeyFrontier) -> NativeEnd:
         given = {"GOSSAMER_DATA_DIR": str(Path.cwd() / "data"), "GOSSAMER_LEASE_SECONDS": 5.0}
-        return await Worker(load(given), Job(sites=("shop",), stage=None)).run()
+        return await NativeWorker(load(given), NativeJob(sites=("shop",), stage=None)).run()
 
     def reconcile(self, command: Command, *words: str, code: int = 0) -> Any:
         return command("site", "reconcile", "shop", "--json", *words, code=code).json
@@ -656,8 +656,8 @@ class TestDepths:
 
 
 class TestPools:
-    async def run(self, **job: Any) -> Ended:
-        return await Worker(self.settings(), Job(**job)).run()
+    async def run(self, **job: Any) -> NativeEnd:
+        return await NativeWorker(self.settings(), NativeJob(**job)).run()
 
     async def test_one_layer_alone_is_a_round_too(self, command: Command, frontier: ValkeyFrontier, site: Site) -> None:
         site.on("/list/2", Reply(body="<p>the end</p>"))
@@ -674,8 +674,8 @@ class TestPools:
         site.on("/list/2", Reply(body="<p>the end</p>"))
         command("site", "push", write("forum.yaml", text, site))
         general, details = (
-            Worker(self.settings(), Job(forever=True)),
-            Worker(self.settings(), Job(stage="details", forever=True)),
+            NativeWorker(self.settings(), NativeJob(forever=True)),
+            NativeWorker(self.settings(), NativeJob(stage="details", forever=True)),
         )
         running = [asyncio.ensure_future(worker.run()) for worker in (general, details)]
         try:
@@ -683,8 +683,8 @@ class TestPools:
             await asyncio.to_thread(site.reached, "/post/1")
             details.stop()
             await running[1]
-            frontier.add([pack(Link(f"{site.url}/post/9", "post", 9), "forum.post")])
-            frontier.add([pack(Link(f"{site.url}/list/9", "list", 10), "forum.list")])
+            frontier.add([pack(PageLink(f"{site.url}/post/9", "post", 9), "forum.post")])
+            frontier.add([pack(PageLink(f"{site.url}/list/9", "list", 10), "forum.list")])
             await asyncio.to_thread(site.reached, "/list/9")
             assert "/post/9" not in site.paths()
         finally:

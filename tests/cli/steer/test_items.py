@@ -22,7 +22,7 @@ from gossamer.frontier import codec, item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items import lines as item_lines
 from gossamer.items import position
-from gossamer.items.consumer import Source
+from gossamer.items.consumer import ItemConsumer
 from gossamer.model import GroupPolicy, LanePolicy, Lease, Request, Settlement, Token
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
@@ -282,8 +282,8 @@ class Killed(BaseException):
 
 STEPS: dict[str, tuple[Any, str]] = {
     "before the file is on disk": (item_lines, "sync"),
-    "before it is marked": (position.Marks, "set"),
-    "before it is acknowledged": (Source, "keep"),
+    "before it is marked": (position.PositionFile, "set"),
+    "before it is acknowledged": (ItemConsumer, "keep"),
     "parquet": (Path, "replace"),
 }
 

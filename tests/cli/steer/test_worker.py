@@ -6,7 +6,7 @@ import pytest
 from tests.support.command import Command
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Counter, LanePolicy, Request, Token
+from gossamer.model import CounterChange, LanePolicy, Request, Token
 from gossamer.model.reply import groups_text
 from gossamer.testing import clock
 
@@ -62,7 +62,7 @@ def test_workers_that_ended_are_not_counted(command: Command, frontier: ValkeyFr
 
 def test_status_leaves_counters_to_those_who_ask(command: Command, frontier: ValkeyFrontier) -> None:
     frontier.define("g", {"a": LanePolicy()})
-    frontier.exchange(Token("e" * 16, 1), counters=[Counter("g", "gossamer/requests", 3)])
+    frontier.exchange(Token("e" * 16, 1), counters=[CounterChange("g", "gossamer/requests", 3)])
     assert "gossamer/requests" not in command("status").out
     assert "g\tgossamer/requests\t3\n" in command("status", "--counters").out
     assert command("status", "--json").json["groups"][0]["counters"] == {"gossamer/requests": 3}

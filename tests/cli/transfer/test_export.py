@@ -21,7 +21,7 @@ from gossamer.frontier.snapshot.line import payload_from, payload_json
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     AddOutcome,
-    Counter,
+    CounterChange,
     Ending,
     GroupPolicy,
     HostPolicy,
@@ -37,7 +37,7 @@ from gossamer.model import (
     Token,
 )
 from gossamer.settings import load
-from gossamer.sites.page import Link
+from gossamer.sites.page import PageLink
 from gossamer.testing.clock import advance
 from gossamer.testing.forum import ForumProcess, Layout, Trouble
 from gossamer.testing.process import wait_until
@@ -158,7 +158,7 @@ def fill(frontier: ValkeyFrontier) -> None:
     frontier.set_crawl_delay("robots.example", 7)
     frontier.block("blocked.example", 3600, "we were rude")
     frontier.pause(host="paused.example", reason="asked to")
-    frontier.exchange(token.next(), counters=[Counter("g", "bytes", 12.5)])
+    frontier.exchange(token.next(), counters=[CounterChange("g", "bytes", 12.5)])
     request = codec.encode_request({"url": "http://a.example/", "meta": {"depth": (1, b"\xff")}})
     for number in range(1500):
         frontier.add([Request(number, f"h{number % 3}.example", "g.fifo", b"%d" % number, priority=number % 2)])
@@ -417,7 +417,7 @@ def test_export_of_no_crawl_and_to_standard_output(valkey_server: Server, crawl_
 
 
 def test_requests_of_sites_are_readable_and_come_back_the_same() -> None:
-    link = Link(
+    link = PageLink(
         "http://shop.example/p?a=1",
         "page",
         7,
@@ -445,7 +445,7 @@ def test_requests_of_sites_are_readable_and_come_back_the_same() -> None:
         }
     }
     assert payload_from(json.loads(json.dumps(shown))) == request.payload
-    plain = payload_json(pack(Link("http://shop.example/", "list", 8), "shop.list").payload)
+    plain = payload_json(pack(PageLink("http://shop.example/", "list", 8), "shop.list").payload)
     assert plain == {"request": {"method": "GET", "url": "http://shop.example/"}}
 
 
@@ -473,7 +473,9 @@ def test_state_that_is_there_is_not_imported_by_another_export(
     frontier.add([Request(1, "h", "g.a", b"x")])
     token = Token.fresh()
     [lease] = frontier.exchange(token, want=1).leases
-    frontier.exchange(token.next(), settle=[Settlement(lease, items=[b"one"])], counters=[Counter("g", "bytes", 2)])
+    frontier.exchange(
+        token.next(), settle=[Settlement(lease, items=[b"one"])], counters=[CounterChange("g", "bytes", 2)]
+    )
     one, two, back = (str(tmp_path / name) for name in ("one.jsonl", "two.jsonl", "back.jsonl"))
     copy = f"{frontier.crawl}-copy"
     for file in (one, two):

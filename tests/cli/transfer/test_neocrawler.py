@@ -12,7 +12,7 @@ import pytest
 from tests.support.command import Command
 from tests.support.site import Reply, Site
 
-from gossamer.engine.worker import Job, Worker
+from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
 
@@ -124,7 +124,7 @@ async def test_what_was_brought_in_is_crawled(command: Command, frontier: Valkey
     here[0]["seed"] = [f"{site.url}/list/[1-2]"]
     command("import", "neocrawler", write(here), "-o", "sites")
     command("site", "push", "sites")
-    await Worker(load({"GOSSAMER_DATA_DIR": str(Path.cwd())}), Job(stage=None)).run()
+    await NativeWorker(load({"GOSSAMER_DATA_DIR": str(Path.cwd())}), NativeJob(stage=None)).run()
     assert sorted(path for path in site.paths() if path != "/robots.txt") == ["/detail/7", "/list/1", "/list/2"]
     database = sqlite3.connect("items.db")
     try:

@@ -15,10 +15,10 @@ from tests.support import busy_crawl
 from gossamer import status
 from gossamer.cli.run.watch import figures
 from gossamer.errors import UnknownGroup
-from gossamer.fleet import look
+from gossamer.fleet import read_progress
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
-    Counter,
+    CounterChange,
     Ending,
     GroupPolicy,
     HostPolicy,
@@ -61,7 +61,7 @@ def fill(frontier: ValkeyFrontier) -> None:
     info = {"name": "worker-\x1b[31m1"}
     leases = frontier.exchange(token, want=5, selection=Selection(groups=("news",)), info=info).leases
     settle = [Settlement(leases[0], items=[b"i"]), Settlement(leases[1], Ending.FAILED, reason="odd", detail="d")]
-    frontier.exchange(token.next(), settle=settle, counters=[Counter("news", "bytes", 2.5)])
+    frontier.exchange(token.next(), settle=settle, counters=[CounterChange("news", "bytes", 2.5)])
     frontier.block("h0.example", 600, "too many requests")
     frontier.pause(group="shop", reason="closed for today")
 
@@ -168,7 +168,7 @@ def test_a_server_at_its_memory_limit_is_named(tmp_path: Path) -> None:
             used = frontier.connection.server_infos()[0].memory_used
             frontier.connection.execute("CONFIG", "SET", "maxmemory", round(used * 0.9), key="any")
             assert "of the limit of" in status.overview(frontier).memory
-            assert figures(look(frontier, "g"), 0, status.overview(frontier).memory)["memory"]
+            assert figures(read_progress(frontier, "g"), 0, status.overview(frontier).memory)["memory"]
         for words in (["status"], ["top", "--count", "1"]):
             assert (
                 "MEMORY: "

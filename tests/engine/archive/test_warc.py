@@ -19,15 +19,15 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 
 from gossamer.engine.archive.warc import WarcWriter
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import Ask, Got, Options
+from gossamer.engine.http.request import FetchOptions, FetchRequest, FetchResponse
 from gossamer.errors import ArchiveFailed
 
-RAW = Options(raw=True)
+RAW = FetchOptions(raw=True)
 
 
-def page(url: str, size: int = 0) -> Got:
+def page(url: str, size: int = 0) -> FetchResponse:
     body = os.urandom(size)
-    return Got(
+    return FetchResponse(
         url, 200, {}, body, raw=b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n" + body, sent=b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     )
 
@@ -48,7 +48,8 @@ async def test_pages_are_read_back_as_they_came(hard: HardServer, fetcher: Fetch
     with WarcWriter(tmp_path / "made" / "here") as writer:
         for path in paths:
             writer.write(
-                await fetcher.fetch(Ask(hard.url(path), headers={"X-Mine": "1"}, options=RAW)), 1_700_000_000.25
+                await fetcher.fetch(FetchRequest(hard.url(path), headers={"X-Mine": "1"}, options=RAW)),
+                1_700_000_000.25,
             )
         file = writer.path
     assert file is not None
@@ -72,8 +73,8 @@ async def test_pages_are_read_back_as_they_came(hard: HardServer, fetcher: Fetch
 async def test_passwords_are_not_archived(hard: HardServer, fetcher: Fetcher, tmp_path: Path) -> None:
     options = RAW._replace(auth=("me", "hidden"), hosts=frozenset({"127.0.0.1"}))
     with WarcWriter(tmp_path) as writer:
-        writer.write(await fetcher.fetch(Ask(hard.url("/ok"), options=options)))
-        writer.write(await fetcher.fetch(Ask(hard.url("/ok", "me:hidden@127.0.0.1"), options=RAW)))
+        writer.write(await fetcher.fetch(FetchRequest(hard.url("/ok"), options=options)))
+        writer.write(await fetcher.fetch(FetchRequest(hard.url("/ok", "me:hidden@127.0.0.1"), options=RAW)))
     (file,) = tmp_path.iterdir()
     text = gzip.decompress(file.read_bytes())
     assert text.count(f"WARC-Target-URI: {hard.url('/ok')}\r\n".encode()) == 4
@@ -121,12 +122,12 @@ def test_threads_and_other_processes_get_along(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from gossamer.engine.archive.warc import WarcWriter
-from gossamer.engine.http.request import Got
+from gossamer.engine.http.request import FetchResponse
 writer = WarcWriter(sys.argv[1])
 number = 0
 while True:
     body = str(number).encode() * 2000
-    writer.write(Got(f"http://h/{number}", 200, {}, body, raw=b"HTTP/1.1 200 OK\\r\\n\\r\\n" + body, sent=b"GET / HTTP/1.1\\r\\n\\r\\n"))
+    writer.write(FetchResponse(f"http://h/{number}", 200, {}, body, raw=b"HTTP/1.1 200 OK\\r\\n\\r\\n" + body, sent=b"GET / HTTP/1.1\\r\\n\\r\\n"))
     number += 1
     print(number, flush=True)
 """
@@ -190,7 +191,7 @@ def test_a_directory_that_cannot_be_made_and_a_page_without_its_bytes(tmp_path: 
     with pytest.raises(ArchiveFailed, match="file"):
         WarcWriter(tmp_path / "file" / "below").write(page("http://h/"))
     with pytest.raises(ValueError, match=r"Options\.raw"):
-        WarcWriter(tmp_path).write(Got("http://h/", 200, {}, b""))
+        WarcWriter(tmp_path).write(FetchResponse("http://h/", 200, {}, b""))
 
 
 async def test_a_first_line_that_is_no_text_is_kept_as_it_came(fetcher: Fetcher) -> None:
@@ -202,7 +203,7 @@ async def test_a_first_line_that_is_no_text_is_kept_as_it_came(fetcher: Fetcher)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
-        got = await fetcher.fetch(Ask(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", options=RAW))
+        got = await fetcher.fetch(FetchRequest(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", options=RAW))
     assert got.raw is not None
     assert got.raw.startswith(b"HTTP/1.1 200 Voil\xe0\r\n")
 

@@ -14,7 +14,7 @@ from twisted.web.http import _DataLoss
 
 from gossamer.engine.http.request import REASONS
 from gossamer.scrapy.site.failure import failure
-from gossamer.sites.downloader import DownloadFailed, LeftOut
+from gossamer.sites.downloader import DownloadFailed, PageDropped
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -69,7 +69,7 @@ def test_who_cannot_be_reached_by_a_proxy_is_the_proxy(error: Exception) -> None
 
 
 def test_a_request_that_the_project_ignores_is_left_out_and_one_too_large_is_not() -> None:
-    assert isinstance(failure(IgnoreRequest("not this one"), 5, 100, False), LeftOut)
+    assert isinstance(failure(IgnoreRequest("not this one"), 5, 100, False), PageDropped)
     told = failure(IgnoreRequest("its body exceeded DOWNLOAD_MAXSIZE (100 B)"), 5, 100, False)
     assert isinstance(told, DownloadFailed)
     assert told.reason == "too_large"

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.engine.http.cookies import LARGEST, LONGEST, Jar, is_public_suffix
+from gossamer.engine.http.cookies import LARGEST, LONGEST, CookieJar, is_public_suffix
 
 NOW = 1_700_000_000.0
 
 
-def jar_with(*lines: str, url: str = "http://www.a.example/dir/page", now: float = NOW) -> Jar:
-    jar = Jar()
+def jar_with(*lines: str, url: str = "http://www.a.example/dir/page", now: float = NOW) -> CookieJar:
+    jar = CookieJar()
     jar.take(url, lines, now)
     return jar
 
 
-def sent(jar: Jar, url: str, now: float = NOW) -> str:
+def sent(jar: CookieJar, url: str, now: float = NOW) -> str:
     return jar.header(url, now=now)
 
 
@@ -115,7 +115,7 @@ def test_a_cookie_is_taken_back() -> None:
 
 
 def test_the_order_is_longer_paths_first_and_then_the_older() -> None:
-    jar = Jar()
+    jar = CookieJar()
     for at, line in enumerate(["a=1; Path=/", "b=2; Path=/dir/", "c=3; Path=/", "d=4; Path=/dir/deep"]):
         jar.take("http://a.example/", [line], NOW + at)
     jar.take("http://a.example/", ["a=9; Path=/"], NOW + 10)
@@ -132,7 +132,7 @@ def test_names_and_values_as_servers_write_them() -> None:
 
 
 def test_numbers_are_bounded_and_the_oldest_goes() -> None:
-    jar = Jar(most=20, most_of_domain=5)
+    jar = CookieJar(most=20, most_of_domain=5)
     for number in range(100):
         jar.take("http://a.example/", [f"c{number}=x"], NOW + number)
     assert len(jar) == 5
@@ -152,15 +152,15 @@ def test_a_snapshot_is_text_that_can_be_shared() -> None:
     )
     text = jar.dump()
     assert [json.loads(line)["name"] for line in text.splitlines()] == ["a", "b", "c"]
-    other = Jar()
+    other = CookieJar()
     other.load(text, NOW)
     assert other.dump() == text
     for url in ("https://www.a.example/", "http://www.a.example/", "https://x.a.example/"):
         assert sent(other, url) == sent(jar, url)
-    late = Jar()
+    late = CookieJar()
     late.load(text, NOW + 100)
     assert len(late) == 2
-    broken = Jar()
+    broken = CookieJar()
     broken.load(
         'nonsense\n[]\n{"name": 1}\n{"name": "a", "value": "b\\r\\nX: y", "domain": "d", "path": "/"}\nnull\n', NOW
     )
@@ -194,7 +194,7 @@ LINE = st.builds(
 def test_whatever_comes_a_cookie_never_reaches_a_stranger(steps: list[tuple[str, str]], url: str) -> None:
     from gossamer.engine.http.cookies import place
 
-    jar = Jar(most=12, most_of_domain=4)
+    jar = CookieJar(most=12, most_of_domain=4)
     setters: dict[tuple[str, str, str], set[tuple[str, bool]]] = {}
     for number, (setter, line) in enumerate(steps):
         before = set(jar)
@@ -216,6 +216,6 @@ def test_whatever_comes_a_cookie_never_reaches_a_stranger(steps: list[tuple[str,
             assert not is_public_suffix(cookie.domain)
     header = jar.header(url, now=NOW + 5)
     assert not set(header) & set("\r\n\x00")
-    copy = Jar(most=12, most_of_domain=4)
+    copy = CookieJar(most=12, most_of_domain=4)
     copy.load(jar.dump(), NOW + 5)
     assert copy.header(url, now=NOW + 5) == header

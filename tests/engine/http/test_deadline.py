@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import gossamer
-from gossamer.engine.http.deadline import before, cancelled, happens
-from gossamer.engine.rounds import Rounds
-from gossamer.engine.sites import Book
+from gossamer.engine.http.deadline import cancel_tasks, run_until_event, wait_for_event
+from gossamer.engine.rounds import SiteRounds
+from gossamer.engine.sites import SiteSet
 
 MOMENTS = range(8)
 """Turns of the loop between the two."""
@@ -23,7 +23,7 @@ MOMENTS = range(8)
 async def _for_ever(event: asyncio.Event) -> None:
     while True:
         event.clear()
-        await happens(event, 60)
+        await wait_for_event(event, 60)
 
 
 def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
@@ -33,9 +33,11 @@ def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
     async def current() -> bool:
         return True
 
-    shelf: Any = SimpleNamespace(rounds={})
-    adder: Any = None
-    rounds = Rounds(ask, Book(), shelf, adder, lease_seconds=60, repeat=False, payload_max=1000, current=current)
+    record_sink: Any = SimpleNamespace(rounds={})
+    request_adder: Any = None
+    rounds = SiteRounds(
+        ask, SiteSet(), record_sink, request_adder, lease_seconds=60, repeat=False, payload_max=1000, current=current
+    )
     rounds.called = event
     return rounds.run()
 
@@ -69,8 +71,8 @@ async def test_what_does_not_end_is_left_behind() -> None:
     task = asyncio.ensure_future(stubborn())
     await asyncio.sleep(0)
     async with asyncio.timeout(20):
-        await cancelled([task], 0.01)
-        assert not await before(asyncio.Event(), stubborn(), 0.01)
+        await cancel_tasks([task], 0.01)
+        assert not await run_until_event(asyncio.Event(), stubborn(), 0.01)
     going_on.set()
     await task
 
@@ -90,11 +92,11 @@ async def test_what_is_not_done_before_something_happens_is_given_up() -> None:
     async def wrong() -> None:
         raise ValueError("wrong")
 
-    assert await before(stop, done())
+    assert await run_until_event(stop, done())
     with pytest.raises(ValueError, match="wrong"):
-        await before(stop, wrong())
+        await run_until_event(stop, wrong())
     asyncio.get_running_loop().call_soon(stop.set)
-    assert not await before(stop, work())
+    assert not await run_until_event(stop, work())
     assert ended.is_set()
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gossamer.engine.http.connection.dns import Resolver
+from gossamer.engine.http.connection.dns import CachingResolver
 
 
 class Names:
@@ -34,13 +34,13 @@ class Clock:
         return self.now
 
 
-async def addresses(resolver: Resolver, host: str) -> list[str]:
+async def addresses(resolver: CachingResolver, host: str) -> list[str]:
     return [found["host"] for found in await resolver.resolve(host, 80)]
 
 
 async def test_answers_are_believed_for_a_while() -> None:
     names, clock = Names(), Clock()
-    resolver = Resolver(kept=300, lookup=names, clock=clock)
+    resolver = CachingResolver(kept=300, lookup=names, clock=clock)
     try:
         for _ in range(3):
             assert await addresses(resolver, "a.example") == ["192.0.2.1", "192.0.2.2"]
@@ -54,7 +54,7 @@ async def test_answers_are_believed_for_a_while() -> None:
 
 async def test_failures_are_believed_for_a_shorter_while() -> None:
     names, clock = Names(), Clock()
-    resolver = Resolver(kept_failure=10, lookup=names, clock=clock)
+    resolver = CachingResolver(kept_failure=10, lookup=names, clock=clock)
     try:
         for _ in range(3):
             with pytest.raises(OSError, match="nobody knows"):
@@ -69,7 +69,7 @@ async def test_failures_are_believed_for_a_shorter_while() -> None:
 
 async def test_an_old_answer_is_better_than_none() -> None:
     names, clock = Names(), Clock()
-    resolver = Resolver(kept=300, kept_failure=10, lookup=names, clock=clock)
+    resolver = CachingResolver(kept=300, kept_failure=10, lookup=names, clock=clock)
     try:
         await resolver.resolve("a.example")
         names.away, clock.now = True, 1000
@@ -84,7 +84,7 @@ async def test_an_old_answer_is_better_than_none() -> None:
 async def test_one_question_for_all_who_wait_and_who_gives_up_harms_nobody() -> None:
     names = Names()
     names.go_on.clear()
-    resolver = Resolver(lookup=names)
+    resolver = CachingResolver(lookup=names)
     try:
         waiting = [asyncio.create_task(resolver.resolve("a.example")) for _ in range(20)]
         await asyncio.sleep(0)
@@ -100,7 +100,7 @@ async def test_one_question_for_all_who_wait_and_who_gives_up_harms_nobody() -> 
 async def test_memory_is_bounded_and_given_names_need_no_question() -> None:
     names = Names()
     names.known |= {f"h{number}": ["192.0.2.1"] for number in range(50)}
-    resolver = Resolver(lookup=names, most=10, hosts={"mine.test": "::1"})
+    resolver = CachingResolver(lookup=names, most=10, hosts={"mine.test": "::1"})
     try:
         for number in range(50):
             await resolver.resolve(f"h{number}")
@@ -113,7 +113,7 @@ async def test_memory_is_bounded_and_given_names_need_no_question() -> None:
 
 
 async def test_the_systems_own_names() -> None:
-    resolver = Resolver()
+    resolver = CachingResolver()
     try:
         assert await addresses(resolver, "localhost") in (["127.0.0.1"], ["127.0.0.1", "127.0.0.1"])
     finally:

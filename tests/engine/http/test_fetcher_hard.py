@@ -9,9 +9,9 @@ import pytest
 from tests.support.hard_server.server import CASES, PAGE, Case, HardServer
 
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import REASONS, Ask, FetchError, Got, Options
+from gossamer.engine.http.request import REASONS, FetchError, FetchOptions, FetchRequest, FetchResponse
 
-EASY = Options(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_000)
+EASY = FetchOptions(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_000)
 NOT_AGAIN = {
     "/compress",
     "/huge",
@@ -26,7 +26,7 @@ NOT_AGAIN = {
 OWN_BODY = {"/empty", "/echo", "/size/300000", "/nothing", "/loop", "/nowhere", "/hops/3", "/to/303?to=/ok"}
 
 
-async def outcome(fetcher: Fetcher, ask: Ask) -> Got | FetchError:
+async def outcome(fetcher: Fetcher, ask: FetchRequest) -> FetchResponse | FetchError:
     try:
         return await fetcher.fetch(ask)
     except FetchError as error:
@@ -45,10 +45,10 @@ async def test_each_fault_has_its_reason(
     if not case.quick:
         options = options._replace(timeout=1.5, read_timeout=1.0)
     if kept:
-        assert (await fetcher.fetch(Ask(url.replace(case.path, "/ok"), options=options))).body == PAGE
-    came = await outcome(fetcher, Ask(url, options=options))
+        assert (await fetcher.fetch(FetchRequest(url.replace(case.path, "/ok"), options=options))).body == PAGE
+    came = await outcome(fetcher, FetchRequest(url, options=options))
     if isinstance(case.expect, int):
-        assert isinstance(came, Got), came
+        assert isinstance(came, FetchResponse), came
         assert came.status == case.expect
         assert case.path in OWN_BODY or came.body == PAGE
     else:
@@ -59,14 +59,14 @@ async def test_each_fault_has_its_reason(
         assert came.detail
         assert len(came.detail) < 500
     # The fault stays where it is: the next page is whole.
-    assert (await fetcher.fetch(Ask(url.replace(case.path, "/ok"), options=options))).body == PAGE
+    assert (await fetcher.fetch(FetchRequest(url.replace(case.path, "/ok"), options=options))).body == PAGE
 
 
 async def test_time_outs_say_what_was_waited_for(hard: HardServer, fetcher: Fetcher) -> None:
     details = {}
     for path in ("/loris-head", "/loris-body", "/silence", "/stops"):
         with pytest.raises(FetchError) as caught:
-            await fetcher.fetch(Ask(hard.url(path), options=Options(timeout=1.5, read_timeout=1.0)))
+            await fetcher.fetch(FetchRequest(hard.url(path), options=FetchOptions(timeout=1.5, read_timeout=1.0)))
         details[path] = caught.value.detail
     assert details["/loris-head"] == details["/loris-body"] == "not all came within 1.5 s"
     assert details["/silence"] == details["/stops"] == "nothing came for 1 s"
@@ -86,7 +86,9 @@ async def test_a_host_that_takes_no_connection_is_a_time_out(fetcher: Fetcher) -
                 waiting.append(client)
             with pytest.raises(FetchError, match="no connection within") as caught:
                 await fetcher.fetch(
-                    Ask(f"http://127.0.0.1:{listener.getsockname()[1]}/", options=Options(connect_timeout=0.5))
+                    FetchRequest(
+                        f"http://127.0.0.1:{listener.getsockname()[1]}/", options=FetchOptions(connect_timeout=0.5)
+                    )
                 )
             assert caught.value.reason == "timeout"
         finally:
@@ -97,35 +99,37 @@ async def test_a_host_that_takes_no_connection_is_a_time_out(fetcher: Fetcher) -
 async def test_nobody_listens(fetcher: Fetcher) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        came = await outcome(fetcher, Ask(f"http://127.0.0.1:{unused.getsockname()[1]}/"))
+        came = await outcome(fetcher, FetchRequest(f"http://127.0.0.1:{unused.getsockname()[1]}/"))
     assert isinstance(came, FetchError)
     assert (came.reason, came.retriable) == ("connect", True)
 
 
 async def test_a_host_that_does_not_exist(fetcher: Fetcher) -> None:
-    came = await outcome(fetcher, Ask("http://no-such-host.invalid/"))
+    came = await outcome(fetcher, FetchRequest("http://no-such-host.invalid/"))
     assert isinstance(came, FetchError)
     assert (came.reason, came.retriable) == ("dns", True)
     assert "no-such-host.invalid" in came.detail
 
 
 async def test_an_unknown_authority_is_no_case_for_another_try(hard: HardServer, fetcher: Fetcher) -> None:
-    came = await outcome(fetcher, Ask(hard.secure_url("/ok")))
+    came = await outcome(fetcher, FetchRequest(hard.secure_url("/ok")))
     assert isinstance(came, FetchError)
     assert (came.reason, came.retriable) == ("tls", False)
     assert "request.verify" in came.detail
-    assert (await fetcher.fetch(Ask(hard.secure_url("/ok"), options=EASY._replace(verify=False)))).body == PAGE
-    assert (await fetcher.fetch(Ask(hard.secure_url("/ok"), options=EASY._replace(verify=hard.authority)))).body == PAGE
+    assert (await fetcher.fetch(FetchRequest(hard.secure_url("/ok"), options=EASY._replace(verify=False)))).body == PAGE
+    assert (
+        await fetcher.fetch(FetchRequest(hard.secure_url("/ok"), options=EASY._replace(verify=hard.authority)))
+    ).body == PAGE
 
 
 async def test_a_certificate_for_another_name_and_an_authority_that_cannot_be_read(
     hard: HardServer, fetcher: Fetcher
 ) -> None:
     known = EASY._replace(verify=hard.authority)
-    came = await outcome(fetcher, Ask(hard.secure_url("/ok", "b.a.test"), options=known))
+    came = await outcome(fetcher, FetchRequest(hard.secure_url("/ok", "b.a.test"), options=known))
     assert isinstance(came, FetchError)
     assert (came.reason, came.retriable) == ("tls", False)
-    came = await outcome(fetcher, Ask(hard.secure_url("/ok"), options=EASY._replace(verify="/no/such/file")))
+    came = await outcome(fetcher, FetchRequest(hard.secure_url("/ok"), options=EASY._replace(verify="/no/such/file")))
     assert isinstance(came, FetchError)
     assert (came.reason, came.retriable) == ("tls", False)
     assert "/no/such/file" in came.detail
@@ -134,7 +138,7 @@ async def test_a_certificate_for_another_name_and_an_authority_that_cannot_be_re
 async def test_tls_spoken_to_a_plain_server(hard: HardServer, fetcher: Fetcher) -> None:
     """Which waits for the end of what it takes for a request."""
     options = EASY._replace(connect_timeout=0.5)
-    came = await outcome(fetcher, Ask(hard.url("/ok").replace("http:", "https:"), options=options))
+    came = await outcome(fetcher, FetchRequest(hard.url("/ok").replace("http:", "https:"), options=options))
     assert isinstance(came, FetchError)
     assert (came.reason, came.retriable) == ("timeout", True)
 
@@ -142,18 +146,18 @@ async def test_tls_spoken_to_a_plain_server(hard: HardServer, fetcher: Fetcher) 
 async def test_the_limit_counts_for_both_sizes(hard: HardServer, fetcher: Fetcher) -> None:
     exact = EASY._replace(max_size=len(PAGE))
     for path in ("/ok", "/chunked", "/gzip", "/br", "/zstd", "/deflate", "/gzip-members", "/closed"):
-        assert (await fetcher.fetch(Ask(hard.url(path), options=exact))).body == PAGE, path
-        came = await outcome(fetcher, Ask(hard.url(path), options=exact._replace(max_size=len(PAGE) - 1)))
+        assert (await fetcher.fetch(FetchRequest(hard.url(path), options=exact))).body == PAGE, path
+        came = await outcome(fetcher, FetchRequest(hard.url(path), options=exact._replace(max_size=len(PAGE) - 1)))
         assert isinstance(came, FetchError), path
         assert (came.reason, came.retriable) == ("too_large", False)
         cut = exact._replace(max_size=len(PAGE) - 1, cut=True)
-        assert (await fetcher.fetch(Ask(hard.url(path), options=cut))).body == PAGE[:-1], path
+        assert (await fetcher.fetch(FetchRequest(hard.url(path), options=cut))).body == PAGE[:-1], path
 
 
 async def test_a_larger_header_is_a_matter_of_settings(hard: HardServer) -> None:
     fetcher = Fetcher(max_header=200_000)
     try:
-        got = await fetcher.fetch(Ask(hard.url("/header/100000")))
+        got = await fetcher.fetch(FetchRequest(hard.url("/header/100000")))
         assert len(got.headers["x-large"]) == 100_000
     finally:
         await fetcher.close()
@@ -161,7 +165,8 @@ async def test_a_larger_header_is_a_matter_of_settings(hard: HardServer) -> None
 
 async def test_whoever_is_cancelled_leaves_nothing_behind(hard: HardServer, fetcher: Fetcher) -> None:
     asking = [
-        asyncio.create_task(fetcher.fetch(Ask(hard.url(path)))) for path in ("/silence", "/stops", "/loris-body") * 5
+        asyncio.create_task(fetcher.fetch(FetchRequest(hard.url(path))))
+        for path in ("/silence", "/stops", "/loris-body") * 5
     ]
     done, _ = await asyncio.wait(asking, timeout=0.5)
     assert not done
@@ -171,4 +176,4 @@ async def test_whoever_is_cancelled_leaves_nothing_behind(hard: HardServer, fetc
     assert not fetcher._connector._acquired
     assert not fetcher._connector.fresh
     assert not fetcher._connector.insisting
-    assert (await fetcher.fetch(Ask(hard.url("/ok")))).body == PAGE
+    assert (await fetcher.fetch(FetchRequest(hard.url("/ok")))).body == PAGE

@@ -10,9 +10,9 @@ import tracemalloc
 import pytest
 from tests.support.hard_server.server import CASES, MIXED, HardServer
 
-from gossamer.engine.http.connection.dns import Resolver
+from gossamer.engine.http.connection.dns import CachingResolver
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import Ask, FetchError, Options
+from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
 from gossamer.testing.process import open_sockets
 
 REQUESTS = 2000
@@ -22,7 +22,7 @@ SLOW = {case.path for case in CASES if not case.quick}
 async def ask_for(fetcher: Fetcher, hard: HardServer, count: int, seed: int) -> dict[str, int]:
     """A mix of everything by 40 at a time, some of them given up on the way; how often each outcome came."""
     chance = random.Random(seed)
-    patient = Options(timeout=60, connect_timeout=30, read_timeout=30, max_size=200_000)
+    patient = FetchOptions(timeout=60, connect_timeout=30, read_timeout=30, max_size=200_000)
     hasty = patient._replace(timeout=0.3, read_timeout=0.2)
     names = [f"h{number}.test" for number in range(5)]
     paths = [path for path in MIXED if path not in SLOW] * 4 + sorted(SLOW)
@@ -35,7 +35,7 @@ async def ask_for(fetcher: Fetcher, hard: HardServer, count: int, seed: int) -> 
             path = chance.choice(paths)
             verify: bool | str = hard.authority if chance.random() < 0.5 else False
             options = (hasty if path in SLOW else patient)._replace(verify=verify)
-            ask = Ask(base(path, chance.choice(names)), site=f"s{number % 7}", options=options)
+            ask = FetchRequest(base(path, chance.choice(names)), site=f"s{number % 7}", options=options)
             try:
                 if chance.random() < 0.05:
                     async with asyncio.timeout(chance.random() * 0.02):
@@ -56,7 +56,7 @@ async def lap(hard: HardServer, count: int, seed: int) -> tuple[dict[str, int], 
     """Everything from the first request to the end of the last connection: what came, and the memory in use and at most."""
     before, tasks = open_sockets(), asyncio.all_tasks()
     tracemalloc.reset_peak()
-    resolver = Resolver(hosts={f"h{number}.test": "127.0.0.1" for number in range(5)})
+    resolver = CachingResolver(hosts={f"h{number}.test": "127.0.0.1" for number in range(5)})
     fetcher = Fetcher(resolver=resolver, keep_alive=2)
     try:
         ends = await ask_for(fetcher, hard, count, seed)

@@ -17,10 +17,10 @@ import pytest
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site
 
-from gossamer.engine.http.connection.dns import Resolver
+from gossamer.engine.http.connection.dns import CachingResolver
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import Ask, FetchError, Options
-from gossamer.sites.url.network import PRIVATE_ADDRESS, Guard, guard_of
+from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
+from gossamer.sites.url.network import PRIVATE_ADDRESS, NetworkGuard, guard_of
 from gossamer.testing.servers import Server
 
 PUBLIC, NETWORK = "127.0.0.2", "127.0.0.2/32"
@@ -114,13 +114,13 @@ async def test_a_name_that_has_another_address_later_is_no_way_round_it(
 ) -> None:
     public.on("/", page(f"http://both.example:{port(site)}/"))
     names["both.example"] = PUBLIC
-    fetcher = Fetcher(resolver=Resolver(kept=0.0))
+    fetcher = Fetcher(resolver=CachingResolver(kept=0.0))
     try:
         with pytest.raises(FetchError):
-            await fetcher.fetch(Ask(f"http://both.example:{port(site)}/", options=Options(guard=STRICT)))
+            await fetcher.fetch(FetchRequest(f"http://both.example:{port(site)}/", options=FetchOptions(guard=STRICT)))
         names["both.example"] = "127.0.0.1"
         with pytest.raises(FetchError) as refused:
-            await fetcher.fetch(Ask(f"http://both.example:{port(site)}/", options=Options(guard=STRICT)))
+            await fetcher.fetch(FetchRequest(f"http://both.example:{port(site)}/", options=FetchOptions(guard=STRICT)))
         assert refused.value.reason == PRIVATE_ADDRESS
         assert not refused.value.retriable
     finally:
@@ -162,11 +162,15 @@ async def test_a_connection_that_another_site_keeps_open_is_no_way_in(site: Site
     fetcher = Fetcher()
     try:
         for _ in range(2):
-            assert (await fetcher.fetch(Ask(f"{site.url}/x", options=Options(guard=Guard(True))))).status == 200
+            assert (
+                await fetcher.fetch(FetchRequest(f"{site.url}/x", options=FetchOptions(guard=NetworkGuard(True))))
+            ).status == 200
         for _ in range(2):
             with pytest.raises(FetchError, match="private_address"):
-                await fetcher.fetch(Ask(f"{site.url}/x", options=Options(guard=STRICT)))
-        assert (await fetcher.fetch(Ask(f"{site.url}/x", options=Options(guard=Guard(True))))).status == 200
+                await fetcher.fetch(FetchRequest(f"{site.url}/x", options=FetchOptions(guard=STRICT)))
+        assert (
+            await fetcher.fetch(FetchRequest(f"{site.url}/x", options=FetchOptions(guard=NetworkGuard(True))))
+        ).status == 200
     finally:
         await fetcher.close()
     assert len(site.visits) == 3
@@ -177,7 +181,7 @@ async def test_no_way_to_write_an_address_is_a_way_round_it(site: Site, host: st
     fetcher = Fetcher()
     try:
         with pytest.raises(FetchError) as refused:
-            await fetcher.fetch(Ask(f"http://{host}:{port(site)}/", options=Options(guard=STRICT)))
+            await fetcher.fetch(FetchRequest(f"http://{host}:{port(site)}/", options=FetchOptions(guard=STRICT)))
         assert not refused.value.retriable
     finally:
         await fetcher.close()
@@ -187,13 +191,13 @@ async def test_no_way_to_write_an_address_is_a_way_round_it(site: Site, host: st
 async def test_a_proxy_may_be_private_but_is_not_sent_to_what_is(site: Site) -> None:
     site.on("/x", page())
     fetcher = Fetcher()
-    options = Options(guard=STRICT, proxy=site.url)
+    options = FetchOptions(guard=STRICT, proxy=site.url)
     try:
         for host in ("127.0.0.1", "localhost", "2130706433", "169.254.169.254", "metadata.google.internal"):
             with pytest.raises(FetchError, match="private_address"):
-                await fetcher.fetch(Ask(f"http://{host}/x", options=options))
+                await fetcher.fetch(FetchRequest(f"http://{host}/x", options=options))
         assert site.visits == []
-        await fetcher.fetch(Ask("http://shop.example/x", options=options))
+        await fetcher.fetch(FetchRequest("http://shop.example/x", options=options))
     finally:
         await fetcher.close()
     assert len(site.visits) == 1

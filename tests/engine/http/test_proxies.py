@@ -10,11 +10,11 @@ import pytest
 from tests.support.hard_server.server import PAGE, HardServer
 from tests.support.web_proxy import WebProxy
 
-from gossamer.engine.http.connection.proxies import Group, Proxies, parse
+from gossamer.engine.http.connection.proxies import ProxyGroup, ProxyPool, parse
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import Ask, FetchError, Options
+from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
 
-EASY = Options(timeout=30, connect_timeout=10, read_timeout=20)
+EASY = FetchOptions(timeout=30, connect_timeout=10, read_timeout=20)
 
 
 class Clock:
@@ -43,7 +43,7 @@ def test_urls_of_proxies() -> None:
 
 def test_they_are_used_in_turn_and_rested() -> None:
     clock = Clock()
-    group = Group("g", ["a:1", "b:1", "c:1"], fails=2, rest=60, clock=clock)
+    group = ProxyGroup("g", ["a:1", "b:1", "c:1"], fails=2, rest=60, clock=clock)
     assert [group.choose().url[7] for _ in range(6)] == list("abcabc")
     bad = group.choose()
     group.vote(bad, False)
@@ -63,7 +63,7 @@ def test_they_are_used_in_turn_and_rested() -> None:
 
 def test_when_all_rest_it_is_said_for_how_long() -> None:
     clock = Clock()
-    group = Group("g", ["a:1", "b:1"], fails=1, rest=60, clock=clock)
+    group = ProxyGroup("g", ["a:1", "b:1"], fails=1, rest=60, clock=clock)
     group.vote(group.choose(), False)
     clock.now += 10
     group.vote(group.choose(), False)
@@ -76,7 +76,7 @@ def test_when_all_rest_it_is_said_for_how_long() -> None:
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock, file = Clock(), tmp_path / "proxies"
-    group = Group("g", file=file, clock=clock)
+    group = ProxyGroup("g", file=file, clock=clock)
     with pytest.raises(FetchError, match="has none") as caught:
         group.choose()
     assert caught.value.retriable
@@ -100,7 +100,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.Log
 
 
 def test_groups_belong_to_sites() -> None:
-    proxies = Proxies()
+    proxies = ProxyPool()
     proxies.define("one", "fast", ["a:1"])
     proxies.define("two", "fast", ["b:1"])
     assert proxies.choose("one", "fast").url == "http://a:1"
@@ -116,7 +116,7 @@ def test_groups_belong_to_sites() -> None:
 
 def test_what_is_known_of_a_proxy_outlives_a_change_of_its_group() -> None:
     clock = Clock()
-    proxies = Proxies(clock)
+    proxies = ProxyPool(clock)
     proxies.define("one", "fast", ["a:1", "b:1"], fails=1, rest=100)
     under_way = proxies.choose("one", "fast")
     proxies.vote(proxies.choose("one", "fast"), False)
@@ -138,14 +138,14 @@ async def test_plain_and_secure_pages_through_a_proxy_with_a_password(
     options = EASY._replace(proxy=proxy.url, verify=hard.authority)
     for url in (hard.url("/ok"), hard.secure_url("/ok"), hard.url("/gzip"), hard.secure_url("/chunked")):
         for _ in range(2):
-            got = await fetcher.fetch(Ask(url, options=options))
+            got = await fetcher.fetch(FetchRequest(url, options=options))
             assert got.body == PAGE
             assert got.proxy == proxy.bare_url
     asked = proxy.asked()
     assert ("GET", hard.url("/ok"), True) in asked
     assert ("CONNECT", f"127.0.0.1:{hard.ports['https']}", True) in asked
     # The server never sees what was meant for the proxy.
-    lines = (await fetcher.fetch(Ask(hard.secure_url("/echo"), options=options))).body
+    lines = (await fetcher.fetch(FetchRequest(hard.secure_url("/echo"), options=options))).body
     assert b"Proxy-" not in lines
 
 
@@ -153,7 +153,7 @@ async def test_a_wrong_password(hard: HardServer, fetcher: Fetcher, proxy: WebPr
     options = EASY._replace(proxy=proxy.bare_url, verify=hard.authority)
     for url in (hard.url("/ok"), hard.secure_url("/ok")):
         with pytest.raises(FetchError, match="407") as caught:
-            await fetcher.fetch(Ask(url, options=options))
+            await fetcher.fetch(FetchRequest(url, options=options))
         assert caught.value.reason == "proxy"
     assert fetcher.proxies.choose("", proxy.bare_url).fails == 2
 
@@ -161,10 +161,10 @@ async def test_a_wrong_password(hard: HardServer, fetcher: Fetcher, proxy: WebPr
 async def test_a_proxy_that_is_spoken_to_securely(hard: HardServer, fetcher: Fetcher) -> None:
     with WebProxy("me:secret", certificate=hard.certificate) as running:
         options = EASY._replace(proxy=running.url, verify=hard.authority)
-        assert (await fetcher.fetch(Ask(hard.url("/ok"), options=options))).body == PAGE
-        assert (await fetcher.fetch(Ask(hard.secure_url("/ok"), options=options))).body == PAGE
+        assert (await fetcher.fetch(FetchRequest(hard.url("/ok"), options=options))).body == PAGE
+        assert (await fetcher.fetch(FetchRequest(hard.secure_url("/ok"), options=options))).body == PAGE
         with pytest.raises(FetchError) as caught:
-            await fetcher.fetch(Ask(hard.url("/ok"), options=options._replace(verify=True)))
+            await fetcher.fetch(FetchRequest(hard.url("/ok"), options=options._replace(verify=True)))
         assert (caught.value.reason, caught.value.retriable) == ("tls", False)
 
 
@@ -175,10 +175,10 @@ async def test_a_proxy_that_fails(hard: HardServer, fetcher: Fetcher, fault: str
             options = EASY._replace(proxy=running.url, verify=hard.authority, timeout=1.0)
             if fault == "502" and url.startswith("http:"):
                 # Whose it is, the proxy's or the server's, nobody can tell.
-                assert (await fetcher.fetch(Ask(url, options=options))).status == 502
+                assert (await fetcher.fetch(FetchRequest(url, options=options))).status == 502
                 continue
             with pytest.raises(FetchError) as caught:
-                await fetcher.fetch(Ask(url, options=options))
+                await fetcher.fetch(FetchRequest(url, options=options))
             assert caught.value.retriable
             assert (
                 caught.value.reason
@@ -191,7 +191,7 @@ async def test_a_proxy_that_fails(hard: HardServer, fetcher: Fetcher, fault: str
 async def test_a_killed_proxy_is_left_out_and_pages_go_on(hard: HardServer, fetcher: Fetcher, proxy: WebProxy) -> None:
     with WebProxy() as doomed:
         group = fetcher.proxies.define("site", "both", [doomed.url, proxy.url], fails=2, rest=3600)
-        ask = Ask(hard.url("/ok"), site="site", options=EASY._replace(proxy="both"))
+        ask = FetchRequest(hard.url("/ok"), site="site", options=EASY._replace(proxy="both"))
         assert {(await fetcher.fetch(ask)).proxy for _ in range(4)} == {doomed.bare_url, proxy.bare_url}
         doomed.kill()
         ends = []

@@ -6,8 +6,8 @@ import pytest
 from tests.support.hard_server.server import HardServer
 
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import AGENT, Ask, FetchError, Got
-from gossamer.engine.http.robots import ALLOWED, FORBIDDEN, KEPT, KEPT_WITHOUT, Robots, Word
+from gossamer.engine.http.request import AGENT, FetchError, FetchRequest, FetchResponse
+from gossamer.engine.http.robots import ALLOWED, FORBIDDEN, KEPT, KEPT_WITHOUT, Robots, RobotsVerdict
 
 
 class Clock:
@@ -31,7 +31,7 @@ class Watched:
     async def _permit(self, url: str) -> None:
         self.permitted.append(url)
 
-    async def says(self, host: str, path: str, agent: str = AGENT) -> Word:
+    async def says(self, host: str, path: str, agent: str = AGENT) -> RobotsVerdict:
         return await self.robots.ask(self.hard.url(path, host), agent)
 
 
@@ -57,9 +57,9 @@ async def test_no_file_forbids_nothing(watched: Watched, host: str) -> None:
 
 @pytest.mark.parametrize("host", ["broken.test", "busy.test"])
 async def test_a_file_that_cannot_be_had_forbids_everything_for_a_while(watched: Watched, host: str) -> None:
-    assert await watched.says(host, "/anything") == Word(False, KEPT_WITHOUT)
+    assert await watched.says(host, "/anything") == RobotsVerdict(False, KEPT_WITHOUT)
     watched.clock.now += 100
-    assert await watched.says(host, "/anything") == Word(False, KEPT_WITHOUT - 100)
+    assert await watched.says(host, "/anything") == RobotsVerdict(False, KEPT_WITHOUT - 100)
     assert len(watched.permitted) == 1
     watched.clock.now += KEPT_WITHOUT
     assert (await watched.says(host, "/anything")).after == KEPT_WITHOUT
@@ -99,10 +99,10 @@ async def test_a_file_is_asked_for_once_at_a_time_and_once_a_day(watched: Watche
 async def test_who_gives_up_waiting_harms_nobody_and_memory_is_bounded() -> None:
     go_on, asked = asyncio.Event(), list[str]()
 
-    async def fetch(ask: Ask) -> Got:
+    async def fetch(ask: FetchRequest) -> FetchResponse:
         asked.append(ask.url)
         await go_on.wait()
-        return Got(ask.url, 200, {}, b"User-agent: *\nDisallow: /x\n")
+        return FetchResponse(ask.url, 200, {}, b"User-agent: *\nDisallow: /x\n")
 
     robots = Robots(fetch, most=3)
     waiting = [asyncio.create_task(robots.ask("http://a.test/x", "me")) for _ in range(3)]
@@ -125,7 +125,7 @@ async def test_a_permit_that_is_refused_and_a_close_while_waiting() -> None:
     async def refuse(url: str) -> None:
         raise FetchError("proxy", "no")
 
-    async def never(ask: Ask) -> Got:
+    async def never(ask: FetchRequest) -> FetchResponse:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -141,11 +141,11 @@ async def test_a_permit_that_is_refused_and_a_close_while_waiting() -> None:
 async def test_a_connection_that_broke_is_tried_again_soon_and_then_less_and_less_often() -> None:
     clock, asked = Clock(), list[float]()
 
-    async def broken(ask: Ask) -> Got:
+    async def broken(ask: FetchRequest) -> FetchResponse:
         asked.append(clock.now)
         if len(asked) < 10:
             raise FetchError("reset", "the connection was closed")
-        return Got(ask.url, 404, {}, b"")
+        return FetchResponse(ask.url, 404, {}, b"")
 
     robots = Robots(broken, clock=clock)
     waits = []

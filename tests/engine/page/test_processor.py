@@ -11,8 +11,8 @@ from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site, links
 
 from gossamer.engine.sites import ServedSite
-from gossamer.engine.trial.trial import Chosen, Trial
-from gossamer.engine.worker import Job, Worker
+from gossamer.engine.trial.trial import LayerChoice, Trial
+from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.model import Token
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
@@ -31,8 +31,8 @@ CONDITIONAL = SITE + "    request: {conditional: true}\n"
 TAGGED = {"ETag": '"one"'}
 
 
-def endless(crawl: Crawl) -> Worker:
-    return Worker(crawl.settings, Job(stage=None, forever=True))
+def endless(crawl: Crawl) -> NativeWorker:
+    return NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))
 
 
 def next_round(crawl: Crawl, number: int) -> None:
@@ -144,7 +144,7 @@ async def test_a_trial_tells_secrets_to_the_sites_own_hosts_only(site: Site, oth
     text = SITE.replace("SITE", site.url) + "    request: {headers: {X-Api-Key: k}, auth: [user, password]}\n"
     [loaded] = load_text(text, "site.yaml")
     trial = Trial()
-    await trial.fetch(ServedSite(compile_site(loaded)), Chosen("page", ""), f"{site.url}/page/away")
+    await trial.fetch(ServedSite(compile_site(loaded)), LayerChoice("page", ""), f"{site.url}/page/away")
     await trial.close()
     assert [(visit.headers.get("X-Api-Key"), "Authorization" in visit.headers) for visit in site.visits] == [
         ("k", True)

@@ -333,7 +333,7 @@ def test_whatever_a_dead_connection_raises_is_a_lost_connection(
             with monkeypatch.context() as patch:
                 patch.setattr(f"redis.asyncio.connection.AbstractConnection.{step}", broken)
                 if step == "connect":
-                    await connection._wires.close()
+                    await connection._pool.close()
                 if step == "can_read":
                     assert await connection.call("bump", ["k"], [1]) == 1
                 else:

@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 
 from gossamer.errors import UrlError
-from gossamer.frontier.connection.url import Address, parse, redact, server_of
+from gossamer.frontier.connection.url import FrontierUrl, parse, redact, server_of
 
 
-def single(host: str, port: int = 6379, **rest: Any) -> Address:
-    return Address("single", hosts=((host, port),), **rest)
+def single(host: str, port: int = 6379, **rest: Any) -> FrontierUrl:
+    return FrontierUrl("single", hosts=((host, port),), **rest)
 
 
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("embedded:", Address("embedded")),
-        ("embedded", Address("embedded")),
-        ("embedded:/some/dir", Address("embedded", path="/some/dir")),
-        ("embedded:///some/dir", Address("embedded", path="/some/dir")),
-        ("embedded:here/dir", Address("embedded", path="here/dir")),
-        ("embedded:/with%20space", Address("embedded", path="/with space")),
+        ("embedded:", FrontierUrl("embedded")),
+        ("embedded", FrontierUrl("embedded")),
+        ("embedded:/some/dir", FrontierUrl("embedded", path="/some/dir")),
+        ("embedded:///some/dir", FrontierUrl("embedded", path="/some/dir")),
+        ("embedded:here/dir", FrontierUrl("embedded", path="here/dir")),
+        ("embedded:/with%20space", FrontierUrl("embedded", path="/with space")),
         ("redis://h", single("h")),
         (" redis://h ", single("h")),
         ("REDIS://h", single("h")),
@@ -43,23 +43,23 @@ def single(host: str, port: int = 6379, **rest: Any) -> Address:
             single("h", tls=True, ca="/c&a.pem", cert="/c.pem", key="/k.pem", verify="ca"),
         ),
         ("rediss://h?verify=none", single("h", tls=True, verify="none")),
-        ("unix:///run/v.sock", Address("unix", path="/run/v.sock")),
-        ("unix:///run/v.sock?db=3", Address("unix", path="/run/v.sock", db=3)),
-        ("unix://me:pw@/run/v.sock", Address("unix", path="/run/v.sock", username="me", password="pw")),
-        ("redis+sentinel://a,b:1/main", Address("sentinel", hosts=(("a", 26379), ("b", 1)), service="main")),
+        ("unix:///run/v.sock", FrontierUrl("unix", path="/run/v.sock")),
+        ("unix:///run/v.sock?db=3", FrontierUrl("unix", path="/run/v.sock", db=3)),
+        ("unix://me:pw@/run/v.sock", FrontierUrl("unix", path="/run/v.sock", username="me", password="pw")),
+        ("redis+sentinel://a,b:1/main", FrontierUrl("sentinel", hosts=(("a", 26379), ("b", 1)), service="main")),
         (
             "rediss+sentinel://u:p@a/main/2?sentinel_password=s&sentinel_username=w&verify=none",
-            Address(
+            FrontierUrl(
                 "sentinel", hosts=(("a", 26379),), service="main", db=2, username="u", password="p", tls=True,
                 verify="none", sentinel_username="w", sentinel_password="s",
             ),
         ),
-        ("redis+cluster://a,[::1]:2", Address("cluster", hosts=(("a", 6379), ("::1", 2)))),
-        ("redis+cluster://a/0", Address("cluster", hosts=(("a", 6379),))),
-        ("valkeys+cluster://a", Address("cluster", hosts=(("a", 6379),), tls=True)),
+        ("redis+cluster://a,[::1]:2", FrontierUrl("cluster", hosts=(("a", 6379), ("::1", 2)))),
+        ("redis+cluster://a/0", FrontierUrl("cluster", hosts=(("a", 6379),))),
+        ("valkeys+cluster://a", FrontierUrl("cluster", hosts=(("a", 6379),), tls=True)),
     ],
 )  # fmt: skip
-def test_url_is_understood(url: str, address: Address) -> None:
+def test_url_is_understood(url: str, address: FrontierUrl) -> None:
     assert parse(url) == address
 
 

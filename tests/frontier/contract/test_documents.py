@@ -12,7 +12,7 @@ import pytest
 from gossamer.errors import InvalidRequest, PolicyError, UnknownDocument, VersionConflict
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, Source
+from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.documents import TEXT_BYTES
 from gossamer.testing.contract import Crawl
@@ -238,7 +238,7 @@ def test_a_snapshot_carries_documents_with_their_versions(
         Export(original, out).run()
     for _ in range(2):
         with file.open("rb") as lines:
-            restored = Restore(copy, Source("file", lines))
+            restored = Restore(copy, SnapshotFile("file", lines))
             restored.run()
         for name in ("bbs", "old"):
             assert copy.document_history("site", name) == original.document_history("site", name)
@@ -259,7 +259,7 @@ def test_a_snapshot_leaves_newer_versions_alone(valkey_server: Server, opened: O
     with file.open("w", encoding="utf-8") as out:
         Export(crawl.frontier, out).run()
     with file.open("rb") as lines:
-        restore = Restore(other.frontier, Source("file", lines))
+        restore = Restore(other.frontier, SnapshotFile("file", lines))
         restore.run()
     assert other.frontier.document("site", "bbs").text == "two"
     assert restore.done["known"] == 1

@@ -10,7 +10,7 @@ import ormsgpack
 import pytest
 
 from gossamer.errors import FrontierError, PermissionDenied, PolicyError
-from gossamer.frontier.call import Ask
+from gossamer.frontier.call import FunctionCall
 from gossamer.frontier.connection import acl
 from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys
@@ -122,7 +122,7 @@ class TestOnACluster:
 class TestCalls:
     """What is said, without a server."""
 
-    def talk(self, slots: bool, push: list[tuple[str, bytes]]) -> list[list[Ask]]:
+    def talk(self, slots: bool, push: list[tuple[str, bytes]]) -> list[list[FunctionCall]]:
         """All rounds of questions of one exchange."""
         work = WorkVerbs("c", 3, payload_max=100, lease_seconds=60, send_seconds=5, strikes=3, slots=slots)
         token = Token.fresh()

@@ -13,7 +13,7 @@ from gossamer.frontier.call import Verb
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs import exchange, outbox
-from gossamer.model import Answer, GroupPolicy, HostPolicy, LanePolicy, Lease, Request, Settlement
+from gossamer.model import ExchangeReply, GroupPolicy, HostPolicy, LanePolicy, Lease, Request, Settlement
 from gossamer.testing.contract import Crawl, Worker
 from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, names
 from gossamer.testing.contract.guarantees.lists import data, pushed
@@ -27,7 +27,9 @@ def frontier_of(crawl: Crawl) -> ValkeyFrontier:
     return crawl.frontier
 
 
-def carried(frontier: ValkeyFrontier, verb: Verb[Answer], rounds: int, *, twice: bool = False) -> Answer | None:
+def carried(
+    frontier: ValkeyFrontier, verb: Verb[ExchangeReply], rounds: int, *, twice: bool = False
+) -> ExchangeReply | None:
     """Carry a conversation through so many rounds of questions, then let its worker die; None if it was not at its end. With
     `twice` each question is asked again, as if the answer had been lost."""
     try:
@@ -36,7 +38,7 @@ def carried(frontier: ValkeyFrontier, verb: Verb[Answer], rounds: int, *, twice:
             answers = frontier.ask(asks)
             asks = verb.send(frontier.ask(asks) if twice else answers)
     except StopIteration as stop:
-        answer: Answer = stop.value
+        answer: ExchangeReply = stop.value
         return answer
     verb.close()
     return None

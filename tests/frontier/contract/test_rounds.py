@@ -11,7 +11,7 @@ import pytest
 from gossamer.errors import PolicyError, UnknownGroup
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, Source
+from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, EndState, GroupPolicy, LanePolicy, RoundInfo, Settlement, StartState, Token
 from gossamer.testing.contract import Crawl
@@ -381,7 +381,7 @@ def test_a_snapshot_carries_rounds(valkey_server: Server, opened: Opened, tmp_pa
         Export(original, out).run()
     for _ in range(2):
         with file.open("rb") as lines:
-            Restore(copy, Source("file", lines)).run()
+            Restore(copy, SnapshotFile("file", lines)).run()
         assert copy.rounds("g") == original.rounds("g")
         assert copy.rounds("other") == original.rounds("other")
     copied.add("more")

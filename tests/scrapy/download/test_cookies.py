@@ -16,9 +16,9 @@ from tests.support.workers.workers import Workers
 
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, Source
+from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.scrapy.download.cookies import _FIELDS, AGAIN, Cookies, _cookie
+from gossamer.scrapy.download.cookies import _FIELDS, AGAIN, SharedCookies, _cookie
 from gossamer.settings import load
 from gossamer.testing.servers import Server
 
@@ -77,7 +77,7 @@ def test_a_crawl_that_is_moved_is_still_logged_in(site: Site, valkey_server: Ser
     before = len(site.visits)
     given = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": f"{crawl_name}-moved"}
     with Workers(valkey_server.url, f"{crawl_name}-moved") as workers, ValkeyFrontier.open(load(given, {})) as frontier:
-        Restore(frontier, Source("file", BytesIO(out.getvalue().encode()))).run()
+        Restore(frontier, SnapshotFile("file", BytesIO(out.getvalue().encode()))).run()
         assert workers.start(Members, site=site.url).reason() == "finished"
     sent = {visit.path: visit.headers.get("Cookie") for visit in site.visits[before:]}
     members = {f"/{jar}/{number}": f"session=of-{jar}" for jar in (1, "b") for number in range(PAGES)}
@@ -107,7 +107,7 @@ def test_each_worker_may_have_its_own(site: Site, valkey_server: Server, crawl_n
 
 def test_cookies_that_could_not_be_had_are_asked_for_again() -> None:
     link, woken = SimLink(), list[int]()
-    shared = Cookies(CookiesMiddleware(), link, "shop", 10, lambda: woken.append(1))
+    shared = SharedCookies(CookiesMiddleware(), link, "shop", 10, lambda: woken.append(1))
     assert shared.behind(3)
     link.calls.pop().done(None, FrontierUnavailable("away"))
     assert woken == [1], "what was leased is sent without them"
@@ -135,7 +135,7 @@ class Member:
 
     def __init__(self) -> None:
         self.link, self.middleware = SimLink(), CookiesMiddleware()
-        self.shared = Cookies(self.middleware, self.link, "shop", 10, lambda: None)
+        self.shared = SharedCookies(self.middleware, self.link, "shop", 10, lambda: None)
 
     def set(self, value: str) -> None:
         self.middleware.jars[None].jar.set_cookie(_cookie("shop.example", "/", "session", {**FIELDS, "value": value}))
@@ -208,7 +208,7 @@ def test_what_a_server_has_forgotten_is_told_again_and_what_others_changed_is_no
     other.asks().done((5, stored("a"), 0), None)
     done = list[str]()
     for member in (one, other):
-        member.shared.went_back()
+        member.shared.rolled_back()
         assert member.shared.behind(1), "nothing is sent before it is known what the server has"
         member.shared.after(lambda: done.append("settled"))
         member.shared.recover()
@@ -223,7 +223,7 @@ def test_what_a_server_has_forgotten_is_told_again_and_what_others_changed_is_no
     assert done == ["settled"]
     other.asks().done((2, stored("old"), 0), None)
     assert (other.has, other.link.calls) == (["old"], [])
-    other.shared.went_back()
+    other.shared.rolled_back()
     other.shared.recover()
     other.asks().done(None, FrontierUnavailable("away"))
     other.link.pass_time(AGAIN)

@@ -177,9 +177,9 @@ def test_a_file_is_of_its_crawl_and_says_if_it_is_not_whole(project: Project) ->
 
 LATE = """
 # The thread of the feeds comes to its first look when the next round has begun.
-from gossamer.scrapy.feeds.feeds import Feeds
+from gossamer.scrapy.feeds.feeds import FleetFeedExporter
 
-serve_on = Feeds._serve_on
+serve_on = FleetFeedExporter._serve_on
 
 
 def late(self, *words):
@@ -187,7 +187,7 @@ def late(self, *words):
     serve_on(self, *words)
 
 
-Feeds._serve_on = late
+FleetFeedExporter._serve_on = late
 """
 
 

@@ -14,7 +14,7 @@ from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter
 from gossamer.errors import ExportStopped, FrontierUnavailable
 from gossamer.frontier import codec, item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.items.export import Plan, export
+from gossamer.items.export import ExportPlan, export
 from gossamer.model import LanePolicy, Lease, Request, RoundInfo, Settlement, Token
 from gossamer.scrapy.feeds.file import FeedFile
 from gossamer.scrapy.feeds.position import waiting
@@ -94,7 +94,7 @@ def test_an_export_to_a_feeds_file_is_refused_and_the_feed_goes_on(frontier: Val
             file = opened(frontier, out, overwrite=True)
             file.prepare(frontier, info, keep_all=False)  # killed before the first item was in it
         with pytest.raises(ExportStopped, match=r"out\.jl is a feed of group g of crawl"):
-            export(frontier, Plan("g", "export", out, "jsonl"), print)
+            export(frontier, ExportPlan("g", "export", out, "jsonl"), print)
         if not begun:
             file.close(frontier, over=False)
     bring(frontier, produce(frontier, 4, 5), opened(frontier, out, overwrite=True), over=True)

@@ -11,9 +11,9 @@ import scrapy
 from scrapy import Spider
 from scrapy.extensions.feedexport import ItemFilter
 
-from gossamer.scrapy.config import Join
+from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.feeds import item_class
-from gossamer.scrapy.feeds.feeds import Feeds
+from gossamer.scrapy.feeds.feeds import FleetFeedExporter
 
 
 @dataclass
@@ -37,12 +37,12 @@ def made_by_a_function(price: int) -> Offer:
     return Reduced(price)
 
 
-def of_stream() -> tuple[Join, Feeds]:
-    join, feeds = Join.__new__(Join), Feeds.__new__(Feeds)
-    object.__setattr__(join, "item_limit", 1000)
+def of_stream() -> tuple[WorkerConfig, FleetFeedExporter]:
+    worker_config, feeds = WorkerConfig.__new__(WorkerConfig), FleetFeedExporter.__new__(FleetFeedExporter)
+    object.__setattr__(worker_config, "item_limit", 1000)
     feeds._passed, feeds._as_mappings = 0, set()
     feeds.filters = {"all": ItemFilter({}), "Offer": ItemFilter({"item_classes": [Offer]})}
-    return join, feeds
+    return worker_config, feeds
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def of_stream() -> tuple[Join, Feeds]:
     ids=lambda item: type(item).__name__,
 )
 def test_an_item_is_what_the_spider_made(item: Any) -> None:
-    join, feeds = of_stream()
-    data = join.encode_item(item)
+    worker_config, feeds = of_stream()
+    data = worker_config.encode_item(item)
     assert feeds._item(Spider("s"), "all", data) == item
     assert (feeds._item(Spider("s"), "Offer", data) is not None) is isinstance(item, Offer)
 
@@ -66,16 +66,16 @@ class Level(IntEnum):
 
 
 def test_members_of_enums_that_are_texts_or_numbers_are_exported_as_these() -> None:
-    join, feeds = of_stream()
+    worker_config, feeds = of_stream()
     item = Page(url=[Size.LARGE, {"level": Level.LOW}])
-    assert feeds._item(Spider("s"), "all", join.encode_item(item)) == Page(url=["large", {"level": 1}])
+    assert feeds._item(Spider("s"), "all", worker_config.encode_item(item)) == Page(url=["large", {"level": 1}])
 
 
 def test_an_item_of_a_class_that_only_another_process_has_is_not_left_out_in_silence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    join, feeds = of_stream()
-    data = join.encode_item(made_by_a_function(1)).replace(item_class._HERE.encode(), b"anothers")
+    worker_config, feeds = of_stream()
+    data = worker_config.encode_item(made_by_a_function(1)).replace(item_class._HERE.encode(), b"anothers")
     with pytest.raises(LookupError, match=r"made_by_a_function.*; define it at the top of a module"):
         feeds._item(Spider("s"), "Offer", data)
     for _ in range(2):

@@ -10,7 +10,7 @@ import pytest
 
 from gossamer.model import RoundInfo
 from gossamer.scrapy.feeds import position
-from gossamer.scrapy.feeds.position import Mark, owner_of, starts
+from gossamer.scrapy.feeds.position import FeedPosition, owner_of, starts
 
 
 def test_a_round_begins_by_the_clock_of_each_partitions_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_a_round_begins_by_the_clock_of_each_partitions_server(monkeypatch: pyte
 
 def test_a_file_that_is_added_to_knows_every_groups_place(tmp_path: Path) -> None:
     file = tmp_path / "all.jl"
-    a, b = Mark(file, ("c", "a")), Mark(file, ("c", "b"))
+    a, b = FeedPosition(file, ("c", "a")), FeedPosition(file, ("c", "b"))
     assert a.mine() == {}
     a.write({"crawl": "c", "group": "a", "size": 10, "positions": {"0": "1-1"}, "others": {}})
     assert b.mine() == {}

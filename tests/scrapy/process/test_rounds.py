@@ -16,7 +16,7 @@ import pytest
 from tests.support.fork_server import Program
 from tests.support.site import Reply, Site, links
 
-from gossamer.courier import Courier, Plan
+from gossamer.courier import Courier, CourierConfig
 from gossamer.errors import OtherArguments, PermissionDenied
 from gossamer.frontier import item_stream
 from gossamer.frontier.server import keys
@@ -272,7 +272,7 @@ def test_a_worker_that_has_ended_looks_at_every_partition_for_a_state_that_went_
         frontier.define("shop", {"main": LanePolicy()})
         frontier.add([Request(1, "host", "shop.main")])
         courier = Courier.__new__(Courier)
-        courier.plan, courier.token = Plan("shop", Selection()), Token.fresh()
+        courier.plan, courier.token = CourierConfig("shop", Selection()), Token.fresh()
         courier.link = cast(Any, SimpleNamespace(now=lambda: 0.0))
         then = dict(frontier.exchange(courier.token, everywhere=True).states)
         assert len(then) == 3

@@ -21,7 +21,7 @@ from gossamer.errors import FrontierUnavailable
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import StartState, Token
-from gossamer.scrapy.process.start import Start
+from gossamer.scrapy.process.start import SpiderStart
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
@@ -274,7 +274,7 @@ async def test_a_worker_that_ends_does_not_take_it(answered: str, asked: list[st
         yield
 
     ending: Any = Ending(answered)
-    start = Start(ending, ending)
+    start = SpiderStart(ending, ending)
     with suppress(CancelledError):
         assert [output async for output in start.run(outputs())] == []
     await start.give_back()

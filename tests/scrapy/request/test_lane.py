@@ -10,7 +10,7 @@ from scrapy import Request, Spider
 from gossamer.errors import EncodingError
 from gossamer.model import SeenPolicy
 from gossamer.scrapy.lanes import Lane, declared, lane
-from gossamer.scrapy.request.codec import Carrier
+from gossamer.scrapy.request.codec import RequestCodec
 
 
 class Shelves(Spider):
@@ -31,11 +31,11 @@ class Plain(Spider):
     name = "plain"
 
 
-def carrier(spider: Spider) -> Carrier:
+def request_codec(spider: Spider) -> RequestCodec:
     def number(request: Request) -> int:
         return len(request.url)
 
-    return Carrier(spider, spider.name, declared(spider, SeenPolicy()), number, 1 << 20)
+    return RequestCodec(spider, spider.name, declared(spider, SeenPolicy()), number, 1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def carrier(spider: Spider) -> Carrier:
 def test_the_lane_of_a_request(callback: str | None, meta: dict[str, str], expected: str) -> None:
     spider = Shelves()
     request = Request("http://h.example/", getattr(spider, callback) if callback else None, meta=meta)
-    assert carrier(spider).lane_of(request) == expected
+    assert request_codec(spider).lane_of(request) == expected
 
 
 def test_a_spider_without_lanes_has_main() -> None:
-    assert carrier(Plain()).lane_of(Request("http://h.example/")) == "plain.main"
+    assert request_codec(Plain()).lane_of(Request("http://h.example/")) == "plain.main"
 
 
 def test_a_lane_that_was_not_declared_is_named() -> None:
     with pytest.raises(EncodingError, match=r"no lane 'nope'; it has book, list, main, sale"):
-        carrier(Shelves()).lane_of(Request("http://h.example/", meta={"lane": "nope"}))
+        request_codec(Shelves()).lane_of(Request("http://h.example/", meta={"lane": "nope"}))

@@ -29,8 +29,8 @@ from gossamer.frontier import codec
 from gossamer.frontier.codec import StoredObject
 from gossamer.model import Lease, SeenPolicy
 from gossamer.scrapy.lanes import declared, lane
-from gossamer.scrapy.request.codec import Carrier
-from gossamer.scrapy.request.objects import Objects
+from gossamer.scrapy.request.codec import RequestCodec
+from gossamer.scrapy.request.objects import ObjectCodec
 
 T = TypeVar("T")
 RAN: list[str] = []
@@ -155,18 +155,18 @@ class Shops(Spider):
     def parse_other(self, response: Any, b: Any = None) -> None: ...
 
 
-def carrier(spider: Spider, more: str = "") -> Carrier:
-    objects = Objects.of(spider, more)
-    return Carrier(spider, spider.name, declared(spider, SeenPolicy()), lambda _: 1, 1 << 20, objects)
+def request_codec(spider: Spider, more: str = "") -> RequestCodec:
+    objects = ObjectCodec.of(spider, more)
+    return RequestCodec(spider, spider.name, declared(spider, SeenPolicy()), lambda _: 1, 1 << 20, objects)
 
 
 def stored(value: Any, more: str = "") -> bytes:
-    made: Carrier = carrier(Shops(), more)
+    made: RequestCodec = request_codec(Shops(), more)
     return made.encode(Request("http://h.example/", meta={"it": value}), "shops.main", 1).payload
 
 
 def back(payload: bytes, spider: Spider | None = None) -> Any:
-    return carrier(spider or Shops()).decode(_lease(payload)).meta["it"]
+    return request_codec(spider or Shops()).decode(_lease(payload)).meta["it"]
 
 
 def _lease(payload: bytes) -> Lease:
@@ -295,7 +295,7 @@ def test_a_loader_brings_its_item_and_values_but_no_page() -> None:
 
 def test_methods_and_partials_of_the_spider() -> None:
     spider, other = Shops(), Shops()
-    made = carrier(spider)
+    made = request_codec(spider)
     request = Request(
         "http://h.example/",
         partial(spider.parse_book, shelf=Place(1)),
@@ -303,7 +303,7 @@ def test_methods_and_partials_of_the_spider() -> None:
     )
     lane_name = made.lane_of(request)
     assert lane_name == "shops.book"
-    found = carrier(other).decode(_lease(made.encode(request, lane_name, 1).payload))
+    found = request_codec(other).decode(_lease(made.encode(request, lane_name, 1).payload))
     assert isinstance(found.callback, functools.partial)
     assert (found.callback.func, found.callback.keywords) == (other.parse_book, {"shelf": Place(1)})
     assert found.cb_kwargs["then"] == other.parse_other
@@ -360,7 +360,7 @@ def test_more_modules_may_be_allowed() -> None:
     payload = stored(HTTPStatus.OK, more="http, elsewhere.package")
     with pytest.raises(UnknownClass, match=r"meta\['it'\]: http.HTTPStatus is of a package .* GOSSAMER_OBJECT_MODULES"):
         back(payload)
-    found = carrier(Shops(), "http").decode(_lease(payload)).meta["it"]
+    found = request_codec(Shops(), "http").decode(_lease(payload)).meta["it"]
     assert found is HTTPStatus.OK
 
 
@@ -437,7 +437,7 @@ def test_only_a_module_that_defines_the_class_is_imported(tmp_path: Path, monkey
     (package / "items.py").write_text("import scrapy\n\nclass Late(scrapy.Item):\n    name = scrapy.Field()\n")
     (package / "script.py").write_text("raise SystemExit('the script ran')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    objects = Objects(["carried_project"])
+    objects = ObjectCodec(["carried_project"])
     assert objects.make(StoredObject("item", "carried_project.items:Late", ({"name": 1},)))["name"] == 1
     with pytest.raises(Exception, match="is no class of this worker's code"):
         objects.make(StoredObject("item", "carried_project.script:Late", ({},)))

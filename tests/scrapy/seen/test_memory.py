@@ -20,9 +20,9 @@ from scrapy.utils.request import fingerprint
 from gossamer.errors import SettingError, SnapshotError
 from gossamer.frontier.server import keys
 from gossamer.model import SeenKind, SeenPolicy
-from gossamer.scrapy.dupefilter import Known
+from gossamer.scrapy.dupefilter import FingerprintCache
 from gossamer.scrapy.seen.memory import (
-    Imported,
+    ImportCounts,
     RequestsSeen,
     import_requests_seen,
     memory_name,
@@ -56,7 +56,7 @@ class Clock:
 @pytest.mark.parametrize("kind", [SeenKind.EXACT, SeenKind.BLOOM])
 def test_what_is_seen_for_good_is_known_for_good(kind: SeenKind) -> None:
     clock = Clock()
-    known = Known(SeenPolicy(kind), 10, clock)
+    known = FingerprintCache(SeenPolicy(kind), 10, clock)
     known.put(1, new=True)
     known.put(2, new=False)
     clock.now += 1e9
@@ -65,7 +65,7 @@ def test_what_is_seen_for_good_is_known_for_good(kind: SeenKind) -> None:
 
 def test_under_rolling_an_own_mark_is_known_for_the_window_and_a_found_one_shortly() -> None:
     clock = Clock()
-    known = Known(SeenPolicy(SeenKind.ROLLING, window=1000.0), 10, clock)
+    known = FingerprintCache(SeenPolicy(SeenKind.ROLLING, window=1000.0), 10, clock)
     known.put(1, new=True)
     known.put(2, new=False)
     clock.now += 9
@@ -78,7 +78,7 @@ def test_under_rolling_an_own_mark_is_known_for_the_window_and_a_found_one_short
 
 def test_under_hits_sightings_are_told_again_soon() -> None:
     clock = Clock()
-    known = Known(SeenPolicy(SeenKind.HITS, window=1000.0), 10, clock)
+    known = FingerprintCache(SeenPolicy(SeenKind.HITS, window=1000.0), 10, clock)
     known.put(1, new=True)
     clock.now += 9
     assert known.has(1)
@@ -87,7 +87,7 @@ def test_under_hits_sightings_are_told_again_soon() -> None:
 
 
 def test_a_window_of_fingerprints_is_measured_in_fingerprints() -> None:
-    known = Known(SeenPolicy(SeenKind.ROLLING, window_count=300), 10)
+    known = FingerprintCache(SeenPolicy(SeenKind.ROLLING, window_count=300), 10)
     known.put(1, new=True)
     known.put(2, new=True)
     known.put(3, new=False)
@@ -99,13 +99,13 @@ def test_a_window_of_fingerprints_is_measured_in_fingerprints() -> None:
 
 
 def test_only_so_many_are_kept_and_the_useful_ones_longest() -> None:
-    known = Known(SeenPolicy(), 3)
+    known = FingerprintCache(SeenPolicy(), 3)
     for number in (1, 2, 3):
         known.put(number, new=True)
     assert known.has(1)
     known.put(4, new=True)
     assert [known.has(number) for number in (1, 2, 3, 4)] == [True, False, True, True]
-    nothing = Known(SeenPolicy(), 0)
+    nothing = FingerprintCache(SeenPolicy(), 0)
     nothing.put(1, new=True)
     assert not nothing.has(1)
 
@@ -211,10 +211,10 @@ def test_an_imported_file_makes_its_requests_seen(valkey_server: Server, crawl_n
     settings = given(url=valkey_server.url, crawl=crawl_name, seen_window_seconds=3600)
     heard: list[int] = []
     with open_memory("books", settings, kind) as memory:
-        assert import_requests_seen(RequestsSeen(io.BytesIO(LINES)), memory, heard=heard.append) == Imported(
+        assert import_requests_seen(RequestsSeen(io.BytesIO(LINES)), memory, heard=heard.append) == ImportCounts(
             2500, 0, False
         )
-        assert import_requests_seen(RequestsSeen(io.BytesIO(SIZED)), memory) == Imported(0, 2500, False)
+        assert import_requests_seen(RequestsSeen(io.BytesIO(SIZED)), memory) == ImportCounts(0, 2500, False)
         number = Fingerprinter().number
         assert all(memory.known([number(Request(url)) for url in URLS]))
         assert memory.count() == 2500

@@ -25,7 +25,7 @@ from gossamer.errors import InvalidRequest, SettingError
 from gossamer.scrapy.seen.memory import number_of, number_of_custom
 from gossamer.scrapy.speedups import fingerprint as module
 from gossamer.scrapy.speedups.fingerprint import Fingerprinter, canonical, number_by
-from gossamer.sites.url.canonical import short_way, without_default_port
+from gossamer.sites.url.canonical import fast_path, without_default_port
 
 QUICK = [
     "http://example.com/",
@@ -142,12 +142,12 @@ def cold() -> None:
 
 @pytest.mark.parametrize("url", QUICK)
 def test_a_url_of_plain_parts_takes_the_short_way_to_the_canonical_form(url: str) -> None:
-    assert short_way(url) == canonicalize_url(url)
+    assert fast_path(url) == canonicalize_url(url)
 
 
 @pytest.mark.parametrize("url", LONG_WAY)
 def test_any_other_url_is_left_to_w3lib(url: str) -> None:
-    assert short_way(url) is None
+    assert fast_path(url) is None
     assert canonical(url) == canonicalize_url(url)
 
 
@@ -156,7 +156,7 @@ def test_generated_urls_have_the_canonical_form_that_w3lib_gives(part: int) -> N
     quick, number = 0, 25_000
     for url in Urls(part).wild(number):
         assert outcome(canonical, url) == outcome(canonicalize_url, url), url
-        quick += short_way(url) is not None
+        quick += fast_path(url) is not None
     # A generator that only ever takes one way would prove nothing.
     assert 0.3 < quick / number < 0.7
 
@@ -183,12 +183,12 @@ def test_every_character_and_every_escape_is_judged_rightly_everywhere(form: str
 
 @pytest.mark.parametrize("form", ["{}=1&{}=1", "a{}=1&a{}=1", "a={}&a={}", "a={}&a{}"])
 def test_arguments_are_ordered_by_what_their_escapes_mean(form: str) -> None:
-    admitted = [symbol for symbol in SYMBOLS if short_way(f"http://a/?{symbol}") is not None]
+    admitted = [symbol for symbol in SYMBOLS if fast_path(f"http://a/?{symbol}") is not None]
     assert len(admitted) > 200
     for one in admitted:
         for other in ("+", "-", "0", "A", "_", "~", "%01", "%21", "%2C", "%7F", "%80", one):
             url = "http://a/?" + form.format(one, other)
-            assert short_way(url) == canonicalize_url(url), url
+            assert fast_path(url) == canonicalize_url(url), url
 
 
 @given(st.lists(st.sampled_from(SYMBOLS), max_size=12), st.lists(st.sampled_from([*SYMBOLS, *"&&&&==="]), max_size=16))
@@ -364,7 +364,7 @@ def test_the_benchmark_compares_and_times_every_kind_of_url() -> None:
 
 
 def test_the_benchmark_would_find_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "short_way", lambda url: "http://example.com/" if "topic" in url else None)
+    monkeypatch.setattr(module, "fast_path", lambda url: "http://example.com/" if "topic" in url else None)
     with pytest.raises(AssertionError, match="canonical form of"):
         bench.compare(1, 200)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from w3lib.url import safe_url_string
 
-from gossamer.scrapy.speedups.urls import is_safe, short_cut
+from gossamer.scrapy.speedups.urls import install_fast_path, is_safe
 
 PIECES = [
     "a",
@@ -95,8 +95,8 @@ def test_the_short_cut_asks_w3lib_for_the_rest() -> None:
         return "made safe"
 
     module = cast(Any, SimpleNamespace(safe_url_string=long_way))
-    short_cut(module)
-    short_cut(module)
+    install_fast_path(module)
+    install_fast_path(module)
     assert module.safe_url_string("http://example.com/a", "utf-8") == "http://example.com/a"
     assert module.safe_url_string("http://example.com/é", "utf-8") == "made safe"
     assert module.safe_url_string(b"http://example.com/a") == "made safe"

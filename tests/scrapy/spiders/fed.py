@@ -19,17 +19,17 @@ from gossamer.scrapy.spiders import FleetCrawlSpider, FleetSitemapSpider, FleetS
 
 def die_before_settling() -> None:
     """The worker dies when its tasks' requests are added and the tasks are not yet settled."""
-    from gossamer.courier import Intake
+    from gossamer.courier import TaskIntake
 
-    patched: Any = Intake
+    patched: Any = TaskIntake
     patched._settle = _die
 
 
 def die_before_adding() -> None:
     """The worker dies with tasks in its hands."""
-    from gossamer.courier import Intake
+    from gossamer.courier import TaskIntake
 
-    patched: Any = Intake
+    patched: Any = TaskIntake
     patched._add = _die
 
 

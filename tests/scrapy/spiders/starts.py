@@ -16,15 +16,15 @@ COUNT = 10
 
 def renewals() -> None:
     """Let the recorder see how often the start lease was renewed."""
-    from gossamer.scrapy.process.start import Start
+    from gossamer.scrapy.process.start import SpiderStart
 
-    renew, times = Start.renew, iter(range(1, 1000))
+    renew, times = SpiderStart.renew, iter(range(1, 1000))
 
     async def noted(self: Any) -> None:
         await renew(self)
         self._asking.crawler.recorder.note("mark", f"renewed {next(times)}")
 
-    Start.renew = noted  # type: ignore[method-assign]
+    SpiderStart.renew = noted  # type: ignore[method-assign]
 
 
 class Base(Spider):

@@ -9,7 +9,7 @@ import yaml  # type: ignore[import-untyped]
 from tests.sites.extract.small_site import URL, SmallSite, fields, read, reader, saved
 
 from gossamer.sites.extract.layer import RuleProblems
-from gossamer.sites.page import Verdict
+from gossamer.sites.page import PageVerdict
 
 
 def test_sources_other_than_the_page() -> None:
@@ -92,17 +92,17 @@ def test_what_is_missing_is_null_or_the_default_and_named() -> None:
         "h": None,
     }
     assert reading.missing == ("a", "b", "c", "d", "e.x", "e.y", "f", "g", "h")
-    assert reading.verdict is Verdict.OK
+    assert reading.verdict is PageVerdict.OK
 
 
 def test_a_default_that_is_a_list_is_not_shared_between_pages() -> None:
     read_one = reader("fields: {a: {css: .a, default: [1]}, b: {value: {x: [1]}}}").read
-    from gossamer.sites.page import Document
+    from gossamer.sites.page import PageResponse
 
-    first = read_one(Document(URL, 200, {}, b"")).records[0].fields
+    first = read_one(PageResponse(URL, 200, {}, b"")).records[0].fields
     first["a"].append(2)
     first["b"]["x"].append(2)
-    assert read_one(Document(URL, 200, {}, b"")).records[0].fields == {"a": [1], "b": {"x": [1]}}
+    assert read_one(PageResponse(URL, 200, {}, b"")).records[0].fields == {"a": [1], "b": {"x": [1]}}
 
 
 def test_nested_records_of_each_kind() -> None:

@@ -16,7 +16,7 @@ from tests.sites.extract.small_site import PAGES, URL, read, reader, saved
 from gossamer.sites.extract import content, regex
 from gossamer.sites.extract.content import own_declarations
 from gossamer.sites.extract.layer import LayerReader
-from gossamer.sites.page import Document, Reading, Verdict
+from gossamer.sites.page import PageResponse, PageVerdict, Reading
 
 EVERYTHING = """
 valid: {status: [200, 500], lacks: [nevermore], contains: []}
@@ -52,15 +52,15 @@ READERS: dict[str, LayerReader] = {
 
 
 def check(reading: Reading) -> None:
-    assert isinstance(reading.verdict, Verdict)
-    assert bool(reading.reason) == (reading.verdict is not Verdict.OK)
+    assert isinstance(reading.verdict, PageVerdict)
+    assert bool(reading.reason) == (reading.verdict is not PageVerdict.OK)
     assert len(reading.notes) <= content.NOTES + 1
     assert all(link.url.startswith(("http://", "https://")) and link.url.isascii() for link in reading.links)
 
 
 def every_way(body: bytes, **rest: Any) -> None:
     for one in READERS.values():
-        check(one.read(Document(URL, 200, {"content-type": "text/html", **rest}, body)))
+        check(one.read(PageResponse(URL, 200, {"content-type": "text/html", **rest}, body)))
 
 
 @given(st.binary(max_size=300))
@@ -121,7 +121,7 @@ def test_saved_pages_damaged(name: str, chance: Any) -> None:
 @settings(deadline=None)
 def test_any_url_headers_and_status(url: str, headers: dict[str, str], status: int) -> None:
     for one in READERS.values():
-        check(one.read(Document(url, status, headers, b"<p><a href='x'>1</a>")))
+        check(one.read(PageResponse(url, status, headers, b"<p><a href='x'>1</a>")))
 
 
 def lean(
@@ -184,7 +184,7 @@ def test_more_attributes_than_an_element_has(attribute: bytes, number: int) -> N
         number *= 7
     reading = lean(b"<p " + b" ".join(attribute % n for n in range(number)) + b">")
     assert (reading.verdict, reading.reason) == (
-        Verdict.INVALID,
+        PageVerdict.INVALID,
         "an element has more than 2000 attributes (format: html)",
     )
 
@@ -255,7 +255,7 @@ def test_regular_expressions_that_never_end(expression: str, text: str, monkeypa
     )
     assert "later: no time was left for the regular expression 'x+y+'" in reading.notes
     assert reading.links == []
-    assert reading.verdict is Verdict.OK
+    assert reading.verdict is PageVerdict.OK
 
 
 def test_only_so_much_of_a_text_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:

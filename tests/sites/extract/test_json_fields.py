@@ -15,7 +15,7 @@ from tests.sites.extract.small_site import URL, SmallSite
 from gossamer.sites.extract.layer import LayerReader, compile_layer
 from gossamer.sites.extract.types import HALF, _whole, loads
 from gossamer.sites.format import Layer
-from gossamer.sites.page import Document, Reading
+from gossamer.sites.page import PageResponse, Reading
 
 VALUES = (
     st.none()
@@ -67,7 +67,7 @@ def compiled(fields: dict[str, Any], **more: Any) -> LayerReader:
 
 
 def outcome(reader: LayerReader, data: Any) -> Reading:
-    return reader.read(Document(URL, 200, {}, json.dumps(data).encode()))
+    return reader.read(PageResponse(URL, 200, {}, json.dumps(data).encode()))
 
 
 def usual(fields: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from tests.sites.extract.small_site import URL, SmallSite, read, saved, urls
 from w3lib.url import safe_url_string
 
 from gossamer.sites.extract import links
-from gossamer.sites.extract.urls import Addresses
-from gossamer.sites.page import Verdict
+from gossamer.sites.extract.urls import PageUrls
+from gossamer.sites.page import PageVerdict
 
 ALL = "follow: [{css: a, to: here}]"
 
@@ -322,7 +322,7 @@ def test_too_many_links_of_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = read(ALL, "".join(f"<a href=/{n}>" for n in range(130)))
     assert len(reading.links) == 100
     assert reading.notes == ("links: those after the first 100 were left alone",)
-    assert reading.verdict is Verdict.OK
+    assert reading.verdict is PageVerdict.OK
 
 
 SAFE_BASES = st.sampled_from(
@@ -337,7 +337,7 @@ PIECES = st.lists(
 @given(SAFE_BASES, PIECES)
 @settings(deadline=None)
 def test_the_short_way_gives_what_the_long_way_gives(base: str, address: str) -> None:
-    addresses = Addresses(base, lambda: "utf-8")
+    addresses = PageUrls(base, lambda: "utf-8")
 
     def outcome(make: Any) -> Any:
         try:
@@ -351,7 +351,7 @@ def test_the_short_way_gives_what_the_long_way_gives(base: str, address: str) ->
 @given(SAFE_BASES, st.from_regex(r"(/[a-z0-9]{1,5}){1,3}/?(\?[a-z]=[0-9])?", fullmatch=True))
 @settings(deadline=None)
 def test_plain_addresses_are_what_scrapy_makes_of_them(base: str, address: str) -> None:
-    assert Addresses(base, lambda: "utf-8").absolute(address) == safe_url_string(urljoin(base, address))
+    assert PageUrls(base, lambda: "utf-8").absolute(address) == safe_url_string(urljoin(base, address))
 
 
 def test_bodies_are_compared_too() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.sites.extract.small_site import read, saved
 
-from gossamer.sites.page import Verdict
+from gossamer.sites.page import PageVerdict
 
 BODY = "<p>Hello wörld, please stay</p><a href=/x>x</a>"
 LINK = "fields: {p: p}\nfollow: [{css: a, to: here}]\n"
@@ -33,7 +33,7 @@ LINK = "fields: {p: p}\nfollow: [{css: a, to: here}]\n"
 )
 def test_a_page_that_is_not_the_one_asked_for_gives_nothing(valid: str, given: dict[str, Any], reason: str) -> None:
     reading = read(f"valid: {valid}\n{LINK}", BODY, **given)
-    assert (reading.verdict, reason) == (Verdict.INVALID, reading.reason)
+    assert (reading.verdict, reason) == (PageVerdict.INVALID, reading.reason)
     assert (reading.records, reading.links) == ([], [])
 
 
@@ -47,26 +47,27 @@ def test_a_page_that_is_not_the_one_asked_for_gives_nothing(valid: str, given: d
 )
 def test_a_page_that_is(valid: str, given: dict[str, Any]) -> None:
     reading = read(f"valid: {valid}\n{LINK}", BODY, **given)
-    assert (reading.verdict, reading.reason) == (Verdict.OK, "")
+    assert (reading.verdict, reading.reason) == (PageVerdict.OK, "")
     assert len(reading.records) == len(reading.links) == 1
 
 
 def test_texts_are_looked_for_in_the_page_s_own_character_set() -> None:
-    assert read("valid: {contains: [网络, charset, 章]}", saved("gbk.html"), content_type="").verdict is Verdict.OK
+    assert read("valid: {contains: [网络, charset, 章]}", saved("gbk.html"), content_type="").verdict is PageVerdict.OK
     assert (
-        read("valid: {contains: Ünïcode, lacks: Unicode}", saved("utf-16.html"), content_type="").verdict is Verdict.OK
+        read("valid: {contains: Ünïcode, lacks: Unicode}", saved("utf-16.html"), content_type="").verdict
+        is PageVerdict.OK
     )
     # The second byte of a character is not a letter.
     assert (
         read("valid: {lacks: '\\'}", "ソ".encode("cp932"), content_type="text/html; charset=shift_jis").verdict
-        is Verdict.OK
+        is PageVerdict.OK
     )
 
 
 @pytest.mark.parametrize("body", ["", "<html>", "{", '{"a": 1}x', "[" * 100_000, '{"a": ' + "9" * 5000 + "}"])
 def test_a_page_that_is_no_json(body: str) -> None:
     reading = read("format: json\nfields: {a: {jmespath: a}}", body)
-    assert reading.verdict is Verdict.INVALID
+    assert reading.verdict is PageVerdict.INVALID
     assert reading.reason.startswith("the page is no JSON: ")
     assert reading.reason.endswith("(format: json)")
 
@@ -76,7 +77,7 @@ def test_a_page_that_is_no_xml(body: bytes) -> None:
     reading = read("format: xml\nfields: {a: a}", body)
     if body:
         assert (reading.verdict, reading.reason) == (
-            Verdict.INVALID,
+            PageVerdict.INVALID,
             "the page is no XML: it has no element (format: xml)",
         )
     else:
@@ -102,7 +103,7 @@ def test_what_becomes_of_a_page_without_required_fields(
 ) -> None:
     reading = read(REQUIRE + lacking, body + "<a href=/x>")
     assert reading.reason == reason
-    assert reading.verdict is (Verdict.LACK if reason else Verdict.OK)
+    assert reading.verdict is (PageVerdict.LACK if reason else PageVerdict.OK)
     assert (len(reading.records), len(reading.links)) == ((records, links) if reason else (1, 1))
 
 
@@ -112,16 +113,16 @@ def test_what_becomes_of_a_page_without_required_fields(
 def test_records_that_lack_something_among_others(lacking: str, names: list[Any], links: int) -> None:
     rule = f"records: {{css: li}}\nrequire: [b]\nlacking: {lacking}\nfields: {{b: b}}\nfollow: [{{css: a, to: here, pass: [b]}}]"
     reading = read(rule, "<li><b>a</b><a href=/1></a><li><a href=/2></a><li><b>c</b><a href=/3></a>")
-    assert (reading.verdict, reading.reason) == (Verdict.LACK, "1 of 3 records lack b")
+    assert (reading.verdict, reading.reason) == (PageVerdict.LACK, "1 of 3 records lack b")
     assert [record.fields["b"] for record in reading.records] == names
     assert len(reading.links) == links
 
 
 def test_a_page_of_records_that_has_none() -> None:
     reading = read("records: {css: li}\nrequire: [b]\nfields: {b: b}", "<p>no more</p>")
-    assert (reading.verdict, reading.records, reading.missing) == (Verdict.OK, [], ("records",))
+    assert (reading.verdict, reading.records, reading.missing) == (PageVerdict.OK, [], ("records",))
 
 
 def test_a_layer_without_fields_has_no_records() -> None:
     reading = read("follow: [{css: a, to: here}]", BODY)
-    assert (reading.verdict, reading.records, len(reading.links)) == (Verdict.OK, [], 1)
+    assert (reading.verdict, reading.records, len(reading.links)) == (PageVerdict.OK, [], 1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.sites.file.dump import whole, written
+from gossamer.sites.file.dump import self_contained, to_yaml
 from gossamer.sites.file.load import load, load_text
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.file.yaml import read
@@ -20,7 +20,7 @@ TEXT = "# mine\nsite: s   # here\nseeds: http://s.example/\nlayers: {a: {}}\n"
 def test_a_file_that_leans_on_no_other_stays_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_bytes(TEXT.replace("\n", "\r\n").encode())
-    assert whole(file) == TEXT.replace("\n", "\r\n")
+    assert self_contained(file) == TEXT.replace("\n", "\r\n")
 
 
 def test_a_file_that_leans_on_others_is_written_together_and_means_the_same(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_file_that_leans_on_others_is_written_together_and_means_the_same(tmp_
         "site: 's-{host}'\nextends: base/all.yaml\nseeds: 'http://{host}/'\ntitle: '{title}'\nlayers: {b: {like: a, match: ^/b}}\n---\n"
         + TEXT
     )
-    text = whole(file)
+    text = self_contained(file)
     assert load_text(text) == load(file)
     assert [site.title for site in load_text(text)] == ["1e6", "yes", ""]
     assert text.startswith("# Written together from s.yaml and the files it names.\nsite: s-{host}\n")
@@ -46,10 +46,10 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("site: s\nextends: none.yaml\n---\nsite: t\nparams: none.csv\n")
     with pytest.raises(SiteErrors) as caught:
-        whole(file)
+        self_contained(file)
     assert [problem.path for problem in caught.value.problems] == ["extends", "params"]
     with pytest.raises(SiteErrors, match="the file cannot be read"):
-        whole(tmp_path / "none.yaml")
+        self_contained(tmp_path / "none.yaml")
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=10) | st.sampled_from(
@@ -90,6 +90,6 @@ values = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(values)
 def test_what_is_written_reads_back(data: Any) -> None:
-    (found,) = read(written({"top": data}), "a.yaml")
+    (found,) = read(to_yaml({"top": data}), "a.yaml")
     assert found.data == {"top": data}
     assert not found.problems

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gossamer.errors import SiteError
 from gossamer.sites.compile import compile_site
-from gossamer.sites.file.dump import written
+from gossamer.sites.file.dump import to_yaml
 from gossamer.sites.file.load import survey_text
 
 WHOLE: dict[str, Any] = {
@@ -84,7 +84,7 @@ changes = st.lists(st.tuples(st.sampled_from(PATHS), odd, names), min_size=1, ma
 
 
 def test_the_whole_is_right() -> None:
-    assert [str(problem) for problem in survey_text(written(WHOLE)).problems] == []
+    assert [str(problem) for problem in survey_text(to_yaml(WHOLE)).problems] == []
 
 
 @pytest.mark.timeout(400)
@@ -94,7 +94,7 @@ def test_any_change_of_a_site_file_is_taken_or_told_of(changed: list[tuple[tuple
     data = copy.deepcopy(WHOLE)
     for path, value, key in changed:
         put(data, path, value, key)
-    found = survey_text(written(data), "f.yaml")
+    found = survey_text(to_yaml(data), "f.yaml")
     for problem in found.problems:
         assert problem.file == "f.yaml"
         assert problem.line >= 1
@@ -124,7 +124,7 @@ def test_a_value_that_contains_itself_is_told_of(path: tuple[Any, ...], up: int)
     assert ["an anchor contains itself" in problem.message for problem in found.problems] == [True]
     assert all(problem.line >= 1 and problem.column >= 1 for problem in found.problems)
     with pytest.raises(SiteError, match="contains itself"):
-        written(data)
+        to_yaml(data)
 
 
 @settings(max_examples=300, deadline=None)

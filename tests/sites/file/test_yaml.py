@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.sites.file import yaml
-from gossamer.sites.file.yaml import Spot, Unreadable, decoded, read
+from gossamer.sites.file.yaml import InvalidYaml, Spot, decoded, read
 
 LOADERS = [yaml.LOADER, yaml._slow_loader()]
 
 
-def only(text: str, loader: Any = None) -> yaml.Text:
+def only(text: str, loader: Any = None) -> yaml.YamlDocument:
     (document,) = read(text, "a.yaml", loader)
     return document
 
@@ -127,25 +127,25 @@ def test_several_documents_are_read_one_by_one() -> None:
 def test_aliases_may_not_unfold_to_a_bomb() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    with pytest.raises(Unreadable, match="unfold to more than 100,000 values"):
+    with pytest.raises(InvalidYaml, match="unfold to more than 100,000 values"):
         only("\n".join(lines))
 
 
 def test_a_few_aliases_of_a_long_list_are_no_bomb_but_many_are() -> None:
     assert len(only(f"a: &a [{', '.join(['x'] * 1000)}]\nb: [{', '.join(['*a'] * 50)}]").data["b"]) == 50
-    with pytest.raises(Unreadable, match="unfold"):
+    with pytest.raises(InvalidYaml, match="unfold"):
         only(f"a: &a [{', '.join(['x'] * 1000)}]\nb: [{', '.join(['*a'] * 200)}]")
 
 
 def test_an_anchor_that_contains_itself_is_refused() -> None:
-    with pytest.raises(Unreadable, match="an anchor contains itself"):
+    with pytest.raises(InvalidYaml, match="an anchor contains itself"):
         only("a: &a [1, *a]")
 
 
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("text", ["[" * 5000, "- " * 5000 + "x", "[" * 100 + "]" * 100])
 def test_deep_nesting_is_a_problem_and_no_crash(text: str, loader: Any) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidYaml):
         only(text, loader)
 
 
@@ -162,7 +162,7 @@ def test_deep_nesting_is_a_problem_and_no_crash(text: str, loader: Any) -> None:
     ],
 )
 def test_what_is_no_yaml_is_told_with_its_line(text: str, line: int, hint: str) -> None:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(InvalidYaml) as caught:
         list(read(text, "a.yaml"))
     problem = caught.value.problem
     assert problem.message.startswith("this is no YAML: ")
@@ -171,13 +171,13 @@ def test_what_is_no_yaml_is_told_with_its_line(text: str, line: int, hint: str) 
 
 
 def test_a_number_of_too_many_digits_is_a_problem() -> None:
-    with pytest.raises(Unreadable, match="too many digits"):
+    with pytest.raises(InvalidYaml, match="too many digits"):
         only("a: " + "9" * 5000)
 
 
 def test_a_file_must_be_utf_8() -> None:
     assert decoded("a: é".encode("utf-8-sig"), "a.yaml") == "a: é"
-    with pytest.raises(Unreadable, match=r"a\.yaml:2:4: byte 0xe9 is not UTF-8"):
+    with pytest.raises(InvalidYaml, match=r"a\.yaml:2:4: byte 0xe9 is not UTF-8"):
         decoded(b"a: 1\nb: \xe9", "a.yaml")
 
 

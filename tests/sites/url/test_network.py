@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gossamer.sites.url.network import Guard, guard_of, leads_inside, literal, looks_private
+from gossamer.sites.url.network import NetworkGuard, guard_of, leads_inside, literal, looks_private
 
-STRICT = Guard(False)
+STRICT = NetworkGuard(False)
 PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"]
 PRIVATE = [
     "127.0.0.1", "127.9.9.9", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.1.1", "198.18.0.1",
@@ -29,12 +29,12 @@ def test_a_public_address_is_for_everybody(address: str) -> None:
 @pytest.mark.parametrize("address", PRIVATE)
 def test_a_private_address_is_for_those_who_may(address: str) -> None:
     assert "private_addresses: true" in STRICT.refusal("h.example", address)
-    assert Guard(True).refusal("h.example", address) == ""
+    assert NetworkGuard(True).refusal("h.example", address) == ""
 
 
 @pytest.mark.parametrize("address", METADATA)
-@pytest.mark.parametrize("guard", [STRICT, Guard(True), guard_of("169.254.0.0/16,::/0", True, ())])
-def test_a_metadata_service_is_for_nobody(address: str, guard: Guard) -> None:
+@pytest.mark.parametrize("guard", [STRICT, NetworkGuard(True), guard_of("169.254.0.0/16,::/0", True, ())])
+def test_a_metadata_service_is_for_nobody(address: str, guard: NetworkGuard) -> None:
     assert "metadata" in guard.refusal("h.example", address)
 
 
@@ -70,7 +70,7 @@ def test_others_do_not(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["metadata.google.internal", "metadata", "169.254.169.254", "2852039166"])
 def test_metadata_services_are_known_by_name_too(host: str) -> None:
-    assert "metadata" in Guard(True).refusal_by_name(host)
+    assert "metadata" in NetworkGuard(True).refusal_by_name(host)
 
 
 def test_who_may_connect_to_private_addresses() -> None:

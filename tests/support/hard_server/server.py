@@ -22,7 +22,7 @@ from tests.support.hard_server.pages import MIXED
 from tests.support.hard_server.wire import CASES, PAGE, PAGES, Case, Hit, answer
 
 from gossamer.testing.http1 import connection, read_body, read_head
-from gossamer.testing.server_process import ServerProcess, ask, listen, told_to_end
+from gossamer.testing.server_process import ServerProcess, ask, listen, stop_event
 
 __all__ = ["CASES", "MIXED", "PAGE", "Case", "HardServer"]
 
@@ -106,7 +106,7 @@ def certificates(directory: Path) -> None:
 
 
 async def run(directory: Path) -> None:
-    told = told_to_end()
+    told = stop_event()
     certificates(directory)
     secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     secure.load_cert_chain(directory / "server.pem")

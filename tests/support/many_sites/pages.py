@@ -17,7 +17,7 @@ ARTICLES, PRODUCTS, PAUSED, RUSSIAN = 4, 3, 24, "Привет, мир"
 ROBOTS = "User-agent: *\nDisallow: /n/*/private/\nDisallow: /r/private/\n"
 
 
-class Asked(NamedTuple):
+class HostRequest(NamedTuple):
     """One request; `number` counts those for the same target, from 1."""
 
     host: int
@@ -35,14 +35,14 @@ class Asked(NamedTuple):
         return parse_qs(urlsplit(self.target).query).get(name, [default])[0]
 
 
-class Reply(NamedTuple):
+class HostReply(NamedTuple):
     body: bytes
     status: int = 200
     headers: dict[str, str] = {"Content-Type": "text/html; charset=utf-8"}  # noqa: RUF012 - never changed
     pause: float = 0.0
 
 
-Page = Callable[..., Reply]
+Page = Callable[..., HostReply]
 _PAGES: list[tuple[re.Pattern[str], Page]] = []
 
 
@@ -54,42 +54,42 @@ def page(pattern: str) -> Callable[[Page], Page]:
     return add
 
 
-def html(text: str, **more: object) -> Reply:
-    return Reply(f"<html><body>{text}</body></html>".encode(), **more)  # type: ignore[arg-type]
+def html(text: str, **more: object) -> HostReply:
+    return HostReply(f"<html><body>{text}</body></html>".encode(), **more)  # type: ignore[arg-type]
 
 
-def data(value: object) -> Reply:
-    return Reply(json.dumps(value).encode(), headers={"Content-Type": "application/json"})
+def data(value: object) -> HostReply:
+    return HostReply(json.dumps(value).encode(), headers={"Content-Type": "application/json"})
 
 
-def xml(text: str) -> Reply:
-    return Reply(text.encode(), headers={"Content-Type": "application/xml"})
+def xml(text: str) -> HostReply:
+    return HostReply(text.encode(), headers={"Content-Type": "application/xml"})
 
 
-def moved(to: str) -> Reply:
-    return Reply(b"", 302, {"Location": to, "Content-Type": "text/html"})
+def moved(to: str) -> HostReply:
+    return HostReply(b"", 302, {"Location": to, "Content-Type": "text/html"})
 
 
 def links(*targets: str, kind: str = "go") -> str:
     return "".join(f'<a class="{kind}" href="{target}">x</a>' for target in targets)
 
 
-class Pages:
+class HostPages:
     """All of them. `ports` are those of the hosts."""
 
     def __init__(self) -> None:
         self.epoch, self.ports = 1, list[int]()
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, asked: HostRequest) -> HostReply:
         if asked.path == "/robots.txt":
-            return Reply(ROBOTS.encode(), headers={"Content-Type": "text/plain"})
+            return HostReply(ROBOTS.encode(), headers={"Content-Type": "text/plain"})
         for pattern, made in _PAGES:
             found = pattern.fullmatch(asked.path)
             if found:
                 return made(self, asked, *found.groups())
         return html("nothing here", status=404)
 
-    def origin(self, asked: Asked) -> str:
+    def origin(self, asked: HostRequest) -> str:
         return f"http://127.0.0.1:{self.ports[asked.host]}"
 
 
@@ -102,7 +102,7 @@ def number_of(name: str) -> int:
 
 
 @page(r"/n/(\w+)/list/(\d+)")
-def news_list(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
+def news_list(pages: HostPages, asked: HostRequest, name: str, number: str) -> HostReply:
     base, first = f"/n/{name}", 2 * int(number) - 1
     found = [f"{base}/article/{first}", f"{base}/article/{first}?utm_source=feed"]
     # The fourth is reached by a redirect, and some of what is named is gone, or nobody's business.
@@ -113,22 +113,22 @@ def news_list(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
 
 
 @page(r"/n/(\w+)/go/(\d+)")
-def news_moved(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
+def news_moved(pages: HostPages, asked: HostRequest, name: str, number: str) -> HostReply:
     return moved(f"../article/{number}")
 
 
 @page(r"/n/(\w+)/archive/(\d+)")
-def news_archive(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
+def news_archive(pages: HostPages, asked: HostRequest, name: str, number: str) -> HostReply:
     return html(f"<h1>Archive {number} of {name}</h1>")
 
 
 @page(r"/n/(\w+)/article/([1-4])")
-def news_article(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
+def news_article(pages: HostPages, asked: HostRequest, name: str, number: str) -> HostReply:
     n, site = int(number), number_of(name)
     if asked.number == 1 and n == 1 and site % 3 == 0:
         return html("broken for a moment", status=500)
     if asked.number == 1 and n == 3 and site % 4 == 0:
-        return Reply(b"", RESET)
+        return HostReply(b"", RESET)
     if asked.number == 1 and n == 2 and site % 5 == 0:
         return html("a page that is not the right one")
     author = f'<a class="u">Author {n}</a>' if n % 2 else f'<b class="uid">u{n}</b>'
@@ -137,7 +137,7 @@ def news_article(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
     # Tags that nobody closes, and some that were never opened.
     text = f'<div id="article"><h1> Title {n} of {name} </h1>{author}<span>views: {n * 100}</span></em></table>'
     text += f'<time datetime="2024-05-0{n}T10:00:00">t</time><div class=rating>{n},5<div class=tags><i>a</i><i>b{n}</i></div>'
-    return Reply(
+    return HostReply(
         f"<html><body>{text}<div class=text>{paragraphs}</div>{comments}".encode(),
         headers={"Content-Type": "text/html", "ETag": f'"{name}-{n}"'},
         pause=0.5 if n == ARTICLES else 0.02,
@@ -150,7 +150,7 @@ def comments_of(article: int) -> int:
 
 
 @page(r"/n/(\w+)/comments/(\d+)")
-def news_comments(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
+def news_comments(pages: HostPages, asked: HostRequest, name: str, number: str) -> HostReply:
     n, turn = int(number), int(asked.query("page", "1"))
     items = [{"id": f"{n}-{turn}-{c}", "body": f"Comment {c} on {n}", "likes": c} for c in range(2)]
     further = f"/n/{name}/comments/{n}?page={turn + 1}" if turn < comments_of(n) else None
@@ -161,13 +161,13 @@ def news_comments(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
 
 
 @page(r"/s/(\w+)/sitemap\.xml")
-def shop_map(pages: Pages, asked: Asked, name: str) -> Reply:
+def shop_map(pages: HostPages, asked: HostRequest, name: str) -> HostReply:
     named = "".join(f"<url><loc>{pages.origin(asked)}/s/{name}/p/{p}?ref=map</loc></url>" for p in range(1, PRODUCTS))
     return xml(f"<urlset>{named}</urlset>")
 
 
 @page(r"/s/(\w+)/search")
-def shop_search(pages: Pages, asked: Asked, name: str) -> Reply:
+def shop_search(pages: HostPages, asked: HostRequest, name: str) -> HostReply:
     said = parse_qs(asked.body.decode())
     if asked.method != "POST" or said.get("q") != ["all"] or said.get("shop") != [name]:
         return html("a form is needed", status=400)
@@ -179,7 +179,7 @@ def price(product: int, epoch: int) -> str:
 
 
 @page(r"/s/(\w+)/p/(\d+)")
-def shop_product(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
+def shop_product(pages: HostPages, asked: HostRequest, name: str, number: str) -> HostReply:
     p = int(number)
     variants = "".join(f'<li data-v="{v}">{v * p} left</li>' for v in ("s", "m")[: 1 + p % 2])
     shown = price(p, pages.epoch).replace(".", ",")
@@ -190,35 +190,35 @@ def shop_product(pages: Pages, asked: Asked, name: str, number: str) -> Reply:
 
 
 @page(r"/f/feed\.xml")
-def feed(pages: Pages, asked: Asked) -> Reply:
+def feed(pages: HostPages, asked: HostRequest) -> HostReply:
     old = f"<item><link>{pages.origin(asked)}/f/item/9</link><pubDate>Mon, 02 Jan 2006 15:04:05 GMT</pubDate></item>"
     new = "".join(f"<item><link>{pages.origin(asked)}/f/item/{n}</link></item>" for n in (1, 2))
     return xml(f"<rss><channel>{old}{new}</channel></rss>")
 
 
 @page(r"/f/index\.xml")
-def feed_index(pages: Pages, asked: Asked) -> Reply:
+def feed_index(pages: HostPages, asked: HostRequest) -> HostReply:
     return xml(f"<sitemapindex><sitemap><loc>{pages.origin(asked)}/f/map.xml</loc></sitemap></sitemapindex>")
 
 
 @page(r"/f/map\.xml")
-def feed_map(pages: Pages, asked: Asked) -> Reply:
+def feed_map(pages: HostPages, asked: HostRequest) -> HostReply:
     return xml(f"<urlset><url><loc>{pages.origin(asked)}/f/item/3</loc></url></urlset>")
 
 
 @page(r"/d/[ab]/(\d+)")
-def deeper(pages: Pages, asked: Asked, number: str) -> Reply:
+def deeper(pages: HostPages, asked: HostRequest, number: str) -> HostReply:
     n = int(number) + 1
     return html(links(f"/d/{'ab'[n % 2]}/{n}"))
 
 
 @page(r"/r/list")
-def some_forbidden(pages: Pages, asked: Asked) -> Reply:
+def some_forbidden(pages: HostPages, asked: HostRequest) -> HostReply:
     return html(links("/r/open/1", "/r/private/1", "/r/open/2"))
 
 
 @page(r"/o/(lifo|prio|weight)/list")
-def ordered(pages: Pages, asked: Asked, kind: str) -> Reply:
+def ordered(pages: HostPages, asked: HostRequest, kind: str) -> HostReply:
     if kind == "weight":
         both = [f"/o/weight/{lane}/{n}" for lane in ("light", "heavy") for n in range(1, 9)]
         return html(links(*both, "/o/weight/last/1", "/o/weight/last/2"))
@@ -226,13 +226,13 @@ def ordered(pages: Pages, asked: Asked, kind: str) -> Reply:
 
 
 @page(r"/e/list")
-def faults(pages: Pages, asked: Asked) -> Reply:
+def faults(pages: HostPages, asked: HostRequest) -> HostReply:
     names = ("heals", "never", "loop", "lack", "invalid", "refused", "slow", "reset", "gone", "hops", "fine", "raises")
     return html(links(*(f"/e/{name}" for name in names)))
 
 
 @page(r"/e/(\w+)")
-def fault(pages: Pages, asked: Asked, name: str) -> Reply:
+def fault(pages: HostPages, asked: HostRequest, name: str) -> HostReply:
     fine = f'<h1>{name}</h1><b class="size">7</b>'
     match name:
         case "heals" if asked.number < 3:
@@ -254,53 +254,53 @@ def fault(pages: Pages, asked: Asked, name: str) -> Reply:
         case "slow" if asked.number == 1:
             return html(fine, pause=8.0)
         case "reset" if asked.number == 1:
-            return Reply(b"", RESET)
+            return HostReply(b"", RESET)
         case "gone":
             return html("gone", status=410)
     return html(fine)
 
 
 @page(r"/x/(\d+)")
-def throttled(pages: Pages, asked: Asked, number: str) -> Reply:
+def throttled(pages: HostPages, asked: HostRequest, number: str) -> HostReply:
     if asked.number == 1 and number == "3":
-        return Reply(b"", 429, {"Retry-After": "2", "Content-Type": "text/html"})
+        return HostReply(b"", 429, {"Retry-After": "2", "Content-Type": "text/html"})
     return html(f"<h1>x{number}</h1>")
 
 
 @page(r"/z/list")
-def many(pages: Pages, asked: Asked) -> Reply:
+def many(pages: HostPages, asked: HostRequest) -> HostReply:
     return html(links(*(f"/z/{n}" for n in range(PAUSED))))
 
 
 @page(r"/y/list")
-def changing(pages: Pages, asked: Asked) -> Reply:
+def changing(pages: HostPages, asked: HostRequest) -> HostReply:
     return html(links("/y/1", "/y/2") + links("/y/3", kind="more"))
 
 
 @page(r"/w/list")
-def remembered(pages: Pages, asked: Asked) -> Reply:
+def remembered(pages: HostPages, asked: HostRequest) -> HostReply:
     return html(links("/w/1", "/w/2", "/w/1#again"))
 
 
 @page(r"/c/(\d+)")
-def capped(pages: Pages, asked: Asked, number: str) -> Reply:
+def capped(pages: HostPages, asked: HostRequest, number: str) -> HostReply:
     return html(links(*(f"/c/{n}" for n in range(1, 20))) if number == "0" else f"<h1>c{number}</h1>")
 
 
 @page(r"/k/list")
-def hooked(pages: Pages, asked: Asked) -> Reply:
+def hooked(pages: HostPages, asked: HostRequest) -> HostReply:
     return html(links("/k/item/1", "/k/item/2", "/k/item/3"))
 
 
 @page(r"/u/(\d+)")
-def charsets(pages: Pages, asked: Asked, number: str) -> Reply:
+def charsets(pages: HostPages, asked: HostRequest, number: str) -> HostReply:
     encoding, said = ("windows-1251", "utf-8") if number == "1" else ("koi8-r", "koi8-r")
     text = f'<meta charset="{said}"><h1>{RUSSIAN}</h1><p>open'
-    return Reply(text.encode(encoding), headers={"Content-Type": "text/html"})
+    return HostReply(text.encode(encoding), headers={"Content-Type": "text/html"})
 
 
 @page(r"/i/(login|api)")
-def private(pages: Pages, asked: Asked, kind: str) -> Reply:
+def private(pages: HostPages, asked: HostRequest, kind: str) -> HostReply:
     right = asked.headers.get("authorization") == "Basic bWU6c2VjcmV0" and "theme=dark" in asked.headers.get(
         "cookie", ""
     )
@@ -313,5 +313,5 @@ def private(pages: Pages, asked: Asked, kind: str) -> Reply:
 
 
 @page(r"/(t|p|q|k/item|f/item|w|y|z|r/open|o/.*)/(\d+|list)")
-def plain(pages: Pages, asked: Asked, kind: str, number: str) -> Reply:
+def plain(pages: HostPages, asked: HostRequest, kind: str, number: str) -> HostReply:
     return html(f"<h1>{kind} {number}</h1>")

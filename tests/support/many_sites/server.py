@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tests.support.hard_server.wire import reset
-from tests.support.many_sites.pages import RESET, Asked, Pages
+from tests.support.many_sites.pages import RESET, HostPages, HostRequest
 
 from gossamer.testing.http1 import connection, message, read_body, read_head
-from gossamer.testing.server_process import ServerProcess, ask, listen, told_to_end
+from gossamer.testing.server_process import ServerProcess, ask, listen, stop_event
 
 LOG, EPOCH = "/-/log", "/-/epoch/"
 
@@ -50,7 +50,9 @@ class Access(NamedTuple):
 
 
 class _Host:
-    def __init__(self, number: int, log: list[list[Any]], pages: Pages, times: Counter[tuple[int, str, str]]) -> None:
+    def __init__(
+        self, number: int, log: list[list[Any]], pages: HostPages, times: Counter[tuple[int, str, str]]
+    ) -> None:
         self._number, self._log, self._pages, self._times = number, log, pages, times
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +73,7 @@ class _Host:
         self._log.append(entry)
         self._times[self._number, method, target] += 1
         number = self._times[self._number, method, target]
-        reply = self._pages.answer(Asked(self._number, method, target, headers, body, number))
+        reply = self._pages.answer(HostRequest(self._number, method, target, headers, body, number))
         if reply.pause:
             await asyncio.sleep(reply.pause)
         entry[6:] = [time.monotonic(), reply.status]
@@ -90,9 +92,9 @@ def _wire(status: int, headers: dict[str, str], body: bytes) -> bytes:
 
 
 async def run(count: int) -> None:
-    told = told_to_end()
+    told = stop_event()
     log: list[list[Any]] = []
-    pages, times = Pages(), Counter[tuple[int, str, str]]()
+    pages, times = HostPages(), Counter[tuple[int, str, str]]()
     listeners = [await listen(_Host(number, log, pages, times).serve, "127.0.0.1") for number in range(count)]
     pages.ports = [port for _, port in listeners]
     print(json.dumps(pages.ports), flush=True)

@@ -12,13 +12,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 
-from tests.support.model.partition import Entry, Held, Job, Partition, Start, group_of
+from tests.support.model.partition import Entry, ModelLease, ModelRequest, ModelStart, Partition, group_of
 
 from gossamer.frontier.server import keys
 from gossamer.model import (
     AddOutcome,
-    Answer,
-    Counter,
+    CounterChange,
+    ExchangeReply,
     Fetched,
     GroupPolicy,
     HostPolicy,
@@ -63,7 +63,7 @@ class Model:
             part.lanes.update({f"{group}.{name}": lane for name, lane in lanes.items()})
             part.leave_memories(group)
         if policy and policy.start and group not in self.home(group).starts:
-            self.home(group).starts[group] = Start()
+            self.home(group).starts[group] = ModelStart()
 
     def drop_lane(self, lane: str) -> int:
         """Of which nothing is leased; answers how many requests went with it."""
@@ -89,13 +89,13 @@ class Model:
     def exchange(
         self,
         worker: str,
-        answer: Answer,
+        answer: ExchangeReply,
         *,
         settle: Sequence[Settlement] = (),
         fetched: Sequence[Fetched] = (),
         sent: Sequence[Lease] = (),
         add: Sequence[Request] = (),
-        counters: Sequence[Counter] = (),
+        counters: Sequence[CounterChange] = (),
         want: int = 0,
         selection: Selection | None = None,
     ) -> None:
@@ -215,7 +215,7 @@ class Model:
         if lease is not None:
             if part.delay(host) > 0:
                 part.hosts[host].last, part.hosts[host].gap = part.now, 0.0
-            part.held[lease.id] = Held(None, host, worker, lease.nonce, part.now + self.lease_seconds)
+            part.held[lease.id] = ModelLease(None, host, worker, lease.nonce, part.now + self.lease_seconds)
         part.settle_turns()
 
     def pause(self, scope: str, name: str, reason: str) -> None:
@@ -259,7 +259,7 @@ class Model:
                 part.rounds[group] = number
                 part.base[group] = part.tally[group, "pages"]
                 if group in part.starts:
-                    part.starts[group] = Start()
+                    part.starts[group] = ModelStart()
         return self.parts[0].rounds.get(group, 0)
 
     def known(self, lane: str, fingerprint: int, *, forget: bool = False) -> bool:
@@ -282,7 +282,7 @@ class Model:
         memory = part.memory(job.request.lane)
         if memory is not None and not job.request.dont_filter:
             memory.add(job.request.fingerprint)
-        part.put(Job(job.request, job.priority))
+        part.put(ModelRequest(job.request, job.priority))
         part.settle_turns()
         return True
 

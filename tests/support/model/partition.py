@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 
 from gossamer.model import (
     AddOutcome,
-    Counter,
+    CounterChange,
     CounterOp,
     Ending,
     Feedback,
     Fetched,
     GroupPolicy,
     HostPolicy,
+    HostVerdict,
     LanePolicy,
     Lease,
     Order,
@@ -26,7 +27,6 @@ from gossamer.model import (
     SeenScope,
     Settlement,
     SettleOutcome,
-    Verdict,
 )
 from gossamer.model.counter_names import ITEMS
 
@@ -35,7 +35,7 @@ Spot = tuple[str, int, str]
 
 
 @dataclass(eq=False, slots=True)
-class Job:
+class ModelRequest:
     """One request on its way."""
 
     request: Request
@@ -51,11 +51,11 @@ class Job:
 
 
 @dataclass(eq=False, slots=True)
-class Held:
+class ModelLease:
     """One lease; without a job it is a permit. `mark`: 1 sent, 2 response arrived. `counted`: the group that was stricter than
     the host when it was leased."""
 
-    job: Job | None
+    job: ModelRequest | None
     host: str
     worker: str
     nonce: str
@@ -73,7 +73,7 @@ class Host:
     policy: HostPolicy | None = None
     last: float | None = None
     gap: float = 0.0
-    awaits: Held | None = None
+    awaits: ModelLease | None = None
     till: float = 0.0
     blocked: float = 0.0
     throttles: int = 0
@@ -81,7 +81,7 @@ class Host:
 
 
 @dataclass(eq=False, slots=True)
-class Start:
+class ModelStart:
     state: str = "owed"
     holder: str = ""
     deadline: float = 0.0
@@ -114,18 +114,18 @@ class Partition:
     paused: dict[tuple[str, str], str] = field(default_factory=dict)
     draining: set[str] = field(default_factory=set)
     hosts: dict[str, Host] = field(default_factory=lambda: defaultdict(Host))
-    front: dict[Spot, list[Job]] = field(default_factory=lambda: defaultdict(list))
-    queue: dict[Spot, list[Job]] = field(default_factory=lambda: defaultdict(list))
-    delayed: list[tuple[float, Job]] = field(default_factory=list)
-    held: dict[int, Held] = field(default_factory=dict)
-    suspects: list[Job] = field(default_factory=list)
-    dead: list[tuple[str, str, Job]] = field(default_factory=list)
+    front: dict[Spot, list[ModelRequest]] = field(default_factory=lambda: defaultdict(list))
+    queue: dict[Spot, list[ModelRequest]] = field(default_factory=lambda: defaultdict(list))
+    delayed: list[tuple[float, ModelRequest]] = field(default_factory=list)
+    held: dict[int, ModelLease] = field(default_factory=dict)
+    suspects: list[ModelRequest] = field(default_factory=list)
+    dead: list[tuple[str, str, ModelRequest]] = field(default_factory=list)
     items: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     seen: dict[tuple[str, str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     keyed: set[tuple[str, str]] = field(default_factory=set)
     rounds: dict[str, int] = field(default_factory=dict)
     base: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    starts: dict[str, Start] = field(default_factory=dict)
+    starts: dict[str, ModelStart] = field(default_factory=dict)
     tally: Tally[tuple[str, str]] = field(default_factory=Tally)
     counters: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     owed: dict[tuple[str, int], dict[str, set[str]]] = field(default_factory=lambda: defaultdict(dict))
@@ -133,7 +133,7 @@ class Partition:
 
     # What is where.
 
-    def waiting(self, spot: Spot) -> list[Job]:
+    def waiting(self, spot: Spot) -> list[ModelRequest]:
         """The jobs of a spot in the order in which they must go out."""
         queue = self.queue[spot]
         return self.front[spot] + (queue[::-1] if self.lanes[spot[0]].order is Order.LIFO else queue)
@@ -202,13 +202,13 @@ class Partition:
         sent = host.till if host.awaits else host.last
         return host.blocked if sent is None else max(host.blocked, sent + max(self.delay(name), host.gap))
 
-    def occupied(self, held: Held, group: str) -> None:
+    def occupied(self, held: ModelLease, group: str) -> None:
         """A request was leased: if there is a delay, it is waited for."""
         if self.delay(held.host, group) > 0:
             host = self.hosts[held.host]
             host.awaits, host.till, host.gap = held, self.now + self.send_seconds, self.groups[group].delay
 
-    def on_its_way(self, held: Held, at: float) -> None:
+    def on_its_way(self, held: ModelLease, at: float) -> None:
         """A lease was sent at this time."""
         host = self.hosts[held.host]
         self.wait(held.host)
@@ -216,7 +216,7 @@ class Partition:
             host.awaits = None
         host.last = at if host.last is None else max(host.last, at)
 
-    def let_go(self, held: Held, *, unsent: bool = False) -> None:
+    def let_go(self, held: ModelLease, *, unsent: bool = False) -> None:
         """A lease ends: if its host waited for it, it does so no more."""
         host = self.hosts[held.host]
         self.wait(held.host)
@@ -309,7 +309,7 @@ class Partition:
                     late = entries[index].owner in lost
                     outcomes[index] = AddOutcome.LOST if late else AddOutcome.UNKNOWN_LANE
                     if not bound and not late:
-                        self.bury(group_of(lane), "unknown_lane", Job(entries[index].request, priority))
+                        self.bury(group_of(lane), "unknown_lane", ModelRequest(entries[index].request, priority))
                 continue
             room = self.room(lane)
             added = 0
@@ -318,7 +318,7 @@ class Partition:
                 outcomes[index] = AddOutcome.FULL if full else self.admit(entries[index], lost)
                 if outcomes[index] is AddOutcome.ADDED:
                     added += 1
-                    self.put(Job(entries[index].request, priority), entries[index].request.delay)
+                    self.put(ModelRequest(entries[index].request, priority), entries[index].request.delay)
             self.tally[lane, "added"] += added
             if room is not None:
                 least = min(max(0, room - added), room if least is None else least)
@@ -346,14 +346,14 @@ class Partition:
             memory.add(request.fingerprint)
         return AddOutcome.ADDED
 
-    def put(self, job: Job, delay: float = 0.0) -> None:
+    def put(self, job: ModelRequest, delay: float = 0.0) -> None:
         if delay > 0:
             self.delayed.append((self.now + delay, job))
             self.delayed.sort(key=lambda one: one[0])  # stable: equal times in the order of arrival
         else:
             self.queue[job.spot].append(job)
 
-    def bury(self, group: str, reason: str, job: Job) -> None:
+    def bury(self, group: str, reason: str, job: ModelRequest) -> None:
         self.dead.append((group, reason, job))
 
     def leave_memories(self, group: str) -> None:
@@ -411,15 +411,15 @@ class Partition:
             return
         host = self.hosts[name]
         policy = host.policy or self.default
-        if feedback.verdict is Verdict.THROTTLED:
+        if feedback.verdict is HostVerdict.THROTTLED:
             host.throttles += host.blocked <= self.now  # refusals of one moment count as one
             wait = feedback.retry_after
             wait = policy.block_base * 2 ** max(host.throttles - 1, 0) if wait is None else wait
             host.blocked = max(host.blocked, self.now + min(wait, policy.block_max))
-        elif feedback.verdict is Verdict.OK and host.blocked <= self.now:
+        elif feedback.verdict is HostVerdict.OK and host.blocked <= self.now:
             host.throttles = 0
 
-    def holds(self, worker: str, lease: Lease) -> Held | None:
+    def holds(self, worker: str, lease: Lease) -> ModelLease | None:
         held = self.held.get(lease.id)
         return held if held and held.worker == worker and held.nonce == lease.nonce else None
 
@@ -492,7 +492,7 @@ class Partition:
 
     def exchange(
         self, worker: str, settle: Sequence[Settlement], fetched: Sequence[Fetched], sent: Sequence[Lease],
-        children: Sequence[Entry], add: Sequence[Entry], counters: Sequence[Counter],
+        children: Sequence[Entry], add: Sequence[Entry], counters: Sequence[CounterChange],
     ) -> tuple[list[SettleOutcome], list[AddOutcome], list[AddOutcome], int | None]:  # fmt: skip
         """All of an exchange but its leases."""
         for lease in sent:
@@ -520,7 +520,7 @@ class Partition:
         self.settle_turns()
         return settled, child_outcomes, add_outcomes, room
 
-    def count(self, counter: Counter) -> None:
+    def count(self, counter: CounterChange) -> None:
         if counter.name == ITEMS:
             self.tally[counter.group, "items"] += int(counter.value)
             return
@@ -551,7 +551,7 @@ class Partition:
             assert lease.paced == (self.delay(lease.host, group) > 0)
             counted = group if self.stricter(lease.host, group) else ""
             deadline = self.now + self.lease_seconds
-            taken = Held(job, lease.host, worker, lease.nonce, deadline, lease.alone, counted=counted)
+            taken = ModelLease(job, lease.host, worker, lease.nonce, deadline, lease.alone, counted=counted)
             self.held[lease.id] = taken
             self.occupied(taken, group)
             self.settle_turns()
@@ -580,7 +580,7 @@ class Partition:
         """A worker that tries a request alone gets nothing else, nor may one that shall do so next."""
         return bool(self.suspects) or any(one.alone and one.worker == worker for one in self.held.values())
 
-    def alone(self, lease: Lease, leases: Sequence[Lease], held: Sequence[Held]) -> Job:
+    def alone(self, lease: Lease, leases: Sequence[Lease], held: Sequence[ModelLease]) -> ModelRequest:
         assert len(leases) == 1, "a suspect was leased together with others"
         assert not held, "a suspect was leased to a worker that holds something else"
         job = next((one for one in self.suspects if one.request.payload == lease.payload), None)
@@ -588,7 +588,7 @@ class Partition:
         self.suspects.remove(job)
         return job
 
-    def next_job(self, worker: str, lease: Lease, lanes: Sequence[str]) -> Job:
+    def next_job(self, worker: str, lease: Lease, lanes: Sequence[str]) -> ModelRequest:
         tier = self.lanes[lease.lane].tier
         for lane in self.lanes_of(group_of(lease.lane)):
             if lane in lanes and self.lanes[lane].tier < tier and self.serves(lane):
@@ -610,7 +610,7 @@ class Partition:
         owed[lease.host] = {one[2] for one in self.ready(lease.lane) if one[1] == lease.priority} - {lease.host}
         return job
 
-    def check_lease(self, lease: Lease, job: Job) -> None:
+    def check_lease(self, lease: Lease, job: ModelRequest) -> None:
         assert lease.id not in self.held
         assert job.id in (0, lease.id), f"request {job.id} is leased as {lease.id}"
         job.id = lease.id

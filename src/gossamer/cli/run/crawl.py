@@ -13,18 +13,18 @@ import typer
 from gossamer import status
 from gossamer.cli import exit_codes, options, output, params
 from gossamer.cli.run import spider
-from gossamer.cli.run.crawl_sites import Asked, are_sites, crawl_sites
-from gossamer.cli.run.fresh import begin_anew
+from gossamer.cli.run.crawl_sites import CrawlOptions, are_sites, crawl_sites
+from gossamer.cli.run.fresh import drop_crawl
 from gossamer.cli.run.logs import MOST_WORKERS, ONE_FILE, cores
 from gossamer.cli.run.logs import logs as log_files
-from gossamer.cli.run.watch import Watched, watch
+from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.errors import UnknownGroup
-from gossamer.fleet import Account, Fleet, look, with_earlier
+from gossamer.fleet import Fleet, Progress, read_progress, with_earlier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import EndState, Token
 
 if TYPE_CHECKING:
-    from gossamer.scrapy.process.run import Found
+    from gossamer.scrapy.process.run import FoundSpider
 
 app = options.noun()
 
@@ -86,7 +86,7 @@ def crawl(
                 "-a is for spiders; what differs from site to site are its `params`, given by --param"
             )
         paths = [Path(name) for name in names]
-        asked = Asked(paths, workers, resume, repeat, layer, log, json, param or (), fresh, yes)
+        asked = CrawlOptions(paths, workers, resume, repeat, layer, log, json, param or (), fresh, yes)
         crawl_sites(asked, options.load_given(chosen), chosen)
         return
     if repeat or layer or param:
@@ -99,7 +99,7 @@ def crawl(
     number = workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
         if fresh:
-            begin_anew(frontier, [found.group], yes)
+            drop_crawl(frontier, [found.group], yes)
         then = begin(frontier, found, arguments, resume)
         if then is None:
             return
@@ -112,11 +112,11 @@ def crawl(
         where = f"; logs in {logs[0].parent}" if logs[0] is not None and not log else ""
         output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {found.group}{where}")
         with Fleet(commands, logs, output.write_notice) as fleet:
-            seconds = watch(fleet, Watched(frontier, found.group, then), draw=log != ONE_FILE)
-        drained = look(frontier, found.group).exists and frontier.drained(found.group).drained
+            seconds = watch(fleet, WatchedFleet(frontier, found.group, then), draw=log != ONE_FILE)
+        drained = read_progress(frontier, found.group).exists and frontier.drained(found.group).drained
         # Afterwards: only the present primary says drained, while one that was replaced still tells its numbers.
-        now = with_earlier(frontier, found.group, look(frontier, found.group))
-        report = _Report(fleet, found.group, now, then, seconds)
+        now = with_earlier(frontier, found.group, read_progress(frontier, found.group))
+        report = _CrawlReport(fleet, found.group, now, then, seconds)
         report.drained = drained
     report.write(json)
     again = shlex.join(
@@ -131,7 +131,7 @@ def crawl(
     raise typer.Exit(report.code(again))
 
 
-def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], resume: bool) -> Account | None:
+def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str], resume: bool) -> Progress | None:
     """The account of a group before it is crawled: where its last round is over, after a new one has begun. None if
     there is nothing to do: it is over, and shall only be finished. A worker that is run by hand does the same."""
     from gossamer.scrapy.feeds import position
@@ -139,7 +139,7 @@ def begin(frontier: ValkeyFrontier, found: Found, arguments: dict[str, str], res
     from gossamer.scrapy.process import rounds
 
     group, choice = found.group, found.ours["GOSSAMER_ROUND"]
-    then, mine = look(frontier, group), rounds.noted(arguments)
+    then, mine = read_progress(frontier, group), rounds.noted(arguments)
     if not then.exists:
         if resume:
             raise UnknownGroup(
@@ -204,7 +204,7 @@ def _outputs(overwrite: list[str] | None, added: list[str] | None) -> list[str]:
     return words + [word for value in added or () for word in ("-o", value)]
 
 
-def _imposed(found: Found, place: int, shared: bool) -> dict[str, Any]:
+def _imposed(found: FoundSpider, place: int, shared: bool) -> dict[str, Any]:
     """What the workers of a fleet must agree on, and defaults that suit many workers better than one."""
     # The round is begun here, once: a worker that is replaced at the very end must not begin another.
     imposed: dict[str, Any] = {"GOSSAMER_ROUND": "join", "GOSSAMER_GROUP": found.group}
@@ -216,7 +216,7 @@ def _imposed(found: Found, place: int, shared: bool) -> dict[str, Any]:
     return imposed
 
 
-def _warn_of_feeds(found: Found, number: int) -> None:
+def _warn_of_feeds(found: FoundSpider, number: int) -> None:
     feeds = [str(uri) for uri in found.scrapy.getdict("FEEDS")]
     if feeds and number > 1 and found.ours["GOSSAMER_FEEDS"] == "worker":
         output.write_notice(
@@ -243,10 +243,10 @@ def _words(
     return words + [word for option, value in named.items() if value for word in (option, str(value))]
 
 
-class _Report:
+class _CrawlReport:
     """What came of it."""
 
-    def __init__(self, fleet: Fleet, group: str, now: Account, then: Account, seconds: float) -> None:
+    def __init__(self, fleet: Fleet, group: str, now: Progress, then: Progress, seconds: float) -> None:
         self.fleet, self.group, self.seconds = fleet, group, seconds
         self.now, self.did = now, now.since(then)
         self.drained = False

@@ -12,12 +12,12 @@ import typer
 
 from gossamer import status
 from gossamer.cli import exit_codes, output, params
-from gossamer.cli.run.fresh import begin_anew
+from gossamer.cli.run.fresh import drop_crawl
 from gossamer.cli.run.logs import MOST_WORKERS, ONE_FILE, cores, logs
-from gossamer.cli.run.watch import Watched, watch
+from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.cli.site.site import user as user
 from gossamer.engine.site_files import digest
-from gossamer.fleet import Account, Fleet, account, look_at, with_earlier
+from gossamer.fleet import Fleet, Progress, progress_of, read_progress_of, with_earlier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.counts import PAGES_FULL, Counts
 from gossamer.registry import Registry
@@ -35,7 +35,7 @@ SHOWN = 20
 """So many sites are shown one by one; of more only those with something to say."""
 
 
-class Asked(NamedTuple):
+class CrawlOptions(NamedTuple):
     """What was asked for on the command line."""
 
     paths: list[Path]
@@ -71,7 +71,7 @@ def _is_site(name: str) -> bool:
     return not any(path.glob("*.py")) or any(file.suffix in SUFFIXES for file in path.rglob("*"))
 
 
-def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None:
+def crawl_sites(asked: CrawlOptions, settings: Settings, given: dict[str, str]) -> None:
     """Push what has changed, begin rounds where none is open, and crawl until all of them are drained."""
     values = params.values(asked.param)
     found = [one for one in sound(survey(asked.paths, values)) if one.site.active]
@@ -85,23 +85,23 @@ def crawl_sites(asked: Asked, settings: Settings, given: dict[str, str]) -> None
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(settings)) as frontier:
         if asked.fresh:
-            begin_anew(frontier, [site.site for site in sites], asked.yes)
+            drop_crawl(frontier, [site.site for site in sites], asked.yes)
         texts = read_files(asked.paths, values)
         Registry(frontier).push_all(texts, who=user(None))
         groups = _begin(frontier, sites, asked.resume)
         if not groups:
             output.write_notice("nothing is left of these sites; without --resume a new round begins")
             return
-        then = {name: look_at(frontier, [name]) for name in groups}
+        then = {name: read_progress_of(frontier, [name]) for name in groups}
         files = logs(asked.log, settings, _title(groups), number)
         local = [digest(one.text) for one in texts]
         commands = [_command(groups, asked, given, local) for _ in range(number)]
         where = f"; logs in {files[0].parent}" if files[0] is not None and not asked.log else ""
         output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {_title(groups)}{where}")
         with Fleet(commands, files, output.write_notice) as fleet:
-            before = look_at(frontier, groups)
-            seconds = watch(fleet, Watched(frontier, _title(groups), before, groups), draw=asked.log != ONE_FILE)
-        report = _Report(fleet, frontier, groups, then, seconds)
+            before = read_progress_of(frontier, groups)
+            seconds = watch(fleet, WatchedFleet(frontier, _title(groups), before, groups), draw=asked.log != ONE_FILE)
+        report = _SitesReport(fleet, frontier, groups, then, seconds)
     report.write(asked.json)
     raise typer.Exit(report.code(asked, given))
 
@@ -125,7 +125,7 @@ def _begin(frontier: ValkeyFrontier, sites: list[Site], resume: bool) -> list[st
 
 def _has_its_pages(counts: Counts, name: str, site: Site) -> bool:
     """Whether the round of a site has as many pages as it may, now as before."""
-    if account(counts, [name]).paused != PAGES_FULL:
+    if progress_of(counts, [name]).paused != PAGES_FULL:
         return False
     before: int = counts.group_policies[name]["max_pages"]
     return 0 < site.limits.pages <= before
@@ -137,7 +137,7 @@ def _check_layer(sites: list[Site], layer: str) -> None:
             raise typer.BadParameter(f"the site {site.site} has no layer {layer}; it has {', '.join(site.layers)}")
 
 
-def _command(names: list[str], asked: Asked, given: dict[str, str], local: list[str]) -> list[str]:
+def _command(names: list[str], asked: CrawlOptions, given: dict[str, str], local: list[str]) -> list[str]:
     words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages"]
     words += ["--repeat"] if asked.repeat else ["--drained"]
     if asked.layer:
@@ -154,14 +154,14 @@ def _title(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} sites"
 
 
-class _Report:
+class _SitesReport:
     """What came of it, site by site."""
 
     def __init__(
-        self, fleet: Fleet, frontier: ValkeyFrontier, names: list[str], then: dict[str, Account], seconds: float
+        self, fleet: Fleet, frontier: ValkeyFrontier, names: list[str], then: dict[str, Progress], seconds: float
     ) -> None:
         self.fleet, self.names, self.seconds = fleet, names, seconds
-        self.now = {name: with_earlier(frontier, name, look_at(frontier, [name])) for name in names}
+        self.now = {name: with_earlier(frontier, name, read_progress_of(frontier, [name])) for name in names}
         self.did = {name: self.now[name].since(then[name]) for name in names}
         self.drained = {name: self.now[name].exists and frontier.drained(name).drained for name in names}
 
@@ -214,7 +214,7 @@ class _Report:
             f"{_title(self.names)}: {output.counted(pages, 'page')} in {self.seconds:.1f} s, {rate:,.0f} pages/s"
         )
 
-    def code(self, asked: Asked, given: dict[str, str]) -> int:
+    def code(self, asked: CrawlOptions, given: dict[str, str]) -> int:
         words = ["gossamer", "crawl", *map(str, asked.paths), "--resume"]
         words += [word for value in asked.param for word in (params.OPTION, value)]
         words += ["--layer", asked.layer] if asked.layer else []

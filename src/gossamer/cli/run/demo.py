@@ -14,12 +14,12 @@ import typer
 from gossamer import status
 from gossamer.cli import exit_codes, options, output
 from gossamer.cli.run.crawl import command
-from gossamer.cli.run.watch import Watched, watch
+from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.demo import forum as site
-from gossamer.demo.check import Finding, Outcome, findings
-from gossamer.demo.environment import Stage, open_stage
+from gossamer.demo.check import DemoCheck, DemoOutcome, findings
+from gossamer.demo.environment import DemoEnvironment, open_environment
 from gossamer.demo.kill import Kill
-from gossamer.fleet import Account, Fleet, look
+from gossamer.fleet import Fleet, Progress, read_progress
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 
@@ -51,7 +51,7 @@ def demo(
     # As Ctrl-C: what was started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
-    with open_stage(site.layout(boards), hosts, data_dir) as stage:
+    with open_environment(site.layout(boards), hosts, data_dir) as stage:
         pages = stage.forum.expected_pages()
         output.write_notice(
             f"a forum on {hosts} hosts with {len(pages):,} pages; {workers} Scrapy workers, "
@@ -88,14 +88,14 @@ def demo(
         raise typer.Exit(exit_codes.FAILED)
 
 
-class _Crawled(NamedTuple):
-    found: list[Finding]
+class _CrawlResult(NamedTuple):
+    found: list[DemoCheck]
     seconds: float
     failed: int
     replaced: int
 
 
-def _crawl(stage: Stage, workers: int) -> _Crawled | None:
+def _crawl(stage: DemoEnvironment, workers: int) -> _CrawlResult | None:
     """Crawl the forum and judge it; None if it was interrupted."""
     forum = stage.forum
     pages, missing = forum.expected_pages(), forum.expected_missing()
@@ -112,20 +112,22 @@ def _crawl(stage: Stage, workers: int) -> _Crawled | None:
         ) as fleet,
     ):
         kill = Kill(fleet, frontier, len(pages) // 2, output.write_notice)
-        seconds = watch(fleet, Watched(frontier, site.GROUP, Account()), total=len(pages) + len(missing), tick=kill)
+        seconds = watch(
+            fleet, WatchedFleet(frontier, site.GROUP, Progress()), total=len(pages) + len(missing), tick=kill
+        )
         if fleet.stopping:
             return None
-        outcome = Outcome(
+        outcome = DemoOutcome(
             pages,
             forum.expected_redirects(),
             missing,
             forum.arrivals(),
-            look(frontier, site.GROUP),
+            read_progress(frontier, site.GROUP),
             list(_items(frontier)),
             site.LIMIT,
             kill.held,
         )
-        return _Crawled(findings(outcome), seconds, len(fleet.failed), fleet.restarts)
+        return _CrawlResult(findings(outcome), seconds, len(fleet.failed), fleet.restarts)
 
 
 def _items(frontier: ValkeyFrontier) -> Iterator[str]:

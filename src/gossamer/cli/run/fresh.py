@@ -9,7 +9,7 @@ from gossamer.cli import options, output, progress
 from gossamer.frontier.valkey import ValkeyFrontier
 
 
-def begin_anew(frontier: ValkeyFrontier, groups: Sequence[str], yes: bool) -> None:
+def drop_crawl(frontier: ValkeyFrontier, groups: Sequence[str], yes: bool) -> None:
     """Drop these groups, as far as they exist, once the question is answered; `typer.Abort` if it is not answered with yes.
     Pages in progress end first."""
     rows = [row for row in frontier.counts().groups if row.group in set(groups)]

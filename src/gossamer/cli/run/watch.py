@@ -10,26 +10,26 @@ from typing import Any, NamedTuple
 from gossamer import status
 from gossamer.cli import output, progress
 from gossamer.errors import FrontierError
-from gossamer.fleet import Account, Fleet, look_at, obeying
+from gossamer.fleet import Fleet, Progress, read_progress_of, stop_on_signals
 from gossamer.frontier.valkey import ValkeyFrontier
 
 
-class Watched(NamedTuple):
+class WatchedFleet(NamedTuple):
     """What a fleet works on: `groups`, or else the one that `title` names; `then` is their account before the fleet began."""
 
     frontier: ValkeyFrontier
     title: str
-    then: Account
+    then: Progress
     groups: Sequence[str] = ()
 
 
 def watch(
     fleet: Fleet,
-    watched: Watched,
+    watched: WatchedFleet,
     *,
     total: int | None = None,
     draw: bool = True,
-    tick: Callable[[Account], None] = lambda now: None,
+    tick: Callable[[Progress], None] = lambda now: None,
 ) -> float:
     """Start the fleet and show how far it is, until it has ended. `total` is the number of pages if it is known; otherwise it is
     what is known so far. Ctrl-C and SIGTERM stop the fleet, a second one at once. `tick` is called with each account.
@@ -37,7 +37,7 @@ def watch(
     Answers the seconds from the first request until the end."""
     said, began = False, time.monotonic()
     first: float | None = None
-    with progress.live(f"crawling {watched.title}", total, sys.stderr, draw=draw) as show, obeying(fleet):
+    with progress.live(f"crawling {watched.title}", total, sys.stderr, draw=draw) as show, stop_on_signals(fleet):
         fleet.start()
         while fleet.running:
             fleet.wait(show.interval)
@@ -45,7 +45,7 @@ def watch(
                 said = True
                 output.write_notice("stopping: pages in progress are finished; once more kills the workers")
             try:
-                now = look_at(watched.frontier, watched.groups or [watched.title]).since(watched.then)
+                now = read_progress_of(watched.frontier, watched.groups or [watched.title]).since(watched.then)
                 blocked = len(status.blocked_hosts(watched.frontier))
                 memory = status.memory_trouble(watched.frontier.connection.server_infos())
             except FrontierError as error:
@@ -59,7 +59,7 @@ def watch(
     return time.monotonic() - (first or began)
 
 
-def figures(now: Account, blocked: int, memory: str = "") -> dict[str, Any]:
+def figures(now: Progress, blocked: int, memory: str = "") -> dict[str, Any]:
     """What is said below the bar, by its name."""
     told: dict[str, Any] = {
         "queued": now.queued + now.waiting,

@@ -107,21 +107,21 @@ def _serve(
     repeat: bool,
     local: Sequence[str],
 ) -> None:
-    from gossamer.engine.worker import Job, run
+    from gossamer.engine.worker import NativeJob, run
 
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s [%(name)s] %(levelname)s: %(message)s"
     )
     own = frozenset(digest for words in local for digest in words.split(","))
-    job = Job(sites, stage, layer, forever=not drained, repeat=repeat or not drained, local=own)
+    job = NativeJob(sites, stage, layer, forever=not drained, repeat=repeat or not drained, local=own)
     settings = options.load_given(given)
 
-    def lend() -> Downloader:
+    def open_downloader() -> Downloader:
         # Here, not above: Scrapy is loaded only where a site asks for it.
-        from gossamer.scrapy.site.spider import Sites
+        from gossamer.scrapy.site.spider import ScrapyDownloader
 
-        return Sites(given, settings["GOSSAMER_ENGINE_CONCURRENCY"])
+        return ScrapyDownloader(given, settings["GOSSAMER_ENGINE_CONCURRENCY"])
 
-    ended = run(settings, job, lend)
+    ended = run(settings, job, open_downloader)
     if ended.signal == signal.SIGINT:
         raise typer.Exit(exit_codes.INTERRUPTED)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import typer
 
 from gossamer.cli import exit_codes, options, output
-from gossamer.doctor import State, examine
+from gossamer.doctor import CheckState, examine
 
 app = options.noun()
-_MARKS = {State.GOOD: True, State.DOUBTFUL: None, State.BAD: False}
+_MARKS = {CheckState.GOOD: True, CheckState.DOUBTFUL: None, CheckState.BAD: False}
 
 
 @app.command()
@@ -20,7 +20,7 @@ def doctor(json: options.Json = False, url: options.Url = None, crawl: options.C
     is started if it does not run but has data.
     """
     checks = list(examine(options.load_settings(url, crawl)))
-    bad = [check for check in checks if check.state is State.BAD]
+    bad = [check for check in checks if check.state is CheckState.BAD]
     if json:
         output.write_json({"ok": not bad, "checks": [{**c._asdict(), "state": c.state.value} for c in checks]})
     else:

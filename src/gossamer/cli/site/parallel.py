@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
 from gossamer.sites.file.grant import Grant
-from gossamer.sites.file.load import Notes, conclude, find, read_files
+from gossamer.sites.file.load import LoadNotes, conclude, find, read_files
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import Problem, in_order
 from gossamer.sites.format import Site
@@ -28,7 +28,7 @@ FILES_EACH = 100
 PROCESSES_MAX = 8
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """How many sites and seeds are in which files, and what is wrong or doubtful with them."""
 
     files: set[str]
@@ -37,16 +37,16 @@ class Checked(NamedTuple):
     problems: list[Problem]
 
 
-class Share(NamedTuple):
+class CheckShare(NamedTuple):
     files: set[str]
     sites: int
     seeds: int
-    notes: Notes
+    notes: LoadNotes
 
 
 def check_files(
     paths: list[Path], params: Mapping[str, Any], grant: Grant, *, hooks: bool = False, processes: int | None = None
-) -> Checked:
+) -> CheckResult:
     """`grant` is what the files may do. `hooks` imports what they name, in this process. `processes`: at most so many; None: as
     many as are of use."""
     found = find(paths)
@@ -59,7 +59,7 @@ def check_files(
     else:
         each = -(-len(files) // most)
         shares = _in_processes([files[at : at + each] for at in range(0, len(files), each)], params, grant)
-    return Checked(
+    return CheckResult(
         {file for share in shares for file in share.files},
         sum(share.sites for share in shares),
         sum(share.seeds for share in shares),
@@ -67,7 +67,7 @@ def check_files(
     )
 
 
-def _in_processes(parts: list[list[Path]], params: Mapping[str, Any], grant: Grant) -> list[Share]:
+def _in_processes(parts: list[list[Path]], params: Mapping[str, Any], grant: Grant) -> list[CheckShare]:
     started: list[tuple[BaseProcess, Connection]] = []
     how = _context()
     try:
@@ -94,20 +94,20 @@ def _send(theirs: Connection, files: list[Path], params: Mapping[str, Any], gran
     theirs.send(_share(files, params, grant))
 
 
-def _received(ours: Connection, files: list[Path], params: Mapping[str, Any], grant: Grant) -> Share:
+def _received(ours: Connection, files: list[Path], params: Mapping[str, Any], grant: Grant) -> CheckShare:
     try:
-        share: Share = ours.recv()
+        share: CheckShare = ours.recv()
     except EOFError:  # It was killed: what it had to do is done here.
         return _share(files, params, grant)
     return share
 
 
-def _share(files: Iterable[Path], params: Mapping[str, Any], grant: Grant, hooks: bool = False) -> Share:
+def _share(files: Iterable[Path], params: Mapping[str, Any], grant: Grant, hooks: bool = False) -> CheckShare:
     sites, notes = read_files(files, params)
     notes.problems += in_order(one for each in sites for one in check_grant(each.site, each.spot, grant))
     if hooks:
         notes.problems += in_order(one for each in sites for one in check_hooks(each.site, each.spot, grant))
-    return Share({each.file for each in sites}, len(sites), sum(_seeds(each.site) for each in sites), notes)
+    return CheckShare({each.file for each in sites}, len(sites), sum(_seeds(each.site) for each in sites), notes)
 
 
 def _seeds(site: Site) -> int:

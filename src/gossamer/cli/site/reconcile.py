@@ -14,11 +14,11 @@ from gossamer.registry import KIND, Registry
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.file.grant import Grant, grant_of
-from gossamer.sites.file.load import Loaded, sound, survey, survey_text
+from gossamer.sites.file.load import LoadedSite, sound, survey, survey_text
 from gossamer.sites.file.problems import SiteErrors
 
 if TYPE_CHECKING:
-    from gossamer.engine.reconcile import Result
+    from gossamer.engine.reconcile import ReconcileResult
 
 
 def reconcile(
@@ -50,7 +50,7 @@ def reconcile(
     from gossamer.engine import reconcile as work
 
     settings = options.load_settings(url, crawl)
-    results: list[work.Result] = []
+    results: list[work.ReconcileResult] = []
     with ValkeyFrontier.find(settings) as frontier:
         loaded = sound(survey(file)) if file is not None else _kept(frontier, site)
         compiled = _compiled(loaded, site, grant_of(settings, local=file is not None))
@@ -64,7 +64,7 @@ def reconcile(
             for pair in pairs:
                 links = work.missing(store, compiled, pair)
                 if dry_run:
-                    results.append(work.Result(pair, missing=sum(1 for _ in links)))
+                    results.append(work.ReconcileResult(pair, missing=sum(1 for _ in links)))
                     continue
                 results.append(
                     work.queue(
@@ -82,7 +82,7 @@ def reconcile(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _tell(results: list[Result], dry_run: bool, json: bool) -> None:
+def _tell(results: list[ReconcileResult], dry_run: bool, json: bool) -> None:
     if json:
         output.write_json(
             [
@@ -110,12 +110,12 @@ def _tell(results: list[Result], dry_run: bool, json: bool) -> None:
         output.write_notice("workers of the site take them up; `gossamer work` starts one")
 
 
-def _kept(frontier: ValkeyFrontier, name: str) -> list[Loaded]:
+def _kept(frontier: ValkeyFrontier, name: str) -> list[LoadedSite]:
     info = Registry(frontier).find(name)
     return sound(survey_text(frontier.document(KIND, info.name).text, info.name))
 
 
-def _compiled(loaded: list[Loaded], name: str, grant: Grant) -> CompiledSite:
+def _compiled(loaded: list[LoadedSite], name: str, grant: Grant) -> CompiledSite:
     sites = {one.site.site: one for one in loaded}
     if name not in sites and len(sites) > 1:
         raise typer.BadParameter(

@@ -18,7 +18,7 @@ from gossamer.cli.site.try_ import try_
 from gossamer.cli.timestamp import moment
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DocumentInfo
-from gossamer.registry import Filed, Pushed, Registry
+from gossamer.registry import PushResult, Registry, StoredSiteFile
 from gossamer.registry.folder import dump as dump_folder
 from gossamer.registry.folder import read as read_files
 from gossamer.sites.check.grant import check_grant
@@ -264,7 +264,7 @@ def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> s
     return f" and drop {output.counted(open_, 'open request')} and {output.counted(dead, 'dead letter')}"
 
 
-def _tell(pushed: list[Pushed], json: bool) -> None:
+def _tell(pushed: list[PushResult], json: bool) -> None:
     if json:
         output.write_json([x._asdict() for x in pushed])
         return
@@ -272,7 +272,7 @@ def _tell(pushed: list[Pushed], json: bool) -> None:
         output.write_line(f"{x.name}: version {x.version}{'' if x.changed else ', unchanged'}: {_few(x.sites)}")
 
 
-def _filed(filed: Filed) -> dict[str, Any]:
+def _filed(filed: StoredSiteFile) -> dict[str, Any]:
     return {**filed.info._asdict(), "sites": list(filed.sites), "problem": filed.problem, "paused": filed.paused}
 
 
@@ -282,7 +282,7 @@ def _few(names: tuple[str, ...]) -> str:
     return " ".join(names) if len(names) <= 3 else f"{len(names):,} sites, {names[0]} to {names[-1]}"
 
 
-def _state(filed: Filed) -> str:
+def _state(filed: StoredSiteFile) -> str:
     if filed.info.deleted:
         return "removed"
     if filed.problem:

@@ -20,10 +20,10 @@ from gossamer.sites.file.problems import SiteErrors, did_you_mean, errors_of
 from gossamer.sites.format import Site
 
 if TYPE_CHECKING:
-    from gossamer.engine.trial.cases import Case
+    from gossamer.engine.trial.cases import SavedCase
 
 
-class Outcome(NamedTuple):
+class CaseOutcome(NamedTuple):
     """One case. `problem` says why it could not be read at all; `difference` is empty where all is as it was saved."""
 
     file: str
@@ -82,7 +82,7 @@ def replay(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _file(file: Path, sites: list[Site], update: bool, grant: Grant) -> list[Outcome]:
+def _file(file: Path, sites: list[Site], update: bool, grant: Grant) -> list[CaseOutcome]:
     from gossamer.engine.sites import ServedSite
     from gossamer.engine.trial import cases
 
@@ -97,17 +97,17 @@ def _file(file: Path, sites: list[Site], update: bool, grant: Grant) -> list[Out
     for case in cases.cases_of(file):
         problem, reading = _read(served, case)
         if reading is None:
-            outcomes.append(Outcome(str(file), case.name, problem, ""))
+            outcomes.append(CaseOutcome(str(file), case.name, problem, ""))
             continue
-        said = differences(cases.written(case.reading), cases.written(reading), "saved", "now")
+        said = differences(cases.json_text(case.reading), cases.json_text(reading), "saved", "now")
         if said and update:
             cases.update(file, case, reading)
-        outcomes.append(Outcome(str(file), case.name, "", said, bool(said) and update))
+        outcomes.append(CaseOutcome(str(file), case.name, "", said, bool(said) and update))
     return outcomes
 
 
-def _read(served: dict[str, Any], case: Case) -> tuple[str, dict[str, Any] | None]:
-    from gossamer.engine.trial.cases import told
+def _read(served: dict[str, Any], case: SavedCase) -> tuple[str, dict[str, Any] | None]:
+    from gossamer.engine.trial.cases import reading_json
     from gossamer.engine.trial.trial import read_page
 
     if case.site not in served:
@@ -116,6 +116,6 @@ def _read(served: dict[str, Any], case: Case) -> tuple[str, dict[str, Any] | Non
     if case.layer not in layers:
         return f"the site {case.site} has no layer {case.layer} ({did_you_mean(case.layer, layers)})", None
     try:
-        return "", told(asyncio.run(read_page(layers[case.layer], case.document)))
+        return "", reading_json(asyncio.run(read_page(layers[case.layer], case.document)))
     except Exception as error:  # Of a hook or handler: the others are read all the same.
         return f"{type(error).__name__}: {error}", None

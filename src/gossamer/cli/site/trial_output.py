@@ -9,16 +9,16 @@ from decimal import Decimal
 from typing import Any
 
 from gossamer.cli import output
-from gossamer.engine.trial.cases import told
-from gossamer.engine.trial.trial import Tried, rules_of, seed_of
+from gossamer.engine.trial.cases import reading_json
+from gossamer.engine.trial.trial import TrialResult, rules_of, seed_of
 from gossamer.sites.compile import CompiledSite
 
 LONGEST = 300
 """Characters of a value that are shown to people."""
 
 
-def as_json(site: CompiledSite, tried: Tried) -> dict[str, Any]:
-    reading = told(tried.reading) if tried.reading is not None else None
+def as_json(site: CompiledSite, tried: TrialResult) -> dict[str, Any]:
+    reading = reading_json(tried.reading) if tried.reading is not None else None
     if reading is not None and tried.document is not None and tried.reading is not None:
         rules = rules_of(site, tried.chosen.layer, tried.document, tried.reading.links)
         reading["links"] = [{**link, "rule": rule} for link, rule in zip(reading["links"], rules, strict=True)]
@@ -40,7 +40,7 @@ def as_json(site: CompiledSite, tried: Tried) -> dict[str, Any]:
     }
 
 
-def write(site: CompiledSite, tried: Tried) -> None:
+def write(site: CompiledSite, tried: TrialResult) -> None:
     line = output.write_line
     line(f"site {tried.site}, layer {tried.chosen.layer}: {tried.chosen.why}")
     line(f"identity: {site.canonical(tried.chosen.layer, tried.url)}")
@@ -80,7 +80,7 @@ def write(site: CompiledSite, tried: Tried) -> None:
         line(f"note: {note}")
 
 
-def _fingerprint(site: CompiledSite, tried: Tried) -> str:
+def _fingerprint(site: CompiledSite, tried: TrialResult) -> str:
     """As `gossamer seen forget` takes it."""
     layer = tried.chosen.layer
     return f"{(seed_of(site, tried.url, layer) or site.link(tried.url, layer)).fingerprint:016x}"

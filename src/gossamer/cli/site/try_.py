@@ -20,9 +20,9 @@ from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.downloader import Downloader
 from gossamer.sites.file.environment import variables
 from gossamer.sites.file.grant import Grant, grant_of
-from gossamer.sites.file.load import Loaded, sound, survey, survey_texts
+from gossamer.sites.file.load import LoadedSite, sound, survey, survey_texts
 from gossamer.sites.file.problems import SiteErrors, did_you_mean
-from gossamer.sites.page import Document, Verdict
+from gossamer.sites.page import PageResponse, PageVerdict
 
 KINDS = {".html": "text/html", ".htm": "text/html", ".json": "application/json", ".xml": "application/xml"}
 
@@ -74,23 +74,23 @@ def try_(
     from gossamer.cli.site import trial_output as tell
     from gossamer.engine.sites import ServedSite
     from gossamer.engine.trial import cases
-    from gossamer.engine.trial.trial import Trial, Tried, choose
+    from gossamer.engine.trial.trial import Trial, TrialResult, choose
 
     served = ServedSite(chosen)
     layer_of = choose(chosen, address, layer)
 
-    def lend() -> Downloader:
-        from gossamer.scrapy.site.spider import Sites
+    def open_downloader() -> Downloader:
+        from gossamer.scrapy.site.spider import ScrapyDownloader
 
-        return Sites({}, 1)
+        return ScrapyDownloader({}, 1)
 
-    async def run() -> Tried:
-        trial = Trial(lend if chosen.site.engine == "scrapy" and not as_ else None)
+    async def run() -> TrialResult:
+        trial = Trial(open_downloader if chosen.site.engine == "scrapy" and not as_ else None)
         try:
             if as_:
                 kind = KINDS.get(Path(page).suffix.lower(), "application/octet-stream")
                 body = Path(page).read_bytes()
-                return await trial.read(served, layer_of, Document(as_, 200, {"content-type": kind}, body, passed))
+                return await trial.read(served, layer_of, PageResponse(as_, 200, {"content-type": kind}, body, passed))
             return await trial.fetch(served, layer_of, page, passed)
         finally:
             await trial.close()
@@ -104,13 +104,13 @@ def try_(
         if tried.document is None or tried.reading is None or file is None:
             output.write_notice("there is nothing to save")
         else:
-            case = cases.Case(save, chosen.name, layer_of.layer, tried.document, cases.told(tried.reading))
+            case = cases.SavedCase(save, chosen.name, layer_of.layer, tried.document, cases.reading_json(tried.reading))
             output.write_notice(f"saved in {cases.save(file, case, force=force)}")
-    if tried.reading is None or tried.reading.verdict is not Verdict.OK:
+    if tried.reading is None or tried.reading.verdict is not PageVerdict.OK:
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[Loaded]:
+def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[LoadedSite]:
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         files = Registry(frontier).files()
         texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
@@ -119,7 +119,7 @@ def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[
     return sound(survey_texts(texts, given))
 
 
-def _site(sites: list[Loaded], wanted: str, url: str, grant: Grant) -> CompiledSite:
+def _site(sites: list[LoadedSite], wanted: str, url: str, grant: Grant) -> CompiledSite:
     """The site called so; or the only one; or the only one that a layer of matches."""
     if wanted:
         named = [one for one in sites if one.site.site == wanted]
@@ -140,7 +140,7 @@ def _site(sites: list[Loaded], wanted: str, url: str, grant: Grant) -> CompiledS
     raise SiteError(f"{len(fitting)} sites match {url}: {names}. Choose one with --site.")
 
 
-def compiled(loaded: Loaded, grant: Grant) -> CompiledSite:
+def compiled(loaded: LoadedSite, grant: Grant) -> CompiledSite:
     """The site, ready for use; SiteErrors for what is not granted to it."""
     if wrong := check_grant(loaded.site, loaded.spot, grant) or check_hooks(loaded.site, loaded.spot, grant):
         raise SiteErrors(wrong)

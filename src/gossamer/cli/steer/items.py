@@ -17,7 +17,7 @@ from gossamer.errors import PolicyError
 from gossamer.frontier import item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items import rows as item_rows
-from gossamer.items.export import LOOK, SUFFIXES, Format, Plan
+from gossamer.items.export import LOOK, SUFFIXES, ExportPlan, Format
 from gossamer.items.export import export as export_items
 from gossamer.model.policy import NAME
 
@@ -84,7 +84,7 @@ def export(
         raise typer.BadParameter("--fields is for CSV and Parquet; lines of JSON have all fields")
     if not NAME.match(consumer):
         raise PolicyError(f"consumer {consumer!r} must be a plain name of letters, digits and _ . : -")
-    plan = Plan(group, consumer, file, found, columns, look)
+    plan = ExportPlan(group, consumer, file, found, columns, look)
     with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
         [counts] = status.counted(frontier, group).groups
         new = consumer not in item_stream.consumers(frontier, group)

@@ -14,7 +14,7 @@ import typer
 
 from gossamer.cli import options, output, progress
 from gossamer.errors import FrontierUnavailable, PushStopped
-from gossamer.frontier.client import Asker
+from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.producer import Kind, Producer, checked, chunks, too_long
 from gossamer.frontier.valkey import ValkeyFrontier
 
@@ -78,7 +78,7 @@ def push(
     look = _as_it_is if raw else checked
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(_input(data, file, look, settings["GOSSAMER_PAYLOAD_MAX_BYTES"]))
-        producer = Producer(stack.enter_context(Asker.connect(settings)), key, kind, priority)
+        producer = Producer(stack.enter_context(FunctionClient.connect(settings)), key, kind, priority)
         say = progress.throttled(stack.enter_context(progress.live("pushing", source.total, sys.stderr, "bytes")))
         new = 0
         for tasks in source:

@@ -9,12 +9,12 @@ import typer
 import typer.core
 
 from gossamer.cli import options, output, progress
-from gossamer.cli.input_file import opened
+from gossamer.cli.input_file import open_input
 from gossamer.cli.progress import throttled
 from gossamer.cli.transfer.neocrawler import neocrawler
 from gossamer.cli.transfer.requests_seen import requests_seen
 from gossamer.cli.transfer.scrapy_redis import scrapy_redis
-from gossamer.frontier.snapshot.restore import Restore, Source
+from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import DEFAULT
 
@@ -65,8 +65,8 @@ def import_(
     On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file
     unless another is given. May be repeated after it broke off: what was restored is not restored again. Another export of a crawl whose state is there is refused, unless --again is given.
     """
-    with opened(file) as (stream, size, called):
-        source = Source(called, stream)
+    with open_input(file) as (stream, size, called):
+        source = SnapshotFile(called, stream)
         settings = options.load_settings(url, crawl)
         if settings.source("GOSSAMER_CRAWL") == DEFAULT:
             settings = options.load_settings(url, str(source.header["crawl"]))

@@ -10,7 +10,7 @@ import typer
 
 from gossamer.cli import exit_codes, options, output
 from gossamer.errors import PolicyError
-from gossamer.migrate.scrapy_redis import RULES, Finding, Project, Report, Verdict, scan
+from gossamer.migrate.scrapy_redis import RULES, Finding, FindingVerdict, Project, ScanReport, scan
 
 app = options.noun("Projects that are written for another tool.")
 
@@ -51,7 +51,7 @@ def scrapy_redis(
         output.write_json(_json(report, project, write))
     else:
         _show(report, write, every)
-    if report.of(Verdict.DECIDE):
+    if report.of(FindingVerdict.DECIDE):
         raise typer.Exit(exit_codes.FAILED)
 
 
@@ -67,7 +67,7 @@ def _check(project: Project, names: list[str], allow_dirty: bool) -> None:
         )
 
 
-def _json(report: Report, project: Project, written: bool) -> dict[str, object]:
+def _json(report: ScanReport, project: Project, written: bool) -> dict[str, object]:
     return {
         "files": report.files,
         "written": written and bool(report.rewritten),
@@ -91,18 +91,22 @@ def _json(report: Report, project: Project, written: bool) -> dict[str, object]:
     }
 
 
-def _show(report: Report, written: bool, every: bool) -> None:
+def _show(report: ScanReport, written: bool, every: bool) -> None:
     if not report.uses:
         output.write_line(f"nothing of scrapy-redis found in {output.counted(report.files, 'file')}")
         return
-    rows = [*report.of(Verdict.DECIDE), *report.of(Verdict.DIFFERS), *(report.of(Verdict.MOVES) if every else ())]
+    rows = [
+        *report.of(FindingVerdict.DECIDE),
+        *report.of(FindingVerdict.DIFFERS),
+        *(report.of(FindingVerdict.MOVES) if every else ()),
+    ]
     if rows:
         output.write_table(("where", "verdict", "what", "what to do or know"), [_row(each) for each in rows])
     counts = Counter(RULES[each.code].verdict for each in report.findings)
     places = sum(map(len, report.edits.values()))
     output.write_line(
-        f"{output.counted(report.files, 'file')} read: {output.counted(counts[Verdict.DECIDE], 'place')} to decide, "
-        f"{_that(counts[Verdict.DIFFERS], 'differs', 'differ')}, {_that(counts[Verdict.MOVES], 'moves as it is', 'move as they are')}"
+        f"{output.counted(report.files, 'file')} read: {output.counted(counts[FindingVerdict.DECIDE], 'place')} to decide, "
+        f"{_that(counts[FindingVerdict.DIFFERS], 'differs', 'differ')}, {_that(counts[FindingVerdict.MOVES], 'moves as it is', 'move as they are')}"
     )
     if not places:
         output.write_line("nothing to rewrite")

@@ -11,8 +11,8 @@ import typer
 
 from gossamer.cli import exit_codes, options, output
 from gossamer.errors import BadRules, FilesExist
-from gossamer.migrate.neocrawler.convert import Converted, convert
-from gossamer.migrate.neocrawler.fields import Note
+from gossamer.migrate.neocrawler.convert import ConvertedSite, convert
+from gossamer.migrate.neocrawler.fields import FieldNote
 from gossamer.migrate.neocrawler.rules import rules_of
 from gossamer.sites.file.problems import errors_of
 
@@ -75,7 +75,7 @@ def _read(rules: str) -> tuple[str, str]:
         raise BadRules(f"{name} is no text in UTF-8: {error}.") from None
 
 
-def _tell(files: Sequence[Converted], paths: dict[str, Path], dry_run: bool) -> None:
+def _tell(files: Sequence[ConvertedSite], paths: dict[str, Path], dry_run: bool) -> None:
     rows = [(one.name, *row) for one in files for row in _together(one.notes)]
     if rows:
         output.write_table(("site", "rules", "field", "value", "what became of it"), rows)
@@ -92,9 +92,9 @@ def _tell(files: Sequence[Converted], paths: dict[str, Path], dry_run: bool) -> 
     output.write_line(f"{output.counted(len(files), 'site file')}; {left} left out, {changed:,} changed")
 
 
-def _together(notes: Sequence[Note]) -> list[tuple[str, str, str, str]]:
+def _together(notes: Sequence[FieldNote]) -> list[tuple[str, str, str, str]]:
     """One row for what is said of the same field in many rules, with the first value."""
-    found: dict[tuple[str, str], list[Note]] = {}
+    found: dict[tuple[str, str], list[FieldNote]] = {}
     for note in notes:
         found.setdefault((note.field, note.became), []).append(note)
     return [

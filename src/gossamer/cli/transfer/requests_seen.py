@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import options, output, progress
-from gossamer.cli.input_file import opened
+from gossamer.cli.input_file import open_input
 from gossamer.cli.progress import throttled
 from gossamer.model import SeenKind
 from gossamer.scrapy.seen.memory import RequestsSeen, import_requests_seen, open_memory
@@ -33,7 +33,7 @@ def requests_seen(
     For plain Scrapy with a DUPEFILTER_CLASS of gossamer.scrapy.dupefilter. The file is only read, and may be read again:
     what is known stays known. Sizes and windows are those of the settings GOSSAMER_SEEN_…, as the spider has them.
     """
-    with opened(file) as (stream, size, called):
+    with open_input(file) as (stream, size, called):
         source = RequestsSeen(stream, called)
         with (
             open_memory(spider, options.load_settings(url, crawl), kind) as memory,

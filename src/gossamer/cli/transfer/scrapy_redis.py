@@ -82,7 +82,7 @@ def scrapy_redis(
     Queued requests, the dupefilter and, from another server, the seeds. Stop the old workers first. What is moved is
     removed from its key; it may be repeated after it broke off, and nothing is moved twice. What cannot be read becomes a
     dead letter. The spider must then tell requests apart as scrapy-redis does: with the scheduler of gossamer.scrapy_redis it
-    does, else set REQUEST_FINGERPRINTER_CLASS to gossamer.scrapy_redis.dupefilter.Fingerprinter. A spider that has no keys on the
+    does, else set REQUEST_FINGERPRINTER_CLASS to gossamer.scrapy_redis.dupefilter.DigestFingerprinter. A spider that has no keys on the
     server is an error, with the names of those that have. Exit code 1 if something was not moved. In the project's directory,
     --dry-run also says what its workers would refuse afterwards: objects that they do not make, and callbacks that the spider
     does not have; exit code 1 then, too.
@@ -90,21 +90,21 @@ def scrapy_redis(
     # Imported here: Scrapy and the driver would slow down `gossamer import FILE`.
     from gossamer.scrapy_redis import connection
     from gossamer.scrapy_redis.transfer import transfer
-    from gossamer.scrapy_redis.transfer.keys import Digests, Keys, Source
+    from gossamer.scrapy_redis.transfer.keys import DigestKind, ProjectKeys, ProjectSource
     from gossamer.scrapy_redis.transfer.project import workers_here
-    from gossamer.scrapy_redis.transfer.requests import Reader
+    from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
 
     try:
-        digests = Digests(fingerprints)
+        digests = DigestKind(fingerprints)
     except ValueError:
-        raise typer.BadParameter(f"--fingerprints {fingerprints}: give one of {', '.join(Digests)}") from None
+        raise typer.BadParameter(f"--fingerprints {fingerprints}: give one of {', '.join(DigestKind)}") from None
     settings = options.load_settings(url, crawl)
     names, templates = {"spider": spider, "name": spider}, (queue_key, dupefilter_key, *(seeds_key or (SEEDS,)))
-    keys = Keys(templates[0] % names, templates[1] % names, tuple(key % names for key in templates[2:]))
+    keys = ProjectKeys(templates[0] % names, templates[1] % names, tuple(key % names for key in templates[2:]))
     with _client(connection, settings, source) as server:
-        found = Source(server, keys, Reader(allow_pickle))
+        found = ProjectSource(server, keys, StoredRequestReader(allow_pickle))
         sizes = found.look().sizes
-        if scope is SeenScope.NEVER and sizes[keys.dupefilter] and digests is not Digests.NONE:
+        if scope is SeenScope.NEVER and sizes[keys.dupefilter] and digests is not DigestKind.NONE:
             raise typer.BadParameter("a dupefilter cannot be moved into a memory that remembers nothing")
         if not any(sizes.values()) and not _moved_before(settings, group or spider):
             raise InvalidRequest(_nothing(server, spider, keys, templates))
@@ -118,7 +118,7 @@ def scrapy_redis(
                 same = source is None or _same(server, frontier)
                 with progress.live("moving", sum(sizes.values()), sys.stderr, "entries") as show:
                     say = throttled(show)
-                    move = transfer.Move(
+                    move = transfer.Transfer(
                         found,
                         frontier,
                         group or spider,

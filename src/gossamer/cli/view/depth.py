@@ -11,7 +11,7 @@ from gossamer.sites.file.load import load_text
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.format import Site
-from gossamer.sites.plan import LISTINGS, DepthRow, Layout, by_depth
+from gossamer.sites.plan import LISTINGS, DepthRow, LayerGraph, by_depth
 
 MANY = 20
 
@@ -32,7 +32,7 @@ def depths_of(frontier: ValkeyFrontier, lanes: Sequence[LaneCounts]) -> list[tup
     for site in _sites(frontier, set(counts)):
         if site.site in counts:
             known = parameters(site.params) if site.params else Parameters()
-            rows = by_depth(Layout(site, known).depths, counts[site.site])
+            rows = by_depth(LayerGraph(site, known).depths, counts[site.site])
             found += [(site.site, row) for row in rows]
     return sorted(found, key=lambda row: row[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gossamer.engine.archive.warc import WarcWriter
-from gossamer.engine.http.request import Got
+from gossamer.engine.http.request import FetchResponse
 from gossamer.engine.sites import ServedSite
 
 
@@ -16,12 +16,12 @@ class Archive:
         self._usual = usual
         self._writers: dict[Path, WarcWriter] = {}
 
-    def keep(self, site: ServedSite, got: Got) -> None:
+    def keep(self, site: ServedSite, fetch_response: FetchResponse) -> None:
         place = self.place(site)
         writer = self._writers.get(place)
         if writer is None:
             writer = self._writers[place] = WarcWriter(place)
-        writer.write(got)
+        writer.write(fetch_response)
 
     def place(self, site: ServedSite) -> Path:
         named = site.compiled.site.archive_pages

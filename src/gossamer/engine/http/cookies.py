@@ -38,7 +38,7 @@ class Cookie(NamedTuple):
     created: float = 0.0
 
 
-class Place(NamedTuple):
+class CookieTarget(NamedTuple):
     """Where a request goes, as far as cookies are concerned."""
 
     host: str
@@ -46,11 +46,11 @@ class Place(NamedTuple):
     secure: bool
 
 
-def place(url: str) -> Place:
+def place(url: str) -> CookieTarget:
     start = url.find("/", url.find("//") + 2)
     host, secure = _origin(url if start < 0 else url[:start])
     path = "/" if start < 0 else url[start:].partition("?")[0].partition("#")[0]
-    return Place(host, path, secure)
+    return CookieTarget(host, path, secure)
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +59,7 @@ def _origin(url: str) -> tuple[str, bool]:
     return (parts.hostname or "").rstrip("."), parts.scheme == "https"
 
 
-class Jar:
+class CookieJar:
     """The cookies of one site."""
 
     def __init__(self, most: int = MOST, most_of_domain: int = MOST_OF_DOMAIN) -> None:
@@ -171,7 +171,7 @@ class Jar:
             self._domains.pop(cookie.domain, None)
 
 
-def parsed(line: str, where: Place, now: float) -> Cookie | None:
+def parsed(line: str, where: CookieTarget, now: float) -> Cookie | None:
     """A Set-Cookie line of an answer from there; None where it must not be taken."""
     if _BAD.search(line):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gossamer.engine.http.request import Options
+from gossamer.engine.http.request import FetchOptions
 from gossamer.engine.http.url import address, is_own
 
 _SECRET = re.compile(
@@ -17,12 +17,12 @@ def is_secret(name: str) -> bool:
     return _SECRET(name) is not None
 
 
-def may_know(url: str, options: Options) -> bool:
+def is_own_url(url: str, options: FetchOptions) -> bool:
     """Whether a URL is of one of the site's own hosts, as far as these are known; FetchError for a URL that is none."""
     return not options.hosts or is_own(address(url)[0], options.hosts)
 
 
-def abroad(options: Options) -> Options:
+def without_credentials(options: FetchOptions) -> FetchOptions:
     """The same without password and without headers that look like secrets."""
     public = tuple((name, value) for name, value in options.headers if not is_secret(name))
     if len(public) == len(options.headers) and options.auth is None:

@@ -21,7 +21,7 @@ STUCK = 30.0
 """Seconds that something may take to end which was told to."""
 
 
-async def happens(event: asyncio.Event, seconds: float) -> bool:
+async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
     """Whether it happens within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
@@ -31,7 +31,7 @@ async def happens(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-async def before(event: asyncio.Event, work: Coroutine[Any, Any, None], seconds: float | None = None) -> bool:
+async def run_until_event(event: asyncio.Event, work: Coroutine[Any, Any, None], seconds: float | None = None) -> bool:
     """Whether the work is done before this happens, within `seconds`; otherwise it is given up. What it raises is raised."""
     working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
     try:
@@ -42,10 +42,10 @@ async def before(event: asyncio.Event, work: Coroutine[Any, Any, None], seconds:
         return True
     finally:
         waiting.cancel()
-        await cancelled([working], LEFT)
+        await cancel_tasks([working], LEFT)
 
 
-async def cancelled(tasks: Collection[asyncio.Future[Any]], seconds: float = STUCK) -> None:
+async def cancel_tasks(tasks: Collection[asyncio.Future[Any]], seconds: float = STUCK) -> None:
     """Cancel them and return when they have ended, but after `seconds` in any case: what does not end is left behind."""
     ending = [task for task in tasks if not task.done()]
     for task in ending:
@@ -59,7 +59,7 @@ async def cancelled(tasks: Collection[asyncio.Future[Any]], seconds: float = STU
             logger.warning("It does not end and is left behind: %s", task)
 
 
-def finished(work: Coroutine[Any, Any, T]) -> T:
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run it on a loop of its own, the quicker one where it is installed. As `asyncio.run`, but nothing that was left behind is
     waited for, neither tasks nor threads."""
     loop = _loop()
@@ -68,7 +68,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
         return loop.run_until_complete(work)
     finally:
         try:
-            loop.run_until_complete(cancelled(asyncio.all_tasks(loop), LEFT))
+            loop.run_until_complete(cancel_tasks(asyncio.all_tasks(loop), LEFT))
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             asyncio.set_event_loop(None)

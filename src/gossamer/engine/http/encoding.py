@@ -35,7 +35,7 @@ BETWEEN = 2**20
 """Bytes that one of them may hand to the next at a time, even where less is left for the last."""
 
 
-class Step(Protocol):
+class DecoderStep(Protocol):
     def feed(self, data: bytes, limit: int) -> bytes:
         """What `data` gives, and no more than `limit` + 1 bytes of it: whoever gets so many stops."""
 
@@ -135,7 +135,7 @@ class Zstd:
 class Decoder:
     """The encodings of one body, the last one first. Whatever is wrong with the data is a FetchError."""
 
-    def __init__(self, steps: list[Step], named: str) -> None:
+    def __init__(self, steps: list[DecoderStep], named: str) -> None:
         self._steps, self._named = steps, named
 
     def feed(self, data: bytes, limit: int) -> bytes:
@@ -166,7 +166,7 @@ class Decoder:
 def decoder(encoding: str) -> Decoder | None:
     """For the value of a Content-Encoding; None where nothing is to be done. A word that is no encoding at all (utf-8, none)
     is ignored, as browsers do."""
-    steps: list[Step] = []
+    steps: list[DecoderStep] = []
     for word in reversed(encoding.lower().split(",")):
         name = word.strip()
         if name in ("gzip", "x-gzip"):

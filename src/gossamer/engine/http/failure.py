@@ -21,7 +21,7 @@ from gossamer.engine.http.request import (
     TIMEOUT,
     TLS,
     FetchError,
-    Options,
+    FetchOptions,
 )
 
 
@@ -32,7 +32,7 @@ def is_stale(error: BaseException) -> bool:
     return isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError)
 
 
-def failure(error: BaseException, options: Options, proxy: str = "") -> FetchError:
+def failure(error: BaseException, options: FetchOptions, proxy: str = "") -> FetchError:
     """`proxy` is the one that was used."""
     by = f" by the proxy {proxy}" if proxy else ""
     match error:

@@ -12,14 +12,14 @@ from yarl import URL
 
 from gossamer.engine.http import encoding
 from gossamer.engine.http.connection.connector import key
-from gossamer.engine.http.request import BAD_REQUEST, FetchError, Options
+from gossamer.engine.http.request import BAD_REQUEST, FetchError, FetchOptions
 from gossamer.engine.http.url import basic, check_headers
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 MOST_PLACES = 4096
 
 
-class Place(NamedTuple):
+class OriginHead(NamedTuple):
     """What all plain requests to one origin share: `rest` is their head after the first line."""
 
     url: URL
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     rest: bytes
 
 
-class Prepared(NamedTuple):
+class PreparedOptions(NamedTuple):
     """What all requests with the same options share."""
 
     headers: CIMultiDict[str]
@@ -35,17 +35,17 @@ class Prepared(NamedTuple):
     login: str
     cookies: bool
     """Whether there are some among the headers."""
-    places: dict[str, Place]
+    places: dict[str, OriginHead]
     """By origin."""
 
     def remember(self, origin: str, url: URL, secure: ssl.SSLContext | bool) -> None:
         """That there may be connections to the origin of `url` from now on."""
         if len(self.places) >= MOST_PLACES:
             self.places.clear()
-        self.places[origin] = Place(url, key(url, secure), head(url, self.headers))
+        self.places[origin] = OriginHead(url, key(url, secure), head(url, self.headers))
 
 
-def prepare(options: Options) -> Prepared:
+def prepare(options: FetchOptions) -> PreparedOptions:
     check_headers([("User-Agent", options.user_agent), *options.headers])
     if options.auth and not options.hosts:
         why = (
@@ -62,7 +62,7 @@ def prepare(options: Options) -> Prepared:
         sock_read=options.read_timeout or None,
     )
     login = basic(*options.auth) if options.auth else ""
-    return Prepared(headers, timeout, login, "Cookie" in headers, {})
+    return PreparedOptions(headers, timeout, login, "Cookie" in headers, {})
 
 
 def head(url: URL, headers: CIMultiDict[str]) -> bytes:

@@ -9,8 +9,8 @@ from urllib.parse import urljoin, urlsplit
 from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
-from gossamer.engine.http.credentials import is_secret, may_know
-from gossamer.engine.http.request import PROTOCOL, REDIRECT_LOOP, Ask, FetchError, Got
+from gossamer.engine.http.credentials import is_own_url, is_secret
+from gossamer.engine.http.request import PROTOCOL, REDIRECT_LOOP, FetchError, FetchRequest, FetchResponse
 
 STATUSES = frozenset({301, 302, 303, 307, 308})
 AGAIN = 3
@@ -25,38 +25,44 @@ _PORTS = {"http": 80, "https": 443}
 _SEEN_OF_A_PAGE = 8192
 
 
-def location(got: Got) -> str | None:
+def location(fetch_response: FetchResponse) -> str | None:
     """Where a redirect leads, as an absolute URL without fragment; None for every other answer, and for a redirect that names
     no place."""
-    if got.status not in STATUSES:
+    if fetch_response.status not in STATUSES:
         return None
-    said = got.headers.get("location", "").strip()
-    return _resolved(got.url, said) if said else None
+    said = fetch_response.headers.get("location", "").strip()
+    return _resolved(fetch_response.url, said) if said else None
 
 
-def refresh(got: Got, longest: float = 5.0) -> str | None:
+def refresh(fetch_response: FetchResponse, longest: float = 5.0) -> str | None:
     """Where a page sends its reader after `longest` seconds at most: by a Refresh header or a meta element."""
     said = re.fullmatch(
-        r"\s*([0-9.]{1,9})\s*[;,]\s*(?:url\s*=\s*)?['\"]?(.*?)['\"]?\s*", got.headers.get("refresh", ""), re.I
+        r"\s*([0-9.]{1,9})\s*[;,]\s*(?:url\s*=\s*)?['\"]?(.*?)['\"]?\s*",
+        fetch_response.headers.get("refresh", ""),
+        re.I,
     )
     if said and said[2]:
-        return _resolved(got.url, said[2]) if _seconds(said[1]) <= longest else None
-    if "html" not in got.headers.get("content-type", "html"):
+        return _resolved(fetch_response.url, said[2]) if _seconds(said[1]) <= longest else None
+    if "html" not in fetch_response.headers.get("content-type", "html"):
         return None
-    seconds, url = get_meta_refresh(got.body[:_SEEN_OF_A_PAGE].decode("latin-1"), got.url)
-    if seconds is None or url is None or seconds > longest or url == got.url:
+    seconds, url = get_meta_refresh(fetch_response.body[:_SEEN_OF_A_PAGE].decode("latin-1"), fetch_response.url)
+    if seconds is None or url is None or seconds > longest or url == fetch_response.url:
         return None
-    return _resolved(got.url, url)
+    return _resolved(fetch_response.url, url)
 
 
-def follow(ask: Ask, got: Got, trail: Sequence[str] = (), limit: int = 10) -> Ask | None:
+def follow(
+    fetch_request: FetchRequest, fetch_response: FetchResponse, trail: Sequence[str] = (), limit: int = 10
+) -> FetchRequest | None:
     """The next request, or None where the answer is none that leads on. `trail` are the URLs before this one; there may be
     `limit` hops, and 0 makes a redirect a page like any other."""
-    target = location(got) if limit else None
-    return next_hop(ask, got, target, trail, limit) if target is not None else None
+    target = location(fetch_response) if limit else None
+    return next_hop(fetch_request, fetch_response, target, trail, limit) if target is not None else None
 
 
-def next_hop(ask: Ask, got: Got, target: str, trail: Sequence[str] = (), limit: int = 10) -> Ask:
+def next_hop(
+    fetch_request: FetchRequest, fetch_response: FetchResponse, target: str, trail: Sequence[str] = (), limit: int = 10
+) -> FetchRequest:
     """The request for `target`. What only the former host may see stays behind when the host is another, or the connection
     is no longer secure; what looks like a secret, when the host is none of the site's own."""
     if urlsplit(target).scheme not in _PORTS:
@@ -67,19 +73,25 @@ def next_hop(ask: Ask, got: Got, target: str, trail: Sequence[str] = (), limit: 
             f"more than {limit} redirects in a row (`request.redirects`), the last to {target[:200]}",
             False,
         )
-    before = [*trail, ask.url]
-    method = next_method(ask.method, got.status)
-    if target in before and method == ask.method and (not got.cookies or before.count(target) >= AGAIN):
+    before = [*trail, fetch_request.url]
+    method = next_method(fetch_request.method, fetch_response.status)
+    if (
+        target in before
+        and method == fetch_request.method
+        and (not fetch_response.cookies or before.count(target) >= AGAIN)
+    ):
         raise FetchError(REDIRECT_LOOP, f"{target[:200]} leads to itself again", False)
-    keep = same_place(ask.url, target)
-    headers, body = _without(ask.headers, _OF_A_PAGE), ask.body
+    keep = same_place(fetch_request.url, target)
+    headers, body = _without(fetch_request.headers, _OF_A_PAGE), fetch_request.body
     if not keep:
         headers = _without(headers, _PRIVATE)
-        if headers and not (ask.options.hosts and may_know(target, ask.options)):
+        if headers and not (fetch_request.options.hosts and is_own_url(target, fetch_request.options)):
             headers = {name: value for name, value in headers.items() if not is_secret(name)}
-    if method != ask.method:
+    if method != fetch_request.method:
         headers, body = _without(headers, _OF_A_BODY), b""
-    return ask._replace(url=target, method=method, headers=headers, cookies=ask.cookies if keep else {}, body=body)
+    return fetch_request._replace(
+        url=target, method=method, headers=headers, cookies=fetch_request.cookies if keep else {}, body=body
+    )
 
 
 def next_method(method: str, status: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import gossamer
-from gossamer.sites.url.network import ANYWHERE, PRIVATE_ADDRESS, Guard
+from gossamer.sites.url.network import ANYWHERE, PRIVATE_ADDRESS, NetworkGuard
 
 AGENT = f"gossamer/{gossamer.__version__}"
 NOTHING: Mapping[str, str] = {}
@@ -47,7 +47,7 @@ REASONS = (
 )
 
 
-class Options(NamedTuple):
+class FetchOptions(NamedTuple):
     """How a layer's pages are asked for. Made once per layer: the fetcher prepares itself for each and finds it again by
     its value. `timeout` holds for the whole answer, `read_timeout` for the wait for the next byte; 0 is no limit."""
 
@@ -73,20 +73,20 @@ class Options(NamedTuple):
     """Whether request and answer are wanted as they went over the wire, for an archive."""
     cut: bool = False
     """Whether a body over `max_size` is cut there instead of being a failure."""
-    lent: str = ""
-    """The layer's name where somebody else's downloader fetches its pages (`Borrowed`)."""
+    fetched_by_scrapy: str = ""
+    """The layer's name where somebody else's downloader fetches its pages (`ScrapyFetcher`)."""
     render: bool = False
     """Whether a browser makes the page; only such a downloader can."""
     browser: bool = False
     """Whether any page of the site is made by one."""
-    guard: Guard = ANYWHERE
+    guard: NetworkGuard = ANYWHERE
     """Which addresses may be connected to. A proxy may be anywhere, but must not be sent where a page may not lead."""
 
 
-DEFAULT = Options()
+DEFAULT = FetchOptions()
 
 
-class Ask(NamedTuple):
+class FetchRequest(NamedTuple):
     """One request. `site` says whose cookies and proxies are used."""
 
     url: str
@@ -95,12 +95,12 @@ class Ask(NamedTuple):
     cookies: Mapping[str, str] = NOTHING
     body: bytes = b""
     site: str = ""
-    options: Options = DEFAULT
+    options: FetchOptions = DEFAULT
 
 
-class Got(NamedTuple):
+class FetchResponse(NamedTuple):
     """One answer. `headers` by lower-case name, those that came several times joined by a comma; `cookies` are the lines of
-    Set-Cookie, each for itself. `body` is decoded. `sent` and `raw` are the bytes of both directions where `Options.raw`
+    Set-Cookie, each for itself. `body` is decoded. `sent` and `raw` are the bytes of both directions where `FetchOptions.raw`
     asked for them; chunks of the transfer are put together in `raw`."""
 
     url: str

@@ -8,14 +8,14 @@ import aiohttp
 from multidict import CIMultiDictProxy
 
 from gossamer.engine.http import encoding
-from gossamer.engine.http.connection.connector import Reply
-from gossamer.engine.http.request import TOO_LARGE, FetchError, Options
+from gossamer.engine.http.connection.connector import ConnectorResponse
+from gossamer.engine.http.request import TOO_LARGE, FetchError, FetchOptions
 
 _SECRET = frozenset({"authorization", "proxy-authorization"})
 
 
 async def read(
-    response: aiohttp.ClientResponse | Reply, headers: Mapping[str, str], options: Options
+    response: aiohttp.ClientResponse | ConnectorResponse, headers: Mapping[str, str], options: FetchOptions
 ) -> tuple[bytes, bytes]:
     """The body decoded, and as it came where that is wanted. Neither grows beyond the limit, nor does what lies between."""
     most, content = options.max_size, response.content
@@ -48,7 +48,7 @@ async def read(
     return body, (b"".join(wire) if options.raw else b"")
 
 
-def cut(body: bytes, options: Options) -> bytes:
+def cut(body: bytes, options: FetchOptions) -> bytes:
     if not options.cut:
         raise FetchError(TOO_LARGE, f"the body has more than {options.max_size} bytes (`request.max_size`)", False)
     return body[: options.max_size]

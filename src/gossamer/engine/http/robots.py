@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from protego import Protego
 
-from gossamer.engine.http.credentials import abroad, may_know
-from gossamer.engine.http.deadline import cancelled
+from gossamer.engine.http.credentials import is_own_url, without_credentials
+from gossamer.engine.http.deadline import cancel_tasks
 from gossamer.engine.http.redirect import follow
-from gossamer.engine.http.request import DEFAULT, Ask, FetchError, Got, Options
+from gossamer.engine.http.request import DEFAULT, FetchError, FetchOptions, FetchRequest, FetchResponse
 from gossamer.model import host_of
-from gossamer.sites.url.network import PRIVATE_ADDRESS, Guard
+from gossamer.sites.url.network import PRIVATE_ADDRESS, NetworkGuard
 
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
@@ -32,7 +32,7 @@ LONGEST_DELAY = 3600.0
 MOST = 20_000
 
 
-class Word(NamedTuple):
+class RobotsVerdict(NamedTuple):
     """What robots.txt says about a page. `after` is how many seconds to wait where the file could not be had: until it can be,
     everything is forbidden; `why` says what went wrong where it could not even be asked for."""
 
@@ -41,7 +41,7 @@ class Word(NamedTuple):
     why: FetchError | None = None
 
 
-ALLOWED, FORBIDDEN = Word(True), Word(False)
+ALLOWED, FORBIDDEN = RobotsVerdict(True), RobotsVerdict(False)
 
 
 class _Rules(NamedTuple):
@@ -54,7 +54,7 @@ class _Rules(NamedTuple):
     why: FetchError | None = None
 
 
-Fetch = Callable[[Ask], Awaitable[Got]]
+Fetch = Callable[[FetchRequest], Awaitable[FetchResponse]]
 Permit = Callable[[str], Awaitable[None]]
 """Returns once the URL may be asked for, for politeness; raises FetchError where it never will be."""
 
@@ -80,16 +80,16 @@ class Robots:
         self._fetch, self._permit, self._delayed, self._clock = fetch, permit, delayed, clock
         self._kept, self._kept_without, self._most = kept, kept_without, most
         self._known: OrderedDict[str, _Rules] = OrderedDict()
-        self._asking: dict[tuple[str, Guard], asyncio.Task[_Rules]] = {}
+        self._asking: dict[tuple[str, NetworkGuard], asyncio.Task[_Rules]] = {}
 
-    def known(self, url: str, agent: str) -> Word | None:
+    def known(self, url: str, agent: str) -> RobotsVerdict | None:
         """What is known without asking; None where the file has to be had first."""
         rules = self._known.get(_origin(url))
         if rules is None or rules.until <= self._clock():
             return None
         return self._word(rules, url, agent)
 
-    async def ask(self, url: str, agent: str, site: str = "", options: Options = DEFAULT) -> Word:
+    async def ask(self, url: str, agent: str, site: str = "", options: FetchOptions = DEFAULT) -> RobotsVerdict:
         """Whether `agent` may ask for `url`. `site` and `options` are those of the page: the file comes the same way. Raises
         FetchError if it may not be asked for there."""
         origin = _origin(url)
@@ -105,40 +105,40 @@ class Robots:
             rules = await asyncio.shield(asking)
         return self._word(rules, url, agent)
 
-    def _asked(self, key: tuple[str, Guard], task: asyncio.Task[_Rules]) -> None:
+    def _asked(self, key: tuple[str, NetworkGuard], task: asyncio.Task[_Rules]) -> None:
         self._asking.pop(key, None)
         if not task.cancelled():
             task.exception()  # Those who wait have it; there may be none left.
 
     async def close(self) -> None:
-        await cancelled(self._asking.values())
+        await cancel_tasks(self._asking.values())
 
-    def _word(self, rules: _Rules, url: str, agent: str) -> Word:
+    def _word(self, rules: _Rules, url: str, agent: str) -> RobotsVerdict:
         if rules.unknown:
-            return Word(False, max(0.001, rules.until - self._clock()), rules.why)
+            return RobotsVerdict(False, max(0.001, rules.until - self._clock()), rules.why)
         if rules.parser is None or rules.parser.can_fetch(url, agent):
             return ALLOWED
         return FORBIDDEN
 
-    async def _get(self, origin: str, agent: str, site: str, options: Options) -> _Rules:
+    async def _get(self, origin: str, agent: str, site: str, options: FetchOptions) -> _Rules:
         options = options._replace(max_size=LARGEST, cut=True, raw=False)
-        got: Got | None = None
+        fetch_response: FetchResponse | None = None
         try:
-            got = await self._arrive(Ask(f"{origin}/robots.txt", site=site, options=options))
+            fetch_response = await self._arrive(FetchRequest(f"{origin}/robots.txt", site=site, options=options))
         except FetchError as error:
             if error.reason == PRIVATE_ADDRESS:
                 # Not of the host but of the site that asks: nothing to be remembered.
                 raise FetchError(error.reason, f"robots.txt: {error.detail}", False) from error
             why = error
         now = self._clock()
-        if got is None:
+        if fetch_response is None:
             failures = self._known[origin].failures if origin in self._known else 0
             wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), self._kept_without), why.after)
             rules = _Rules(now + wait, None, True, failures + 1, why)
-        elif got.status == 429 or got.status >= 500:
+        elif fetch_response.status == 429 or fetch_response.status >= 500:
             rules = _Rules(now + self._kept_without, None, True)
-        elif 200 <= got.status < 300:
-            parser = parse(got.body)
+        elif 200 <= fetch_response.status < 300:
+            parser = parse(fetch_response.body)
             rules = _Rules(now + self._kept, parser)
             self._delayed(host_of(origin), crawl_delay(parser, agent))
         else:
@@ -150,22 +150,22 @@ class Robots:
             self._known.popitem(last=False)
         return rules
 
-    async def _arrive(self, ask: Ask) -> Got:
+    async def _arrive(self, fetch_request: FetchRequest) -> FetchResponse:
         trail: list[str] = []
         while True:
-            await self._permit(ask.url)
-            got = await self._fetch(ask)
+            await self._permit(fetch_request.url)
+            fetch_response = await self._fetch(fetch_request)
             try:
-                further = follow(ask, got, trail, HOPS)
+                further = follow(fetch_request, fetch_response, trail, HOPS)
             except FetchError:
                 # A redirect that leads nowhere is as good as no file.
-                return got._replace(status=404)
+                return fetch_response._replace(status=404)
             if further is None:
-                return got
-            trail.append(ask.url)
-            if not may_know(further.url, further.options):
-                further = further._replace(options=abroad(further.options))
-            ask = further
+                return fetch_response
+            trail.append(fetch_request.url)
+            if not is_own_url(further.url, further.options):
+                further = further._replace(options=without_credentials(further.options))
+            fetch_request = further
 
 
 def parse(body: bytes) -> Protego:

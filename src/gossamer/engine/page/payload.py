@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from gossamer.errors import DecodingError
 from gossamer.frontier import codec
 from gossamer.model import Lease, Request, host_of
-from gossamer.sites.page import Link
+from gossamer.sites.page import PageLink
 
 TRAIL = 16
 """So many parents of a page are remembered."""
 NOTHING: Mapping[str, Any] = {}
 
 
-class Errand(NamedTuple):
+class PageRequest(NamedTuple):
     """One page to be fetched. `trail` are the pages that led to it, the nearest last; `hops` the URLs that were redirected to
     it."""
 
@@ -48,7 +48,7 @@ class Errand(NamedTuple):
 
 
 def pack(
-    link: Link,
+    link: PageLink,
     lane: str,
     trail: Sequence[str] = (),
     hops: Sequence[str] = (),
@@ -90,7 +90,7 @@ def pack(
     return Request(link.fingerprint, host_of(link.url) or "-", lane, payload, link.priority, link.dont_filter)
 
 
-def unpack(lease: Lease) -> Errand:
+def unpack(lease: Lease) -> PageRequest:
     """DecodingError for what is none: a dead letter, never a crash."""
     fields = codec.decode_request(lease.payload)
     meta = fields["meta"]
@@ -102,7 +102,7 @@ def unpack(lease: Lease) -> Errand:
         headers = {
             _text(name): _text(value[-1] if isinstance(value, list) else value) for name, value in headers.items()
         }
-    return Errand(
+    return PageRequest(
         url,
         fields["method"],
         headers,

@@ -11,7 +11,7 @@ MOST = 100_000
 """So many pages are remembered, those seen last; some 200 bytes each."""
 
 
-class Versions:
+class PageVersions:
     """By lane and fingerprint. Kept in this process only: what it does not know is fetched whole."""
 
     def __init__(self, most: int = MOST) -> None:

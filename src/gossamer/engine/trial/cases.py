@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import BadCase, FilesExist
-from gossamer.sites.page import Document, Reading
+from gossamer.sites.page import PageResponse, Reading
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 FILE = "case.json"
@@ -25,13 +25,13 @@ SECRET = frozenset({"set-cookie", "authorization", "proxy-authorization"})
 _ENDS = (("json", "json"), ("html", "html"), ("xml", "xml"), ("text/", "txt"))
 
 
-class Case(NamedTuple):
+class SavedCase(NamedTuple):
     """One page, the layer that it was read by, and what was read: `reading` as `plain` gives it."""
 
     name: str
     site: str
     layer: str
-    document: Document
+    document: PageResponse
     reading: dict[str, Any]
 
 
@@ -40,7 +40,7 @@ def folder_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.cases")
 
 
-def save(file: Path, case: Case, *, force: bool = False) -> Path:
+def save(file: Path, case: SavedCase, *, force: bool = False) -> Path:
     """Keep a case beside its site file; answers its folder."""
     if not NAME.fullmatch(case.name):
         raise BadCase(f"{case.name!r} cannot be the name of a case. Use letters, digits, and _ . -")
@@ -72,13 +72,13 @@ def save(file: Path, case: Case, *, force: bool = False) -> Path:
     return folder
 
 
-def update(file: Path, case: Case, reading: dict[str, Any]) -> None:
+def update(file: Path, case: SavedCase, reading: dict[str, Any]) -> None:
     """Say of a case that is kept that this is what is to be read of it."""
     folder = folder_of(file) / case.name
     _write(folder, {**_load(folder), "reading": reading})
 
 
-def cases_of(file: Path) -> Iterator[Case]:
+def cases_of(file: Path) -> Iterator[SavedCase]:
     """The cases of a site file, by name."""
     folder = folder_of(file)
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -86,19 +86,19 @@ def cases_of(file: Path) -> Iterator[Case]:
             yield _case(path)
 
 
-def _case(folder: Path) -> Case:
+def _case(folder: Path) -> SavedCase:
     data = _load(folder)
     try:
-        document = Document(
+        document = PageResponse(
             data["url"],
             int(data["status"]),
             {str(name).lower(): str(value) for name, value in data["headers"].items()},
             (folder / Path(data["body"]).name).read_bytes(),
-            {name: lively(value) for name, value in data.get("inherited", {}).items()},
+            {name: from_plain(value) for name, value in data.get("inherited", {}).items()},
             int(data.get("turn", 0)),
             int(data.get("depth", 0)),
         )
-        return Case(folder.name, str(data["site"]), str(data["layer"]), document, dict(data["reading"]))
+        return SavedCase(folder.name, str(data["site"]), str(data["layer"]), document, dict(data["reading"]))
     except FileNotFoundError as error:
         raise BadCase(f"{folder}: the page itself is not there: {error.filename}. Save the case again.") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -119,10 +119,10 @@ def _load(folder: Path) -> dict[str, Any]:
 
 
 def _write(folder: Path, data: dict[str, Any]) -> None:
-    (folder / FILE).write_text(written(data), encoding="utf-8")
+    (folder / FILE).write_text(json_text(data), encoding="utf-8")
 
 
-def written(data: Any) -> str:
+def json_text(data: Any) -> str:
     """JSON as it stands in a case and in a difference: one value in each line."""
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
@@ -131,7 +131,7 @@ def _end(content_type: str) -> str:
     return next((end for word, end in _ENDS if word in content_type.lower()), "bin")
 
 
-def told(reading: Reading) -> dict[str, Any]:
+def reading_json(reading: Reading) -> dict[str, Any]:
     """A reading in the types that JSON knows. Of links only what a site file decides: what is empty is left out."""
     return {
         "verdict": reading.verdict.value,
@@ -182,10 +182,10 @@ _LIVELY: dict[str, Any] = {
 }
 
 
-def lively(value: Any) -> Any:
+def from_plain(value: Any) -> Any:
     """The value that `plain` made JSON of."""
     if isinstance(value, dict):
         if len(value) == 1 and (made := _LIVELY.get(next(iter(value)))) is not None:
             return made(next(iter(value.values())))
-        return {name: lively(inner) for name, inner in value.items()}
-    return [lively(inner) for inner in value] if isinstance(value, list) else value
+        return {name: from_plain(inner) for name, inner in value.items()}
+    return [from_plain(inner) for inner in value] if isinstance(value, list) else value

@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 from gossamer.engine import hooks
 from gossamer.engine.http.fetcher import Fetcher
 from gossamer.engine.http.redirect import location, next_hop
-from gossamer.engine.http.request import Ask, FetchError, Got
+from gossamer.engine.http.request import FetchError, FetchRequest, FetchResponse
 from gossamer.engine.http.robots import Robots
-from gossamer.engine.http.scrapy_fetcher import Borrowed
+from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import SiteError
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.downloader import Downloader, LeftOut
+from gossamer.sites.downloader import Downloader, PageDropped
 from gossamer.sites.extract import charset
-from gossamer.sites.extract.handler import handled
+from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.extract.layer import compile_layer
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS, Follow, Format
-from gossamer.sites.page import NOTHING, Document, Link, Reading
+from gossamer.sites.page import NOTHING, PageLink, PageResponse, Reading
 
 SEEDS = 10_000
 
 
-class Chosen(NamedTuple):
+class LayerChoice(NamedTuple):
     """The layer of a URL, and why it is that one."""
 
     layer: str
@@ -45,16 +45,16 @@ class Hop(NamedTuple):
     to: str = ""
 
 
-class Tried(NamedTuple):
+class TrialResult(NamedTuple):
     """What became of a page. `robots` is what robots.txt says of it, in words. Without a `document` there was no page, and `failure` says
     why; with one but without a `reading`, `failure` says what a worker would have done instead of reading it."""
 
     site: str
-    chosen: Chosen
+    chosen: LayerChoice
     url: str
     robots: str
     hops: tuple[Hop, ...]
-    document: Document | None
+    document: PageResponse | None
     reading: Reading | None
     failure: str
     charset: str
@@ -62,24 +62,24 @@ class Tried(NamedTuple):
     read_seconds: float
 
 
-def choose(site: CompiledSite, url: str, layer: str = "") -> Chosen:
+def choose(site: CompiledSite, url: str, layer: str = "") -> LayerChoice:
     """The layer that a page belongs to: the one asked for, that of the seed, the one that matches, or else the first."""
     if layer:
         if layer not in site.layers:
             hint = did_you_mean(layer, site.layers)
             raise SiteError(f"The site {site.name} has no layer {layer}{f' ({hint})' if hint else ''}.")
-        return Chosen(layer, "as asked")
+        return LayerChoice(layer, "as asked")
     found, seed = site.layer_of(url), seed_of(site, url)
     if seed is not None and (found is None or found[0] != seed.layer):
-        return Chosen(seed.layer, "the layer of the seed")
+        return LayerChoice(seed.layer, "the layer of the seed")
     if found is None:
-        return Chosen(site.first_layer(url), "the first layer: no match fits")
+        return LayerChoice(site.first_layer(url), "the first layer: no match fits")
     name, groups = found
     said = "".join(f", {group} {text}" for group, text in groups.items())
-    return Chosen(name, f"match {site.layers[name].match}{said}")
+    return LayerChoice(name, f"match {site.layers[name].match}{said}")
 
 
-def seed_of(site: CompiledSite, url: str, layer: str = "") -> Link | None:
+def seed_of(site: CompiledSite, url: str, layer: str = "") -> PageLink | None:
     """The first seed with this URL (and layer), of the first SEEDS: it may say how the page is asked for."""
     return next(
         (
@@ -92,17 +92,21 @@ def seed_of(site: CompiledSite, url: str, layer: str = "") -> Link | None:
 
 
 class Trial:
-    """Fetches pages and reads them. To be closed. `lend` gives the downloader of sites with `engine: scrapy`."""
+    """Fetches pages and reads them. To be closed. `open_downloader` gives the downloader of sites with `engine: scrapy`."""
 
-    def __init__(self, lend: Callable[[], Downloader] | None = None) -> None:
-        self._fetcher = Fetcher(concurrency=4) if lend is None else Borrowed(lend, concurrency=4)
+    def __init__(self, open_downloader: Callable[[], Downloader] | None = None) -> None:
+        self._fetcher = (
+            Fetcher(concurrency=4) if open_downloader is None else ScrapyFetcher(open_downloader, concurrency=4)
+        )
         self._robots = Robots(self._fetcher.fetch)
 
     async def close(self) -> None:
         await self._robots.close()
         await self._fetcher.close()
 
-    async def fetch(self, site: ServedSite, chosen: Chosen, url: str, inherited: Mapping[str, Any] = NOTHING) -> Tried:
+    async def fetch(
+        self, site: ServedSite, chosen: LayerChoice, url: str, inherited: Mapping[str, Any] = NOTHING
+    ) -> TrialResult:
         """Ask for a page and follow its redirects, then read it."""
         layer = site.layers[chosen.layer]
         await self._prepare(site)
@@ -111,50 +115,63 @@ class Trial:
             inherited = {**seed.inherited, **inherited}
         link = seed or site.compiled.link(url, chosen.layer, inherited=inherited)
         options, cookies = layer.manner(link.url)
-        ask: Ask | None = Ask(
+        fetch_request: FetchRequest | None = FetchRequest(
             link.url, link.method, link.headers, {**cookies, **link.cookies}, link.body, site.name, options
         )
         hops: list[Hop] = []
         said, failure = "not asked (politeness.robots: ignore)", ""
-        got: Got | None = None
+        fetch_response: FetchResponse | None = None
         begun = time.perf_counter()
         try:
-            while ask is not None:
-                said, allowed = await self._word(site, layer, ask.url, hops[-1].url if hops else "")
+            while fetch_request is not None:
+                said, allowed = await self._word(site, layer, fetch_request.url, hops[-1].url if hops else "")
                 if not allowed:
                     failure = f"robots.txt: {said}"
                     break
                 if layer.before_request is not None:
-                    ask = await hooks.call(layer.before_request, ask)
-                    if ask is None:
+                    fetch_request = await hooks.call(layer.before_request, fetch_request)
+                    if fetch_request is None:
                         failure = "the hook before_request left it out"
                         break
-                got = await self._fetcher.fetch(ask)
-                target = location(got) if 300 <= got.status < 400 and layer.redirects else None
-                hops.append(Hop(ask.method, ask.url, got.status, got.seconds, target or ""))
+                fetch_response = await self._fetcher.fetch(fetch_request)
+                target = location(fetch_response) if 300 <= fetch_response.status < 400 and layer.redirects else None
+                hops.append(
+                    Hop(
+                        fetch_request.method,
+                        fetch_request.url,
+                        fetch_response.status,
+                        fetch_response.seconds,
+                        target or "",
+                    )
+                )
                 if target is None:
                     break
-                ask, got = next_hop(ask, got, target, [hop.url for hop in hops[:-1]], layer.redirects), None
-                ask = ask._replace(options=layer.manner(ask.url, hops[-1].url)[0])
-        except LeftOut:
+                fetch_request, fetch_response = (
+                    next_hop(fetch_request, fetch_response, target, [hop.url for hop in hops[:-1]], layer.redirects),
+                    None,
+                )
+                fetch_request = fetch_request._replace(options=layer.manner(fetch_request.url, hops[-1].url)[0])
+        except PageDropped:
             failure = "the Scrapy project wants nothing of it"
         except FetchError as error:
             failure = f"{error.reason}: {error.detail}{', would be tried again' if error.retriable else ''}"
         seconds = time.perf_counter() - begun
-        if got is None or failure:
-            return Tried(site.name, chosen, url, said, tuple(hops), None, None, failure, "", seconds, 0.0)
-        document = Document(got.url, got.status, got.headers, got.body, inherited)
+        if fetch_response is None or failure:
+            return TrialResult(site.name, chosen, url, said, tuple(hops), None, None, failure, "", seconds, 0.0)
+        document = PageResponse(
+            fetch_response.url, fetch_response.status, fetch_response.headers, fetch_response.body, inherited
+        )
         tried = await self.read(site, chosen, document)
         return tried._replace(url=url, robots=said, hops=tuple(hops), fetch_seconds=seconds)
 
-    async def read(self, site: ServedSite, chosen: Chosen, document: Document) -> Tried:
+    async def read(self, site: ServedSite, chosen: LayerChoice, document: PageResponse) -> TrialResult:
         """Read a page that is there already."""
         layer = site.layers[chosen.layer]
         instead = _instead(layer, document.status)
         begun = time.perf_counter()
         reading = None if instead else await read_page(layer, document)
         seconds = time.perf_counter() - begun
-        return Tried(
+        return TrialResult(
             site.name,
             chosen,
             document.url,
@@ -180,7 +197,7 @@ class Trial:
         return f"could not be had{why}; until it can be, nothing is fetched", False
 
     async def _prepare(self, site: ServedSite) -> None:
-        if isinstance(self._fetcher, Borrowed):
+        if isinstance(self._fetcher, ScrapyFetcher):
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
         self._fetcher.proxies.forget(site.name)
         for name, group in site.compiled.site.proxies.items():
@@ -197,12 +214,12 @@ def _instead(layer: ServedLayer, status: int) -> str:
     return ""
 
 
-async def read_page(layer: ServedLayer, document: Document) -> Reading:
+async def read_page(layer: ServedLayer, document: PageResponse) -> Reading:
     """What a page says, with the hooks of its layer, as a worker has it before it is stored."""
     if layer.after_download is not None:
         document = await hooks.call(layer.after_download, document)
     if layer.handler is not None:
-        reading = await handled(layer.handler, layer.site.compiled, layer.name, document)
+        reading = await handler_reader(layer.handler, layer.site.compiled, layer.name, document)
     else:
         reading = layer.site.compiled.read(layer.name, document)
     if layer.after_extract is not None:
@@ -213,7 +230,7 @@ async def read_page(layer: ServedLayer, document: Document) -> Reading:
     return reading
 
 
-def charset_of(layer: ServedLayer, document: Document) -> str:
+def charset_of(layer: ServedLayer, document: PageResponse) -> str:
     """The character set in which a page is read, and whether that is a guess; "" for what is no text."""
     if layer.rule is None or layer.rule.format is Format.BINARY:
         return ""
@@ -221,7 +238,7 @@ def charset_of(layer: ServedLayer, document: Document) -> str:
     return found.name if found.declared else f"{found.name} (a guess)"
 
 
-def rules_of(site: CompiledSite, layer: str, document: Document, links: Sequence[Link]) -> list[str]:
+def rules_of(site: CompiledSite, layer: str, document: PageResponse, links: Sequence[PageLink]) -> list[str]:
     """For each link the rule of `follow` that found it, as follow[0] css a.post; "" where none did, as with handlers."""
     rule = site.layers[layer]
     if rule.handler is not None:

@@ -24,7 +24,7 @@ from gossamer.frontier.codec.msgpack import (
     unpack_row_slowly,
     unpack_slowly,
 )
-from gossamer.frontier.codec.types import Refused, StoredObject
+from gossamer.frontier.codec.types import NotEncodable, StoredObject
 
 __all__ = [
     "CLASS",
@@ -215,7 +215,7 @@ def _headers_from(row: Any) -> dict[bytes, list[bytes]]:
 def _pack_slowly(value: Any) -> bytes:
     try:
         return pack_slowly(lower(value, 0))
-    except Refused as refused:
+    except NotEncodable as refused:
         raise refused.error("value") from None
     except Exception as error:
         raise EncodingError(f"value: cannot be stored ({error})") from error
@@ -226,7 +226,7 @@ def _pack_row_slowly(row: list[Any], store: Store | None) -> bytes:
     for code, value in pairs(row):
         try:
             lowered += lower(code, 1), lower(value, 1, False, store)
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.error(_NAMES.get(code, code)) from None
         except Exception as error:
             raise EncodingError(f"{_NAMES.get(code, code)}: cannot be stored ({error})") from error
@@ -248,7 +248,7 @@ def _unpack_row_slowly(data: bytes, build: Build | None) -> list[Any]:
     try:
         for code, value in unpack_row_slowly(data[1:], build):
             row += code, value
-    except Refused as refused:
+    except NotEncodable as refused:
         code = refused.steps.pop()
         raise UnknownClass(str(refused.error(str(_NAMES.get(code, code))))) from None
     except Exception as error:

@@ -23,7 +23,7 @@ from gossamer.frontier.codec.types import (
     MAX_DEPTH,
     MEMBER_STEP,
     PATHS,
-    Refused,
+    NotEncodable,
     StoredObject,
     base,
     flat,
@@ -48,7 +48,7 @@ def to_json(value: Any) -> Any:
     """The value in the types that JSON knows; `EncodingError` with the path to what cannot be carried."""
     try:
         return _tagged(value, 0, False)
-    except Refused as refused:
+    except NotEncodable as refused:
         raise refused.error("value") from None
     except RecursionError:
         raise too_deep().error("value") from None
@@ -90,7 +90,7 @@ def _tagged_container(value: Any, depth: int, hashed: bool) -> Any:
     for index, item in enumerate(value):
         try:
             items.append(_tagged(item, depth + 1, hashed or unordered))
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(MEMBER_STEP if unordered else step(index)) from None
     return items if kind is list else {_COLLECTIONS[kind]: items}
 
@@ -101,12 +101,12 @@ def _tagged_dict(value: dict[Any, Any], depth: int) -> Any:
     for key, item in value.items():
         try:
             tagged = _tagged(key, depth, True)
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(KEY_STEP) from None
         plain = plain and type(tagged) is str and not tagged.startswith("$")
         try:
             pairs.append([tagged, _tagged(item, depth, False)])
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(step(key)) from None
     return dict(pairs) if plain else {"$dict": pairs}
 

@@ -23,7 +23,7 @@ from gossamer.frontier.codec.types import (
     MAX_DEPTH,
     MEMBER_STEP,
     PATHS,
-    Refused,
+    NotEncodable,
     StoredObject,
     base,
     flat,
@@ -55,9 +55,9 @@ _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _PATH, _COMPLEX = 7, 8, 9,
 _OBJECT = 15
 
 Store = Callable[[Any], StoredObject | None]
-"""Gives what is kept of an object; None: it is none that can be kept so. May raise `Refused`."""
+"""Gives what is kept of an object; None: it is none that can be kept so. May raise `NotEncodable`."""
 Build = Callable[[StoredObject], Any]
-"""Makes the object again. May raise `Refused`."""
+"""Makes the object again. May raise `NotEncodable`."""
 
 
 def pairs(row: list[Any]) -> zip[tuple[Any, Any]]:
@@ -150,7 +150,7 @@ def _pack_known(value: Any) -> Any:
 
 
 def lower(value: Any, depth: int, hashed: bool = False, store: Store | None = None) -> Any:
-    """The second pass: the value in the packer's own types and extensions; `Refused` for what cannot be carried.
+    """The second pass: the value in the packer's own types and extensions; `NotEncodable` for what cannot be carried.
 
     `depth` containers stand around it; `hashed` says that one of them is a key or a set, where no list may stand.
     """
@@ -200,7 +200,7 @@ def _lower_container(value: Any, depth: int, hashed: bool, store: Store | None) 
     for index, item in enumerate(value):
         try:
             lowered.append(lower(item, depth, hashed or unordered, store))
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(MEMBER_STEP if unordered else step(index)) from None
     if kind is list:
         return lowered
@@ -222,17 +222,17 @@ def _lower_dict(value: dict[Any, Any], depth: int, store: Store | None) -> Any:
     for key, item in value.items():
         try:
             lowered = lower(key, depth, True, store)
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(KEY_STEP) from None
         textual = textual and type(lowered) is str
         try:
             row += lowered, lower(item, depth, False, store)
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(step(key)) from None
     return dict(pairs(row)) if textual else Ext(_DICT, packb(row, None, _OPTIONS))
 
 
-class _Part(NamedTuple):
+class _Extension(NamedTuple):
     """An extension that the second pass has yet to revive."""
 
     tag: int
@@ -248,20 +248,20 @@ def unpack(data: bytes) -> Any:
 
 
 def unpack_slowly(data: bytes, build: Build | None = None) -> Any:
-    """The second pass. Raises any Exception, with a message that tells people what is wrong; `Refused` as `build` does."""
-    return _raise_parts(_segment(data, _Part), 0, build)
+    """The second pass. Raises any Exception, with a message that tells people what is wrong; `NotEncodable` as `build` does."""
+    return _raise_parts(_segment(data, _Extension), 0, build)
 
 
 def unpack_row_slowly(data: bytes, build: Build | None = None) -> Iterator[tuple[Any, Any]]:
     """The second pass over a row of key, value, key, value: pair by pair."""
-    row = _segment(data, _Part)
+    row = _segment(data, _Extension)
     if type(row) is not list or len(row) % 2:
         raise ValueError("its fields are not pairs")
     for key, value in pairs(row):
         name = _raise_parts(key, 1, None)
         try:
             yield name, _raise_parts(value, 1, build)
-        except Refused as refused:
+        except NotEncodable as refused:
             raise refused.at(name) from None
 
 
@@ -327,7 +327,7 @@ def _revive(tag: int, data: bytes) -> Any:
 def _raise_parts(value: Any, depth: int, build: Build | None) -> Any:
     """The second pass: the value with its extensions revived, level by level."""
     kind = type(value)
-    if kind is _Part:
+    if kind is _Extension:
         return _raise_part(value, depth, build)
     if kind is not list and kind is not dict:
         return value
@@ -341,20 +341,20 @@ def _raise_parts(value: Any, depth: int, build: Build | None) -> Any:
 def _raise_at(key: Any, value: Any, depth: int, build: Build | None) -> Any:
     try:
         return _raise_parts(value, depth + 1, build)
-    except Refused as refused:
+    except NotEncodable as refused:
         raise refused.at(step(key)) from None
 
 
-def _raise_part(part: _Part, depth: int, build: Build | None) -> Any:
+def _raise_part(part: _Extension, depth: int, build: Build | None) -> Any:
     make = _SCALARS.get(part.tag)
     if make is not None:
         return make(part.data)
     container = _CONTAINERS.get(part.tag)
     if container is not None:
-        return container(_raise_parts(_items(part.data, _Part), depth, build))
+        return container(_raise_parts(_items(part.data, _Extension), depth, build))
     if part.tag != _OBJECT:
         raise ValueError(f"extension {part.tag} is not known")
-    form, name, *values = _items(part.data, _Part)
+    form, name, *values = _items(part.data, _Extension)
     if type(form) is not str or type(name) is not str:
         raise ValueError("an object has no name")
     if depth > MAX_DEPTH:

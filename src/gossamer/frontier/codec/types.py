@@ -39,7 +39,7 @@ class StoredObject:
         return hash((self.form, self.name))
 
 
-class Refused(Exception):
+class NotEncodable(Exception):
     """A value that cannot be carried, on its way up: every container that it leaves adds a step to its path."""
 
     def __init__(self, reason: str) -> None:
@@ -47,7 +47,7 @@ class Refused(Exception):
         self.reason = reason
         self.steps: list[Any] = []
 
-    def at(self, step: Any) -> Refused:
+    def at(self, step: Any) -> NotEncodable:
         self.steps.append(step)
         return self
 
@@ -72,12 +72,12 @@ KEY_STEP = " (a key)"
 MEMBER_STEP = " (a member)"
 
 
-def too_deep() -> Refused:
-    return Refused(f"nested deeper than {MAX_DEPTH} levels; it may contain itself. Send a flatter value")
+def too_deep() -> NotEncodable:
+    return NotEncodable(f"nested deeper than {MAX_DEPTH} levels; it may contain itself. Send a flatter value")
 
 
-def unhashable() -> Refused:
-    return Refused("a list or dict cannot be stored inside a key or a set; use a tuple")
+def unhashable() -> NotEncodable:
+    return NotEncodable("a list or dict cannot be stored inside a key or a set; use a tuple")
 
 
 def flat(value: Iterable[Any]) -> bool:
@@ -96,7 +96,7 @@ def base(value: Any) -> Any:
         for builtin, plain in _BASES:
             if issubclass(kind, builtin):
                 return plain(value)
-    raise Refused(f"{name_of(kind)} cannot be stored; {_hint(value, kind)}")
+    raise NotEncodable(f"{name_of(kind)} cannot be stored; {_hint(value, kind)}")
 
 
 # An OrderedDict keeps its order beside the dict's own, hence before it.
@@ -149,7 +149,7 @@ def zone_parts(zone: tzinfo | None) -> Any:
         # The only place where a fixed offset tells a name that was given from one that it made up.
         offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
         return [offset // _MICROSECOND, *name]
-    raise Refused(f"tzinfo {name_of(type(zone))} cannot be stored; {_hint(zone, tzinfo)}")
+    raise NotEncodable(f"tzinfo {name_of(type(zone))} cannot be stored; {_hint(zone, tzinfo)}")
 
 
 def zone_from(parts: Any) -> tzinfo | None:

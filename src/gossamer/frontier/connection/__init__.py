@@ -2,12 +2,12 @@
 
 from gossamer.frontier.connection.connection import (
     AsyncConnection,
+    Commands,
     Connection,
-    Dialogue,
-    Foothold,
+    EmbeddedSession,
     connect,
     connect_async,
     data_directory,
 )
 
-__all__ = ["AsyncConnection", "Connection", "Dialogue", "Foothold", "connect", "connect_async", "data_directory"]
+__all__ = ["AsyncConnection", "Commands", "Connection", "EmbeddedSession", "connect", "connect_async", "data_directory"]

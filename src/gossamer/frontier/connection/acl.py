@@ -99,7 +99,7 @@ OPTIONAL: Mapping[str, Sequence[str]] = {
 }
 
 
-class Missing(NamedTuple):
+class MissingRights(NamedTuple):
     """What a user may not do, each as a command or as a pattern of keys (`~…`): what every worker needs, what loads the
     functions, what only people need."""
 
@@ -108,14 +108,14 @@ class Missing(NamedTuple):
     optional: list[str]
 
 
-def missing(connection: Connection, crawl: str) -> Missing:
+def missing(connection: Connection, crawl: str) -> MissingRights:
     """What this connection's user may not do with a crawl."""
     key = f"{keys.crawl_prefix(crawl)}doctor-{secrets.token_hex(4)}}}"
     try:
         connection.execute("SET", key, "-", "PX", 10_000, key=key)
     except PermissionDenied as error:
         if "key" in str(error).lower():
-            return Missing([pattern(crawl)], [], [])
+            return MissingRights([pattern(crawl)], [], [])
     except FrontierError:
         pass  # without memory a plain SET is refused; rights can be tried all the same
     kind = connection.address.kind
@@ -128,7 +128,7 @@ def missing(connection: Connection, crawl: str) -> Missing:
         # Tried only where EXEC can end it: a connection left inside a transaction would answer nothing any more.
         if "EXEC" in loading or isinstance(connection.execute_together(("MULTI",), ("EXEC",))[0], PermissionDenied):
             loading.append("MULTI")
-        return Missing(_refused(connection, needed, key), loading, _refused(connection, optional, key))
+        return MissingRights(_refused(connection, needed, key), loading, _refused(connection, optional, key))
     finally:
         if _allowed(connection, "UNLINK", ["KEY"], key):
             connection.execute("UNLINK", key, key=key)

@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from gossamer.errors import FrontierError, ServerTooOld, UrlError
-from gossamer.frontier.connection.failure import Lost, Refusal, failure, is_problem
-from gossamer.frontier.connection.pool import AsyncWires, Wires, check_files, maker
+from gossamer.frontier.connection.failure import ErrorReply, NoReply, failure, is_problem
+from gossamer.frontier.connection.pool import AsyncPool, Pool, check_files, maker
 from gossamer.frontier.connection.router import (
     ClusterRouter,
     Entries,
-    Errand,
     Node,
+    RoundTrip,
+    RoutedCommand,
     Router,
     SentinelRouter,
     SingleRouter,
-    Trip,
     slot_of,
 )
-from gossamer.frontier.connection.url import Address, parse
+from gossamer.frontier.connection.url import FrontierUrl, parse
 from gossamer.frontier.server import library
 from gossamer.frontier.server.info import Library, ServerInfo, libraries, server_info
 from gossamer.settings import Settings
@@ -39,16 +39,16 @@ from gossamer.settings import Settings
 Key = bytes | str
 Call = tuple[str, Sequence[Key], Sequence[Any]]
 T = TypeVar("T")
-Talk = Generator[list[Trip], list[Entries], T]
+Talk = Generator[list[RoundTrip], list[Entries], T]
 DRAINED = library.function("group_open")
 SCAN_KEYS = 1000
 _EXPECTED = re.compile(r"already exists|not found", re.IGNORECASE)
 
 
-class Dialogue:
+class Commands:
     """What is said to the server for each verb, as generators: no I/O, shared by both kinds of connection."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: FrontierUrl) -> None:
         self.address = address
         nodes = [Node(host, port, sentinel=address.kind == "sentinel") for host, port in address.hosts]
         self.router: Router
@@ -59,55 +59,55 @@ class Dialogue:
         else:
             self.router = SingleRouter(nodes[0] if nodes else Node(address.path, 0))
 
-    def errand(self, function: str, keys: Sequence[Key], args: Sequence[Any]) -> Errand:
+    def routed(self, function: str, keys: Sequence[Key], args: Sequence[Any]) -> RoutedCommand:
         slot = slot_of(keys[0]) if keys and self.address.kind == "cluster" else None
-        return Errand(("FCALL", function, len(keys), *keys, *args), slot, final=function == DRAINED)
+        return RoutedCommand(("FCALL", function, len(keys), *keys, *args), slot, final=function == DRAINED)
 
     def value(self, entry: Any) -> Any:
         if is_problem(entry):
             raise failure(entry, self.address.safe)
         return entry
 
-    def one(self, errand: Errand) -> Talk[Any]:
-        [entry] = yield from self.router.run([errand])
+    def one(self, routed: RoutedCommand) -> Talk[Any]:
+        [entry] = yield from self.router.run([routed])
         return self.value(entry)
 
     def plain(self, command: tuple[Any, ...], key: Key | None, final: bool) -> Talk[Any]:
         slot = slot_of(key) if key is not None and self.address.kind == "cluster" else None
-        return (yield from self.one(Errand(command, slot, final=final)))
+        return (yield from self.one(RoutedCommand(command, slot, final=final)))
 
     def many(self, calls: Sequence[Call], raise_errors: bool) -> Talk[list[Any]]:
         if not calls:
             return []
-        entries = yield from self.router.run([self.errand(*call) for call in calls])
+        entries = yield from self.router.run([self.routed(*call) for call in calls])
         if raise_errors:
             return [self.value(entry) for entry in entries]
         return [failure(entry, self.address.safe) if is_problem(entry) else entry for entry in entries]
 
     def nodes(self) -> Talk[list[Node]]:
         found = yield from self.router.primaries()
-        if isinstance(found, (Refusal, Lost)):
+        if isinstance(found, (ErrorReply, NoReply)):
             raise failure(found, self.address.safe)
         return found
 
     def together(self, commands: Sequence[tuple[Any, ...]]) -> Talk[list[Any]]:
         [node, *_] = yield from self.nodes()
-        entries = yield from self.router.run([Errand(command, node=node) for command in commands])
+        entries = yield from self.router.run([RoutedCommand(command, node=node) for command in commands])
         return [failure(entry, self.address.safe) if is_problem(entry) else entry for entry in entries]
 
     def at(self, node: Node, command: tuple[Any, ...]) -> Talk[Any]:
-        [entry] = yield from self.router.run([Errand(command, node=node)])
+        [entry] = yield from self.router.run([RoutedCommand(command, node=node)])
         return self.value(entry)
 
     def everywhere(self, command: tuple[Any, ...]) -> Talk[dict[str, Any]]:
         nodes = yield from self.nodes()
-        entries = yield from self.router.run([Errand(command, node=node) for node in nodes])
+        entries = yield from self.router.run([RoutedCommand(command, node=node) for node in nodes])
         return {str(node): self.value(entry) for node, entry in zip(nodes, entries, strict=True)}
 
     def information(self) -> Talk[tuple[ServerInfo, ...]]:
         nodes = yield from self.nodes()
         asked = [("INFO",), ("CONFIG", "GET", "appendfsync")]
-        entries = yield from self.router.run([Errand(command, node=node) for node in nodes for command in asked])
+        entries = yield from self.router.run([RoutedCommand(command, node=node) for node in nodes for command in asked])
         size = len(nodes) if self.address.kind == "cluster" else 0
         return tuple(
             server_info(str(node), self.value(entries[2 * index]), entries[2 * index + 1], size)
@@ -156,7 +156,7 @@ class Dialogue:
     def swap(self, node: Node, leaving: Sequence[str], code: str) -> Talk[None]:
         deleting = [("FUNCTION", "DELETE", name) for name in leaving]
         commands = [("MULTI",), *deleting, ("FUNCTION", "LOAD", code), ("EXEC",)]
-        entries = yield from self.router.run([Errand(command, node=node) for command in commands])
+        entries = yield from self.router.run([RoutedCommand(command, node=node) for command in commands])
         for entry in entries[:-1]:
             self.value(entry)
         for result in self.value(entries[-1]):
@@ -172,30 +172,30 @@ class Dialogue:
 class Connection:
     """Blocking connection, made by `connect`. Safe for threads; each call takes a socket of its own."""
 
-    def __init__(self, dialogue: Dialogue, wires: Wires, closing: Callable[[], None]) -> None:
+    def __init__(self, dialogue: Commands, pool: Pool, closing: Callable[[], None]) -> None:
         self._say = dialogue
-        self._wires = wires
+        self._pool = pool
         self._closing = closing
         self.place = f"on {dialogue.address.safe}"
         """Where that is, for people: on a server, or in the data directory of the embedded one."""
 
     @property
-    def address(self) -> Address:
+    def address(self) -> FrontierUrl:
         """What was connected to; `address.safe` is for logs."""
         return self._say.address
 
     def _talk(self, talk: Talk[T]) -> T:
         try:
-            trips = next(talk)
+            round_trips = next(talk)
             while True:
-                trips = talk.send(self._wires.travel(trips))
+                round_trips = talk.send(self._pool.transmit(round_trips))
         except StopIteration as end:
             answer: T = end.value
             return answer
 
     def call(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Any:
         """Call a function. Its keys must share a hash tag."""
-        return self._talk(self._say.one(self._say.errand(name, keys, args)))
+        return self._talk(self._say.one(self._say.routed(name, keys, args)))
 
     def execute(self, *command: Any, key: Key | None = None, final: bool = False) -> Any:
         """Run a plain command. On a cluster `key` says which node; without it redirections find the way. `final`: behind sentinels
@@ -250,7 +250,7 @@ class Connection:
 
     def close(self) -> None:
         """Close every socket and let go of the embedded server. More than once is fine."""
-        self._wires.close()
+        self._pool.close()
         self._closing()
 
     def __enter__(self) -> Self:
@@ -263,26 +263,26 @@ class Connection:
 class AsyncConnection:
     """Connection for asyncio, made by `connect_async`. The verbs are those of `Connection`, as coroutines."""
 
-    def __init__(self, dialogue: Dialogue, wires: AsyncWires, closing: Callable[[], None]) -> None:
+    def __init__(self, dialogue: Commands, pool: AsyncPool, closing: Callable[[], None]) -> None:
         self._say = dialogue
-        self._wires = wires
+        self._pool = pool
         self._closing = closing
 
     @property
-    def address(self) -> Address:
+    def address(self) -> FrontierUrl:
         return self._say.address
 
     async def _talk(self, talk: Talk[T]) -> T:
         try:
-            trips = next(talk)
+            round_trips = next(talk)
             while True:
-                trips = talk.send(await self._wires.travel(trips))
+                round_trips = talk.send(await self._pool.transmit(round_trips))
         except StopIteration as end:
             answer: T = end.value
             return answer
 
     async def call(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Any:
-        return await self._talk(self._say.one(self._say.errand(name, keys, args)))
+        return await self._talk(self._say.one(self._say.routed(name, keys, args)))
 
     async def execute(self, *command: Any, key: Key | None = None, final: bool = False) -> Any:
         return await self._talk(self._say.plain(command, key, final))
@@ -309,7 +309,7 @@ class AsyncConnection:
         return await self._talk(self._say.information())
 
     async def close(self) -> None:
-        await self._wires.close()
+        await self._pool.close()
         self._closing()
 
     async def __aenter__(self) -> Self:
@@ -319,10 +319,10 @@ class AsyncConnection:
         await self.close()
 
 
-class Foothold:
+class EmbeddedSession:
     """This process's attachment to the embedded server, taken again when its supervisor was killed."""
 
-    def __init__(self, address: Address, settings: Settings) -> None:
+    def __init__(self, address: FrontierUrl, settings: Settings) -> None:
         # Imported here: the embedded server needs Unix, a connection to another server does not.
         from gossamer.frontier.connection.embedded import attach
 
@@ -370,12 +370,14 @@ def connect(settings: Settings) -> Connection:
     """Connect to where GOSSAMER_URL points and check that the server can be used. Starts the embedded one."""
     address = parse(settings["GOSSAMER_URL"])
     check_files(address)
-    foothold = Foothold(address, settings) if address.kind == "embedded" else None
-    make = maker(address, *_seconds(settings), foothold.locate if foothold else _itself, asynchronous=False)
-    wires = Wires(make, foothold.renew if foothold else None)
-    connection = Connection(Dialogue(address), wires, foothold.close if foothold else _nothing)
-    if foothold is not None:
-        connection.place = f"in {foothold.directory}"
+    embedded_session = EmbeddedSession(address, settings) if address.kind == "embedded" else None
+    make = maker(
+        address, *_seconds(settings), embedded_session.locate if embedded_session else _itself, asynchronous=False
+    )
+    pool = Pool(make, embedded_session.renew if embedded_session else None)
+    connection = Connection(Commands(address), pool, embedded_session.close if embedded_session else _nothing)
+    if embedded_session is not None:
+        connection.place = f"in {embedded_session.directory}"
     try:
         connection._talk(connection._say.greet())
     except BaseException:
@@ -388,10 +390,14 @@ async def connect_async(settings: Settings) -> AsyncConnection:
     """`connect` for the running event loop."""
     address = parse(settings["GOSSAMER_URL"])
     check_files(address)
-    foothold = await asyncio.to_thread(Foothold, address, settings) if address.kind == "embedded" else None
-    make = maker(address, *_seconds(settings), foothold.locate if foothold else _itself, asynchronous=True)
-    wires = AsyncWires(make, foothold.renew_async if foothold else None)
-    connection = AsyncConnection(Dialogue(address), wires, foothold.close if foothold else _nothing)
+    embedded_session = (
+        await asyncio.to_thread(EmbeddedSession, address, settings) if address.kind == "embedded" else None
+    )
+    make = maker(
+        address, *_seconds(settings), embedded_session.locate if embedded_session else _itself, asynchronous=True
+    )
+    pool = AsyncPool(make, embedded_session.renew_async if embedded_session else None)
+    connection = AsyncConnection(Commands(address), pool, embedded_session.close if embedded_session else _nothing)
     try:
         await connection._talk(connection._say.greet())
     except BaseException:

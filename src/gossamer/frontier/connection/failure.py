@@ -1,7 +1,7 @@
 """What can come back for a command besides its value, and which Gossamer error that is. Pure.
 
-A driver's exception never leaves `wire.py`: there it becomes a `Refusal` (the server answered with an error) or a
-`Lost` (no answer). `failure` turns either into the error a caller sees.
+A driver's exception never leaves `wire.py`: there it becomes a `ErrorReply` (the server answered with an error) or a
+`NoReply` (no answer). `failure` turns either into the error a caller sees.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gossamer.errors import (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ErrorReply:
     """The server answered with an error: its code (`OOM`, `MOVED`, `ERR` …) and the rest of the line."""
 
     code: str
@@ -29,14 +29,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class NoReply:
     """There is no answer. `sent` False: the command never left, so it was certainly not executed."""
 
     text: str
     sent: bool
 
 
-NO_IDLE = Lost("no open connection", sent=False)
+NO_IDLE = NoReply("no open connection", sent=False)
 """The answer to a trip that asked for an open connection when there was none."""
 
 # Answers of a server that cannot serve now and has not executed the command, with what to do.
@@ -51,17 +51,17 @@ _NOT_NOW = {
 }
 
 
-def is_problem(entry: Any) -> TypeGuard[Refusal | Lost]:
+def is_problem(entry: Any) -> TypeGuard[ErrorReply | NoReply]:
     """Whether an entry is no value."""
-    return isinstance(entry, (Refusal, Lost))
+    return isinstance(entry, (ErrorReply, NoReply))
 
 
-def failure(problem: Refusal | Lost, place: str) -> FrontierError | UrlError:
+def failure(problem: ErrorReply | NoReply, place: str) -> FrontierError | UrlError:
     """The error to raise for a problem with the server at `place` (a rendering without the password).
 
     Its `code` is the server's error code, empty when the answer was lost.
     """
-    if isinstance(problem, Lost):
+    if isinstance(problem, NoReply):
         remedy = _connection_remedy(problem.text, place.startswith("rediss"))
         return FrontierUnavailable(f"{place}: {_one_line(problem.text)}; {remedy}.", maybe_executed=problem.sent)
     error = _refused(problem, place)
@@ -70,7 +70,7 @@ def failure(problem: Refusal | Lost, place: str) -> FrontierError | UrlError:
     return error
 
 
-def _refused(refusal: Refusal, place: str) -> FrontierError | UrlError:
+def _refused(refusal: ErrorReply, place: str) -> FrontierError | UrlError:
     code, text = refusal.code, _one_line(refusal.text)
     if code in _NOT_NOW:
         return FrontierUnavailable(f"{place}: {code}: {_NOT_NOW[code]}.", maybe_executed=False)

@@ -2,7 +2,7 @@
 
 redis-py gives the socket, TLS, authentication and the protocol; its clients and pools are not used, because they
 decide by themselves when to send a command again. Here a command is sent once, and what happened is told exactly:
-a connection is opened and tested before anything is sent, so `Lost.sent` False means "certainly not executed".
+a connection is opened and tested before anything is sent, so `NoReply.sent` False means "certainly not executed".
 
 RESP2 on purpose: every reply is bytes, int, list or None, the same from every server version.
 """
@@ -25,16 +25,16 @@ from redis.exceptions import AuthenticationError, DataError, RedisError, Respons
 from redis.retry import Retry
 
 from gossamer.errors import EmbeddedServerError, UrlError
-from gossamer.frontier.connection.failure import NO_IDLE, Lost, Refusal
-from gossamer.frontier.connection.router import Entries, Node, Trip
-from gossamer.frontier.connection.url import Address
+from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
+from gossamer.frontier.connection.router import Entries, Node, RoundTrip
+from gossamer.frontier.connection.url import FrontierUrl
 
 IDLE_MAX = 16
 # A connection unused for this long is tested with PING before it is trusted with a command.
 HEALTH_SECONDS = 30
 
 
-def options(address: Address, connect_seconds: float, call_seconds: float, node: Node) -> dict[str, Any]:
+def options(address: FrontierUrl, connect_seconds: float, call_seconds: float, node: Node) -> dict[str, Any]:
     """Arguments for a redis-py connection to a node. 0 seconds means no limit."""
     common: dict[str, Any] = {
         "protocol": 2,
@@ -61,7 +61,7 @@ def options(address: Address, connect_seconds: float, call_seconds: float, node:
     return common
 
 
-def check_files(address: Address) -> None:
+def check_files(address: FrontierUrl) -> None:
     """Raise `UrlError` for a certificate file that cannot be read: the driver would only say "no such file"."""
     for name in ("ca", "cert", "key"):
         path = getattr(address, name)
@@ -74,18 +74,18 @@ def check_files(address: Address) -> None:
 TROUBLE = (RedisError, OSError, EOFError, RuntimeError)
 
 
-def entry_for(error: Exception, sent: bool) -> Refusal | Lost:
+def entry_for(error: Exception, sent: bool) -> ErrorReply | NoReply:
     """What an exception of a connection means."""
     code = getattr(error, "status_code", None)
     text = str(error.args[0]) if isinstance(error, RedisError) and error.args else str(error) or type(error).__name__
     if isinstance(error, AuthenticationError):
-        return Refusal("WRONGPASS", text)
+        return ErrorReply("WRONGPASS", text)
     if code is not None:
-        return Refusal(str(code), text)
+        return ErrorReply(str(code), text)
     if isinstance(error, ResponseError):
         code, _, rest = text.partition(" ")
-        return Refusal(code, rest) if code.isupper() else Refusal("ERR", text)
-    return Lost(text, sent)
+        return ErrorReply(code, rest) if code.isupper() else ErrorReply("ERR", text)
+    return NoReply(text, sent)
 
 
 def readable(connection: Any) -> bool:
@@ -106,7 +106,7 @@ def readable(connection: Any) -> bool:
 
 def demoted(entries: Entries) -> bool:
     """Whether a server said that it is a replica: behind a fixed address the primary may be another one now."""
-    return any(isinstance(entry, Refusal) and entry.code == "READONLY" for entry in entries)
+    return any(isinstance(entry, ErrorReply) and entry.code == "READONLY" for entry in entries)
 
 
 def _drop(connection: Any) -> None:
@@ -119,14 +119,14 @@ async def _drop_async(connection: Any, *, nowait: bool = True) -> None:
         await connection.disconnect(nowait=nowait)
 
 
-def _packed(connection: Any, trip: Trip) -> Any:
+def _packed(connection: Any, round_trip: RoundTrip) -> Any:
     try:
-        return connection.pack_commands(trip.commands)
+        return connection.pack_commands(round_trip.commands)
     except DataError as error:
-        raise TypeError(f"{trip.commands[0][0]}: {error}") from None
+        raise TypeError(f"{round_trip.commands[0][0]}: {error}") from None
 
 
-class Wires:
+class Pool:
     """Connections to any number of nodes, for any number of threads.
 
     After a fork the child opens its own: the parent's sockets are left alone.
@@ -139,32 +139,32 @@ class Wires:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def travel(self, trips: Sequence[Trip]) -> list[Entries]:
+    def transmit(self, round_trips: Sequence[RoundTrip]) -> list[Entries]:
         """Make the trips: everything is written before anything is read, so they take the time of the slowest."""
-        entries: list[Entries] = [[] for _ in trips]
+        entries: list[Entries] = [[] for _ in round_trips]
         under_way: list[tuple[int, Any]] = []
         try:
-            for index, trip in enumerate(trips):
-                connection = self._take(trip)
-                if isinstance(connection, (Refusal, Lost)):
-                    entries[index] = [connection] * len(trip.commands)
+            for index, round_trip in enumerate(round_trips):
+                connection = self._take(round_trip)
+                if isinstance(connection, (ErrorReply, NoReply)):
+                    entries[index] = [connection] * len(round_trip.commands)
                     continue
                 under_way.append((index, connection))
                 try:
-                    connection.send_packed_command(_packed(connection, trip), check_health=False)
+                    connection.send_packed_command(_packed(connection, round_trip), check_health=False)
                 except TROUBLE as error:
                     under_way.pop()
                     _drop(connection)
-                    entries[index] = [entry_for(error, sent=True)] * len(trip.commands)
+                    entries[index] = [entry_for(error, sent=True)] * len(round_trip.commands)
             while under_way:
                 index, connection = under_way[0]
-                entries[index] = self._read(connection, len(trips[index].commands))
+                entries[index] = self._read(connection, len(round_trips[index].commands))
                 under_way.pop(0)
                 if demoted(entries[index]):
-                    self._forget(trips[index].node)
+                    self._forget(round_trips[index].node)
                     _drop(connection)
                 else:
-                    self._give_back(trips[index].node, connection)
+                    self._give_back(round_trips[index].node, connection)
         finally:
             for _, connection in under_way:
                 _drop(connection)
@@ -190,13 +190,13 @@ class Wires:
         for connection in idle:
             _drop(connection)
 
-    def _take(self, trip: Trip) -> Any:
+    def _take(self, round_trip: RoundTrip) -> Any:
         while True:
             with self._held():
-                idle = self._idle.get(trip.node)
+                idle = self._idle.get(round_trip.node)
                 connection = idle.pop() if idle else None
             if connection is None:
-                return self._open(trip.node) if trip.fresh else NO_IDLE
+                return self._open(round_trip.node) if round_trip.fresh else NO_IDLE
             try:
                 if not connection.can_read():
                     connection.check_health()
@@ -212,7 +212,7 @@ class Wires:
             connection = self._make(node)
             connection.connect()
         except EmbeddedServerError as error:
-            return Lost(str(error), sent=False)
+            return NoReply(str(error), sent=False)
         except TROUBLE as error:
             return entry_for(error, sent=False)
         return connection
@@ -222,7 +222,7 @@ class Wires:
         entries: Entries = []
         while len(entries) < count:
             if not connection.is_connected:
-                entries += [Lost("the connection was closed", sent=True)] * (count - len(entries))
+                entries += [NoReply("the connection was closed", sent=True)] * (count - len(entries))
                 break
             try:
                 entries.append(connection.read_response())
@@ -243,8 +243,8 @@ class Wires:
             _drop(connection)
 
 
-class AsyncWires:
-    """`Wires` for the tasks of one event loop. A cancelled trip closes its connection: its answer is lost."""
+class AsyncPool:
+    """`Pool` for the tasks of one event loop. A cancelled trip closes its connection: its answer is lost."""
 
     def __init__(self, make: Callable[[Node], Any], refresh: Callable[[], Awaitable[None]] | None = None) -> None:
         self._make = make
@@ -252,11 +252,11 @@ class AsyncWires:
         self._idle: dict[Node, list[Any]] = {}
         self._pid = os.getpid()
 
-    async def travel(self, trips: Sequence[Trip]) -> list[Entries]:
+    async def transmit(self, round_trips: Sequence[RoundTrip]) -> list[Entries]:
         """Make the trips, side by side."""
-        if len(trips) == 1:
-            return [await self._go(trips[0])]
-        return list(await asyncio.gather(*map(self._go, trips)))
+        if len(round_trips) == 1:
+            return [await self._go(round_trips[0])]
+        return list(await asyncio.gather(*map(self._go, round_trips)))
 
     async def close(self) -> None:
         idle, self._idle = self._idle, {}
@@ -264,25 +264,27 @@ class AsyncWires:
             for connection in connections:
                 await _drop_async(connection, nowait=False)
 
-    async def _go(self, trip: Trip) -> Entries:
-        connection = await self._take(trip)
-        if isinstance(connection, (Refusal, Lost)):
-            return [connection] * len(trip.commands)
+    async def _go(self, round_trip: RoundTrip) -> Entries:
+        connection = await self._take(round_trip)
+        if isinstance(connection, (ErrorReply, NoReply)):
+            return [connection] * len(round_trip.commands)
         entries: Entries = []
         complete = False
         task = asyncio.current_task()
         cancelled = task.cancelling() if task else 0
         try:
             try:
-                await connection.send_packed_command(_packed(connection, trip), check_health=False)
+                await connection.send_packed_command(_packed(connection, round_trip), check_health=False)
             except TROUBLE as error:
-                return [entry_for(error, sent=True)] * len(trip.commands)
+                return [entry_for(error, sent=True)] * len(round_trip.commands)
             if task and task.cancelling() > cancelled:
                 # Before Python 3.12 the driver's wait_for swallows a cancellation that comes while the send completes.
                 raise asyncio.CancelledError
-            while len(entries) < len(trip.commands):
+            while len(entries) < len(round_trip.commands):
                 if not connection.is_connected:
-                    entries += [Lost("the connection was closed", sent=True)] * (len(trip.commands) - len(entries))
+                    entries += [NoReply("the connection was closed", sent=True)] * (
+                        len(round_trip.commands) - len(entries)
+                    )
                     break
                 try:
                     entries.append(await connection.read_response())
@@ -290,25 +292,25 @@ class AsyncWires:
                     entries.append(entry_for(error, sent=True))
                 except TROUBLE as error:
                     lost = entry_for(error, sent=True)
-                    entries += [lost] * (len(trip.commands) - len(entries))
+                    entries += [lost] * (len(round_trip.commands) - len(entries))
                     return entries
             complete = connection.is_connected and not demoted(entries)
         finally:
-            idle = self._idle.setdefault(trip.node, [])
+            idle = self._idle.setdefault(round_trip.node, [])
             if complete and len(idle) < IDLE_MAX:
                 idle.append(connection)
             else:
                 await _drop_async(connection)
         if demoted(entries):
             # Who answers at this address may be another server by now.
-            for other in self._idle.pop(trip.node, []):
+            for other in self._idle.pop(round_trip.node, []):
                 await _drop_async(other)
         return entries
 
-    async def _take(self, trip: Trip) -> Any:
+    async def _take(self, round_trip: RoundTrip) -> Any:
         if self._pid != os.getpid():
             self._idle, self._pid = {}, os.getpid()
-        while idle := self._idle.get(trip.node):
+        while idle := self._idle.get(round_trip.node):
             connection = idle.pop()
             try:
                 if not (readable(connection) or await connection.can_read()):
@@ -320,7 +322,7 @@ class AsyncWires:
                 await _drop_async(connection)
                 raise
             await _drop_async(connection)
-        return await self._open(trip.node) if trip.fresh else NO_IDLE
+        return await self._open(round_trip.node) if round_trip.fresh else NO_IDLE
 
     async def _open(self, node: Node) -> Any:
         connection = None
@@ -330,7 +332,7 @@ class AsyncWires:
             connection = self._make(node)
             await connection.connect()
         except EmbeddedServerError as error:
-            return Lost(str(error), sent=False)
+            return NoReply(str(error), sent=False)
         except TROUBLE as error:
             if connection is not None:
                 await _drop_async(connection)
@@ -343,7 +345,12 @@ class AsyncWires:
 
 
 def maker(
-    address: Address, connect_seconds: float, call_seconds: float, locate: Callable[[Node], Node], *, asynchronous: bool
+    address: FrontierUrl,
+    connect_seconds: float,
+    call_seconds: float,
+    locate: Callable[[Node], Node],
+    *,
+    asynchronous: bool,
 ) -> Callable[[Node], Any]:
     """How to make a connection to a node of this address. `locate` may say where the node is by now."""
     module: Any = aio if asynchronous else blocking

@@ -1,9 +1,9 @@
 """Where a command goes: one server, what the sentinels name, or the owner of a slot. Pure, no I/O.
 
 A route is a generator: it yields the trips to make, is sent one list of entries per trip, and returns one entry
-per command (a value, a `Refusal` or a `Lost`). So blocking and asyncio connections share every decision.
+per command (a value, a `ErrorReply` or a `NoReply`). So blocking and asyncio connections share every decision.
 
-A command is sent a second time only when the first time certainly did nothing: it never left (`Lost.sent` False),
+A command is sent a second time only when the first time certainly did nothing: it never left (`NoReply.sent` False),
 or the server answered MOVED, ASK or READONLY. This is why the routes are ours and not redis-py's cluster client:
 there (8.1) a single command with retries 0 is sent once, but its pipeline sends every command whose reply was lost
 again, whatever the retries (`PipelineStrategy._send_cluster_commands`, ERRORS_ALLOW_RETRY).
@@ -16,13 +16,13 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from gossamer.frontier.connection.failure import NO_IDLE, Lost, Refusal
+from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
 from gossamer.frontier.connection.url import host_port
 
 SLOTS = 16384
 REDIRECTIONS = 8
 
-MOVING = Refusal("TRYAGAIN", "the slot is being moved to another node")
+MOVING = ErrorReply("TRYAGAIN", "the slot is being moved to another node")
 
 Command = tuple[Any, ...]
 
@@ -42,7 +42,7 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
+class RoundTrip:
     """Commands for one node in one round trip. `fresh` False: only over a connection that is open already."""
 
     node: Node
@@ -50,7 +50,7 @@ class Trip:
     fresh: bool = True
 
 
-class Errand(NamedTuple):
+class RoutedCommand(NamedTuple):
     """One command, and the slot of its keys or the node it is for; neither means any primary. `final`: workers end by its answer, or
     readers never come back to what is before it, so that only the present primary may give it."""
 
@@ -61,15 +61,15 @@ class Errand(NamedTuple):
 
 
 Entries = list[Any]
-Route = Generator[list[Trip], list[Entries], Entries]
+Route = Generator[list[RoundTrip], list[Entries], Entries]
 
 
 class Router(Protocol):
     """Finds the way for errands; remembers what it learned."""
 
-    def run(self, errands: Sequence[Errand]) -> Route: ...
+    def run(self, routed_commands: Sequence[RoutedCommand]) -> Route: ...
 
-    def primaries(self) -> Generator[list[Trip], list[Entries], list[Node] | Refusal | Lost]: ...
+    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]: ...
 
 
 def slot_of(key: bytes | str) -> int:
@@ -89,11 +89,11 @@ class SingleRouter:
     def __init__(self, node: Node) -> None:
         self.node = node
 
-    def run(self, errands: Sequence[Errand]) -> Route:
-        [entries] = yield [Trip(self.node, tuple(errand.command for errand in errands))]
+    def run(self, routed_commands: Sequence[RoutedCommand]) -> Route:
+        [entries] = yield [RoundTrip(self.node, tuple(routed.command for routed in routed_commands))]
         return entries
 
-    def primaries(self) -> Generator[list[Trip], list[Entries], list[Node] | Refusal | Lost]:
+    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]:
         yield from ()
         return [self.node]
 
@@ -111,53 +111,53 @@ class SentinelRouter:
         self.service = service
         self.primary: Node | None = None
 
-    def run(self, errands: Sequence[Errand]) -> Route:
-        commands = tuple(errand.command for errand in errands)
+    def run(self, routed_commands: Sequence[RoutedCommand]) -> Route:
+        commands = tuple(routed.command for routed in routed_commands)
         tried: Node | None = None
         entries: Entries = [NO_IDLE]
-        if self.primary is not None and not any(errand.final for errand in errands):
+        if self.primary is not None and not any(routed.final for routed in routed_commands):
             tried = self.primary
-            [entries] = yield [Trip(tried, commands, fresh=False)]
+            [entries] = yield [RoundTrip(tried, commands, fresh=False)]
         if entries[0] is NO_IDLE or self._demoted(entries):
             found = yield from self._find()
             if not isinstance(found, Node):
                 return [found] * len(commands)
             if entries[0] is NO_IDLE or found != tried:
-                [entries] = yield [Trip(found, commands)]
-        if any(isinstance(entry, Lost) for entry in entries) or self._demoted(entries):
+                [entries] = yield [RoundTrip(found, commands)]
+        if any(isinstance(entry, NoReply) for entry in entries) or self._demoted(entries):
             self.primary = None
         if self._demoted(entries):
-            return [Lost("it was the primary and is a replica now", sent=False)] * len(commands)
+            return [NoReply("it was the primary and is a replica now", sent=False)] * len(commands)
         return entries
 
-    def primaries(self) -> Generator[list[Trip], list[Entries], list[Node] | Refusal | Lost]:
+    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]:
         found = self.primary or (yield from self._find())
         return [found] if isinstance(found, Node) else found
 
     @staticmethod
     def _demoted(entries: Entries) -> bool:
-        return all(isinstance(entry, Refusal) and entry.code == "READONLY" for entry in entries)
+        return all(isinstance(entry, ErrorReply) and entry.code == "READONLY" for entry in entries)
 
-    def _find(self) -> Generator[list[Trip], list[Entries], Node | Refusal | Lost]:
+    def _find(self) -> Generator[list[RoundTrip], list[Entries], Node | ErrorReply | NoReply]:
         self.primary = None
-        problem: Refusal | Lost = Lost("no sentinel answers", sent=False)
+        problem: ErrorReply | NoReply = NoReply("no sentinel answers", sent=False)
         for sentinel in list(self.sentinels):
-            [[answer]] = yield [Trip(sentinel, (("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service),))]
-            if isinstance(answer, Refusal):
+            [[answer]] = yield [RoundTrip(sentinel, (("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service),))]
+            if isinstance(answer, ErrorReply):
                 problem = answer
             elif answer is None:
-                problem = Refusal("NOSERVICE", "")
-            elif not isinstance(answer, Lost):
+                problem = ErrorReply("NOSERVICE", "")
+            elif not isinstance(answer, NoReply):
                 node = Node(answer[0].decode(), int(answer[1]))
-                [[role]] = yield [Trip(node, (("ROLE",),))]
-                if isinstance(role, Refusal) and role.code != "NOPERM":
+                [[role]] = yield [RoundTrip(node, (("ROLE",),))]
+                if isinstance(role, ErrorReply) and role.code != "NOPERM":
                     return role
-                if isinstance(role, Refusal) or (not isinstance(role, Lost) and role[0] == b"master"):
+                if isinstance(role, ErrorReply) or (not isinstance(role, NoReply) and role[0] == b"master"):
                     self.primary = node
                     # The sentinel that answered is asked first from now on.
                     self.sentinels.sort(key=lambda each: each != sentinel)
                     return node
-                problem = Lost(f"the primary {node} that the sentinels name does not serve yet", sent=False)
+                problem = NoReply(f"the primary {node} that the sentinels name does not serve yet", sent=False)
         return problem
 
 
@@ -170,25 +170,30 @@ class ClusterRouter:
         self.nodes: list[Node] = []
         self.stale = True
 
-    def run(self, errands: Sequence[Errand]) -> Route:
+    def run(self, routed_commands: Sequence[RoutedCommand]) -> Route:
         problem = (yield from self._refresh()) if self.stale else None
         if problem is not None and not self.nodes:
-            return [problem] * len(errands)
-        results: Entries = [Refusal("TRYAGAIN", "too many redirections")] * len(errands)
-        pending = {index: (self._node_for(errand), False) for index, errand in enumerate(errands)}
+            return [problem] * len(routed_commands)
+        results: Entries = [ErrorReply("TRYAGAIN", "too many redirections")] * len(routed_commands)
+        pending = {index: (self._node_for(routed), False) for index, routed in enumerate(routed_commands)}
         refreshed = False
         for _ in range(REDIRECTIONS):
             groups: dict[Node, list[int]] = {}
             for index, (node, _asking) in pending.items():
                 groups.setdefault(node, []).append(index)
             entries = yield [
-                Trip(node, tuple(self._packed(errands, indices, pending))) for node, indices in groups.items()
+                RoundTrip(node, tuple(self._packed(routed_commands, indices, pending)))
+                for node, indices in groups.items()
             ]
             again: dict[int, tuple[Node, bool]] = {}
             unsent: dict[int, Node] = {}
             for (node, indices), replies in zip(groups.items(), entries, strict=True):
                 for index, entry in zip(indices, self._unpacked(indices, pending, replies), strict=True):
-                    if isinstance(entry, Refusal) and entry.code == "ASK" and errands[index].command[0] == "FCALL":
+                    if (
+                        isinstance(entry, ErrorReply)
+                        and entry.code == "ASK"
+                        and routed_commands[index].command[0] == "FCALL"
+                    ):
                         # Its slot moves key by key, and a function needs all of them: it waits until they have moved. The key
                         # that a partition is called by does not exist, so no function runs in a slot from the moment it
                         # begins to move.
@@ -197,41 +202,41 @@ class ClusterRouter:
                     target = self._redirection(entry, node)
                     if target is not None:
                         again[index] = target
-                    elif isinstance(entry, Lost):
+                    elif isinstance(entry, NoReply):
                         self.stale = True
-                        if not entry.sent and errands[index].node is None:
+                        if not entry.sent and routed_commands[index].node is None:
                             unsent[index] = node
-                    elif isinstance(entry, Refusal) and entry.code in ("CLUSTERDOWN", "READONLY"):
+                    elif isinstance(entry, ErrorReply) and entry.code in ("CLUSTERDOWN", "READONLY"):
                         self.stale = True
             if unsent and not refreshed:
                 refreshed = True
                 yield from self._refresh()
-                moved = {index: self._node_for(errands[index]) for index in unsent}
+                moved = {index: self._node_for(routed_commands[index]) for index in unsent}
                 again.update({index: (node, False) for index, node in moved.items() if node != unsent[index]})
             if not again:
                 break
             for index in again:
-                results[index] = Refusal("TRYAGAIN", "too many redirections")
+                results[index] = ErrorReply("TRYAGAIN", "too many redirections")
             pending = again
         return results
 
-    def primaries(self) -> Generator[list[Trip], list[Entries], list[Node] | Refusal | Lost]:
+    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]:
         problem = yield from self._refresh()
         return list(self.nodes) if problem is None else problem
 
-    def _node_for(self, errand: Errand) -> Node:
-        if errand.node is not None:
-            return errand.node
-        return self.owners.get(errand.slot, self.nodes[0]) if errand.slot is not None else self.nodes[0]
+    def _node_for(self, routed: RoutedCommand) -> Node:
+        if routed.node is not None:
+            return routed.node
+        return self.owners.get(routed.slot, self.nodes[0]) if routed.slot is not None else self.nodes[0]
 
     @staticmethod
     def _packed(
-        errands: Sequence[Errand], indices: list[int], pending: dict[int, tuple[Node, bool]]
+        routed_commands: Sequence[RoutedCommand], indices: list[int], pending: dict[int, tuple[Node, bool]]
     ) -> Generator[Command, None, None]:
         for index in indices:
             if pending[index][1]:
                 yield ("ASKING",)
-            yield errands[index].command
+            yield routed_commands[index].command
 
     @staticmethod
     def _unpacked(
@@ -244,7 +249,7 @@ class ClusterRouter:
             position += 1
 
     def _redirection(self, entry: Any, asked: Node) -> tuple[Node, bool] | None:
-        if not isinstance(entry, Refusal) or entry.code not in ("MOVED", "ASK"):
+        if not isinstance(entry, ErrorReply) or entry.code not in ("MOVED", "ASK"):
             return None
         slot, _, place = entry.text.partition(" ")
         host, _, port = place.rpartition(":")
@@ -256,13 +261,13 @@ class ClusterRouter:
             self.stale = True
         return node, False
 
-    def _refresh(self) -> Generator[list[Trip], list[Entries], Refusal | Lost | None]:
-        problem: Refusal | Lost = Lost("no node of the cluster answers", sent=False)
+    def _refresh(self) -> Generator[list[RoundTrip], list[Entries], ErrorReply | NoReply | None]:
+        problem: ErrorReply | NoReply = NoReply("no node of the cluster answers", sent=False)
         for node in dict.fromkeys((*self.nodes, *self.seeds)):
-            [[answer]] = yield [Trip(node, (("CLUSTER", "SLOTS"),))]
-            if isinstance(answer, Refusal):
+            [[answer]] = yield [RoundTrip(node, (("CLUSTER", "SLOTS"),))]
+            if isinstance(answer, ErrorReply):
                 problem = answer
-            elif not isinstance(answer, Lost):
+            elif not isinstance(answer, NoReply):
                 owners: dict[int, Node] = {}
                 for first, last, (host, port, *_), *_replicas in answer:
                     owner = Node((host or b"").decode() or node.host, port)
@@ -271,7 +276,7 @@ class ClusterRouter:
                     self.owners, self.nodes = owners, sorted(set(owners.values()))
                     self.stale = False
                     return None
-                problem = Refusal("CLUSTERDOWN", "no slots are served")
+                problem = ErrorReply("CLUSTERDOWN", "no slots are served")
             elif "no node" in problem.text:
-                problem = Lost(answer.text, sent=False)
+                problem = NoReply(answer.text, sent=False)
         return problem

@@ -64,7 +64,7 @@ logfile server.log
 """
 
 
-class Refused(Exception):
+class CannotStart(Exception):
     """The supervisor cannot start; the text is for the user."""
 
 
@@ -202,7 +202,7 @@ class Supervisor:
         now = time.monotonic()
         trim(Path("server.log"))
         if self.pid and os.waitpid(self.pid, os.WNOHANG)[0]:
-            reason = last_words(self.log_offset)
+            reason = last_output(self.log_offset)
             self.pid, self.ready = 0, False
             if not self.ever_ready or self.waiting:
                 self.tell(self.waiting, {"error": f"The embedded server stopped: {reason}"})
@@ -279,10 +279,12 @@ class Supervisor:
 
 
 def take(path: Path, seconds: float) -> int:
-    """Hold a lock file, waiting for its owner to go. Raises `Refused` naming the owner."""
+    """Hold a lock file, waiting for its owner to go. Raises `CannotStart` naming the owner."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     if not wait_for(lambda: locked(fd), seconds):
-        raise Refused(f"process {read_state().get('pid' if path.name == 'server.lock' else 'supervisor')} holds {path}")
+        raise CannotStart(
+            f"process {read_state().get('pid' if path.name == 'server.lock' else 'supervisor')} holds {path}"
+        )
     return fd
 
 
@@ -309,7 +311,7 @@ def stop_leftover() -> None:
                 if wait_for(lambda: locked(fd), STOP_SECONDS / 3):
                     break
             else:
-                raise Refused(f"a server (process {state.get('pid')}) holds the data and cannot be stopped")
+                raise CannotStart(f"a server (process {state.get('pid')}) holds the data and cannot be stopped")
     finally:
         os.close(fd)
     place = Path(str(state.get("control", "lock"))).parent
@@ -398,7 +400,7 @@ def socket_place() -> Path:
     return Path(tempfile.mkdtemp(prefix="gossamer-"))
 
 
-def last_words(offset: int, path: Path = Path("server.log")) -> str:
+def last_output(offset: int, path: Path = Path("server.log")) -> str:
     """The line of the log that says why the server stopped: its last warning since `offset`."""
     try:
         with path.open("rb") as file:
@@ -480,14 +482,14 @@ def main(arguments: list[str]) -> int:
     with os.fdopen(int(ready), "w") as answer:
         try:
             supervisor = Supervisor(binary, fsync, memory, float(grace_seconds))
-        except (Refused, OSError) as error:
+        except (CannotStart, OSError) as error:
             log(f"not started: {error}")
-            answer.write(json.dumps({"error": str(error), "in_use": isinstance(error, Refused)}) + "\n")
+            answer.write(json.dumps({"error": str(error), "in_use": isinstance(error, CannotStart)}) + "\n")
             return 1
         answer.write(json.dumps({"control": supervisor.control}) + "\n")
     try:
         return supervisor.run()
-    except (Refused, OSError) as error:
+    except (CannotStart, OSError) as error:
         log(f"giving up: {error}")
         supervisor.tell(supervisor.waiting, {"error": str(error)})
         return supervisor.stop()

@@ -1,4 +1,4 @@
-"""Where the frontier lives: a URL read into an `Address`. Pure, no I/O.
+"""Where the frontier lives: a URL read into an `FrontierUrl`. Pure, no I/O.
 
 Forms:
 
@@ -46,7 +46,7 @@ _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class FrontierUrl:
     """A frontier URL, understood.
 
     `hosts` are servers (single, cluster) or sentinels, in the order given. `path` is the socket (unix) or the
@@ -113,7 +113,7 @@ def same_place(one: str, other: str) -> bool:
     return all(getattr(left, part) == getattr(right, part) for part in ("kind", "hosts", "path", "service", "db"))
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> FrontierUrl:
     """Read a URL. Raises `UrlError`, which names the wrong part and the remedy and never shows a password."""
     url = url.strip()
     if url == "embedded" or url.startswith("embedded:"):
@@ -136,7 +136,7 @@ def parse(url: str) -> Address:
     if kind == "unix":
         if place or not path:
             _refuse(url, "socket path", "write unix:///absolute/path.sock, with three slashes")
-        return Address(
+        return FrontierUrl(
             kind, path=unquote(slash + path), db=_db(url, options.get("db", "")), username=username, password=password
         )
     service = ""
@@ -155,7 +155,7 @@ def parse(url: str) -> Address:
         _refuse(url, "option verify", "use verify=required, verify=ca (any host name) or verify=none")
     if "key" in options and "cert" not in options:
         _refuse(url, "option key", "give the certificate too: cert=/path/client.crt")
-    return Address(
+    return FrontierUrl(
         kind,
         hosts=_hosts(url, place, kind),
         service=service,
@@ -176,7 +176,7 @@ def _refuse(url: str, part: str, remedy: str) -> NoReturn:
     raise UrlError(f"GOSSAMER_URL {redact(url)!r}: the {part} cannot be used; {remedy}.")
 
 
-def _embedded(url: str) -> Address:
+def _embedded(url: str) -> FrontierUrl:
     path = url.partition(":")[2]
     if path.startswith("//"):
         path = path[2:]
@@ -184,7 +184,7 @@ def _embedded(url: str) -> Address:
             _refuse(url, "directory", "write embedded:some/dir or embedded:/some/dir")
     if "?" in path or "#" in path:
         _refuse(url, "directory", "embedded: takes a directory and no options; write '?' as %3F and '#' as %23")
-    return Address("embedded", path=unquote(path))
+    return FrontierUrl("embedded", path=unquote(path))
 
 
 def _credentials(url: str, user: str) -> tuple[str | None, str | None]:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from gossamer.errors import InvalidRequest
-from gossamer.frontier.call import ask, text
-from gossamer.frontier.client import Asker
+from gossamer.frontier.call import function_call, text
+from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.batch import entry_of
 from gossamer.frontier.verbs.control import seen_table
@@ -23,13 +23,13 @@ CALL_FINGERPRINTS = 1000
 class ValkeyMemory:
     """What one name has seen, shared by all who open it under the same policy, and kept over restarts."""
 
-    def __init__(self, asker: Asker, name: str, policy: SeenPolicy) -> None:
-        self._asker, self._base, self._policy = asker, keys.seen_base(name), seen_table(policy)
+    def __init__(self, function_client: FunctionClient, name: str, policy: SeenPolicy) -> None:
+        self._function_client, self._base, self._policy = function_client, keys.seen_base(name), seen_table(policy)
         self._token = Token.fresh()
 
     @classmethod
     def open(cls, name: str, policy: SeenPolicy, settings: Settings | None = None) -> Self:
-        return cls(Asker.connect(settings or load()), name, policy)
+        return cls(FunctionClient.connect(settings or load()), name, policy)
 
     def mark(self, fingerprints: Sequence[int]) -> list[bool]:
         """Which of these are new; all are known from now on."""
@@ -55,7 +55,7 @@ class ValkeyMemory:
             pass
 
     def close(self) -> None:
-        self._asker.close()
+        self._function_client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -78,4 +78,4 @@ class ValkeyMemory:
         header = {
             "i": self._token.incarnation, "s": self._token.sequence, "policy": self._policy, "fps": entries, "action": action,
         }  # fmt: skip
-        return self._asker.ask([ask("mark", self._base, header)])[0]
+        return self._function_client.ask([function_call("mark", self._base, header)])[0]

@@ -24,7 +24,7 @@ from gossamer.frontier.server import keys, library
 from gossamer.frontier.snapshot import line, origin
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.counts import Counts
-from gossamer.frontier.verbs.scan import Page, Scanned, ScannedDead
+from gossamer.frontier.verbs.scan import ScannedDeadLetter, ScannedRequest, ScanPage
 from gossamer.model import GroupCounts
 
 PAGE = 500
@@ -37,7 +37,7 @@ GROUP_COUNTS = ("pages", "items", "lost", "refused_items", "refused_children")
 Line = dict[str, Any]
 
 
-class Text(Protocol):
+class TextOutput(Protocol):
     def write(self, text: str, /) -> Any: ...
 
 
@@ -47,7 +47,7 @@ class Export:
     def __init__(
         self,
         frontier: ValkeyFrontier,
-        out: Text,
+        out: TextOutput,
         *,
         items: bool = False,
         secrets: bool = True,
@@ -109,7 +109,7 @@ class Export:
         self._out.write(json.dumps(row, separators=(",", ":")) + "\n")
         self.lines += 1
 
-    def _page(self, partition: int, what: str, cursor: str = "0") -> Page:
+    def _page(self, partition: int, what: str, cursor: str = "0") -> ScanPage:
         return self.frontier.run(self.frontier.verbs.snapshot.page(partition, what, cursor, PAGE, "", self.name))
 
     def _pages(self, partition: int, what: str) -> Iterator[Any]:
@@ -128,7 +128,7 @@ class Export:
                 "gossamer": "snapshot",
                 "format": line.FORMAT,
                 "snapshot": self.name,
-                "holds": origin.named(self.frontier),
+                "holds": origin.origin_ids(self.frontier),
                 "crawl": self.frontier.crawl,
                 "partitions": self.frontier.partitions,
                 "schema": library.SCHEMA,
@@ -171,7 +171,7 @@ class Export:
             self._told[key] = row
             self._write(row)
 
-    def _memory(self, partition: int, name: str, later: Text) -> None:
+    def _memory(self, partition: int, name: str, later: TextOutput) -> None:
         verbs, cursor = self.frontier.verbs.snapshot, ""
         while True:
             page = self.frontier.run(verbs.seen_page(partition, name, cursor))
@@ -201,7 +201,7 @@ class Export:
             if not cursor:
                 return
 
-    def _spool(self, later: Text, row: Line) -> None:
+    def _spool(self, later: TextOutput, row: Line) -> None:
         later.write(json.dumps(row, separators=(",", ":")) + "\n")
 
     def _hosts(self, partition: int) -> None:
@@ -257,7 +257,7 @@ class Export:
 
     def _lists(self, partition: int, state: str, places: list[str]) -> None:
         verbs, left = self.frontier.verbs.snapshot, [(place, "0") for place in places]
-        returned: dict[str, list[Scanned]] = {}
+        returned: dict[str, list[ScannedRequest]] = {}
         while left:
             more = []
             pages = self.frontier.run(verbs.lists(partition, left, PAGE, self.name))
@@ -276,7 +276,7 @@ class Export:
             for row in reversed(rows):
                 self._request(state, row)
 
-    def _request(self, state: str, row: Scanned) -> None:
+    def _request(self, state: str, row: ScannedRequest) -> None:
         if f"lane {row.lane}" not in self._told:
             self._policies(self.frontier.counts())
         record: Line = {"type": "request", "state": state, "lane": row.lane, "host": row.host}
@@ -298,7 +298,7 @@ class Export:
         self.redacted += "redacted" in fields
         return fields
 
-    def _dead(self, row: ScannedDead) -> None:
+    def _dead(self, row: ScannedDeadLetter) -> None:
         names = ("group", "lane", "host", "priority", "attempts", "strikes", "reason", "detail", "at")
         record: Line = {"type": "dead", **{name: getattr(row, name) for name in names}}
         if not self._secrets:

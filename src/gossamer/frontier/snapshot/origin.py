@@ -10,7 +10,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 _OWN, _FROM = "its id", "from "
 
 
-def held(frontier: ValkeyFrontier) -> dict[str, str]:
+def origins(frontier: ValkeyFrontier) -> dict[str, str]:
     """By id of a crawl, the snapshot that brought its state; "" for the crawl's own id."""
     key = keys.restored(frontier.crawl)
     flat = frontier.connection.execute("HGETALL", key, key=key)
@@ -20,14 +20,14 @@ def held(frontier: ValkeyFrontier) -> dict[str, str]:
     return {**found, told[_OWN]: ""} if _OWN in told else found
 
 
-def named(frontier: ValkeyFrontier) -> list[str]:
+def origin_ids(frontier: ValkeyFrontier) -> list[str]:
     """The ids of all whose state the crawl holds. With the first export it gets one of its own."""
     key = keys.restored(frontier.crawl)
     frontier.connection.execute("HSETNX", key, _OWN, token_hex(8), key=key)
-    return sorted(held(frontier))
+    return sorted(origins(frontier))
 
 
-def note(frontier: ValkeyFrontier, crawls: list[str], snapshot: str) -> None:
+def add_origins(frontier: ValkeyFrontier, crawls: list[str], snapshot: str) -> None:
     """Their state comes with this snapshot."""
     key = keys.restored(frontier.crawl)
     for crawl in crawls:

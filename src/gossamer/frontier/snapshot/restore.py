@@ -37,14 +37,14 @@ _WRONG = (
 )  # fmt: skip
 
 
-class Lines(Protocol):
+class TextInput(Protocol):
     def __iter__(self) -> Iterator[bytes]: ...
 
 
-class Source:
+class SnapshotFile:
     """The lines of a file, numbered from 1, the header read. `cut` says that the last line is incomplete and was left out."""
 
-    def __init__(self, name: str, lines: Lines) -> None:
+    def __init__(self, name: str, lines: TextInput) -> None:
         self.name, self.number, self.size, self.cut = name, 0, 0, False
         self._lines = iter(lines)
         self.header = next(self.rows(), None) or self._fail("it is empty")
@@ -83,7 +83,7 @@ class Restore:
     def __init__(
         self,
         frontier: ValkeyFrontier,
-        source: Source,
+        source: SnapshotFile,
         *,
         forget_bloom: bool = False,
         without_secrets: bool = False,
@@ -139,7 +139,7 @@ class Restore:
         """Refuse state that is there: only requests that go through a memory would be known as such."""
         holds = [str(crawl) for crawl in self.source.header.get("holds", ())]
         there = {
-            crawl: by for crawl, by in origin.held(self.frontier).items() if crawl in holds and by != self.snapshot
+            crawl: by for crawl, by in origin.origins(self.frontier).items() if crawl in holds and by != self.snapshot
         }
         if there and not self._again:
             how = (
@@ -152,7 +152,7 @@ class Restore:
                 "requests that pass by the seen memory would be there twice. Import into another crawl (--crawl NAME), or with "
                 "--again, which doubles them."
             )
-        origin.note(self.frontier, holds, self.snapshot)
+        origin.add_origins(self.frontier, holds, self.snapshot)
 
     def _clear(self) -> None:
         self._batch = [([], []) for _ in range(self.frontier.partitions)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from gossamer.errors import InvalidRequest
 from gossamer.frontier.verbs import lists
-from gossamer.model import Counter, Feedback, Settlement
+from gossamer.model import CounterChange, Feedback, Settlement
 
 ITEM_MAX = 256_000_000
 """Bytes of one item or datum for a list; a server takes no argument of twice as many."""
@@ -39,7 +39,7 @@ def milliseconds(seconds: float | None) -> int:
     return round(seconds * 1000)
 
 
-def counters(counters: Sequence[Counter]) -> list[list[Any]]:
+def counters(counters: Sequence[CounterChange]) -> list[list[Any]]:
     for counter in counters:
         if not -1e300 < counter.value < 1e300:
             raise InvalidRequest(

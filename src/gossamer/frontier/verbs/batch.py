@@ -27,7 +27,7 @@ Place = tuple[str, str, int, int]
 """Where a request goes: lane, host, priority, delay in milliseconds."""
 
 
-class Checked:
+class RequestChecker:
     """Checks requests field by field; remembers hosts and lanes that passed, which are few and come again."""
 
     def __init__(self, payload_max: int) -> None:

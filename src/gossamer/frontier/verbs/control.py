@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gossamer.errors import PolicyError, UnknownGroup
-from gossamer.frontier.call import Ask, Verb, ask, own, read, text
+from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.batch import RECORD, Checked, entry_of
+from gossamer.frontier.verbs.batch import RECORD, RequestChecker, entry_of
 from gossamer.frontier.verbs.outbox import Outbox
 from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, SeenPolicy, StartState, Task, Token
 from gossamer.model.policy import group_name, lane_name
@@ -62,14 +62,21 @@ class ControlVerbs:
     """Builds and reads control calls for one crawl."""
 
     def __init__(
-        self, crawl: str, partitions: int, checked: Checked, outbox: Outbox, *, lease_seconds: float, strikes: int
+        self,
+        crawl: str,
+        partitions: int,
+        checked: RequestChecker,
+        outbox: Outbox,
+        *,
+        lease_seconds: float,
+        strikes: int,
     ) -> None:
         self.crawl, self.partitions, self.checked, self.outbox = crawl, partitions, checked, outbox
         self.lease_ms, self.strikes = round(lease_seconds * 1000), strikes
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
-    def everywhere(self, verb: str, header: Mapping[str, Any]) -> list[Ask]:
-        return [ask(verb, base, dict(header)) for base in self.bases]
+    def everywhere(self, verb: str, header: Mapping[str, Any]) -> list[FunctionCall]:
+        return [function_call(verb, base, dict(header)) for base in self.bases]
 
     def of_host(self, host: str) -> str:
         self.checked.host(host)
@@ -83,7 +90,7 @@ class ControlVerbs:
         table = None if policy is None else group_table(policy)
         salt = secrets.token_hex(8)
         replies = yield [
-            ask(
+            function_call(
                 "define",
                 base,
                 {
@@ -101,17 +108,25 @@ class ControlVerbs:
 
     def pause(self, scope: str, name: str, reason: str) -> Verb[None]:
         header = {"salt": secrets.token_hex(8), "scope": scope, "name": name, "reason": reason}
-        yield [ask("pause", self.of_host(name), header)] if scope == "host" else self.everywhere("pause", header)
+        yield (
+            [function_call("pause", self.of_host(name), header)]
+            if scope == "host"
+            else self.everywhere("pause", header)
+        )
 
     def set_host(self, host: str, policy: HostPolicy | None) -> Verb[None]:
         table = host_table(policy or HostPolicy()) if policy or host == "" else False
         header = {"salt": secrets.token_hex(8), "host": host, "policy": table, "change": True, "crawl_delay": False}
-        yield self.everywhere("host_policy", header) if host == "" else [ask("host_policy", self.of_host(host), header)]
+        yield (
+            self.everywhere("host_policy", header)
+            if host == ""
+            else [function_call("host_policy", self.of_host(host), header)]
+        )
 
     def set_crawl_delay(self, host: str, seconds: float) -> Verb[None]:
         milliseconds = self.checked.delay(seconds)
         yield [
-            ask(
+            function_call(
                 "host_policy",
                 self.of_host(host),
                 {"salt": "", "host": host, "policy": False, "change": False, "crawl_delay": milliseconds},
@@ -120,18 +135,18 @@ class ControlVerbs:
 
     def block(self, host: str, seconds: float, reason: str) -> Verb[float]:
         header = {"host": host, "for_ms": self.checked.delay(seconds), "reason": reason}
-        [reply] = yield [ask("block", self.of_host(host), header)]
+        [reply] = yield [function_call("block", self.of_host(host), header)]
         return int(reply) / 1000
 
     def start(self, group: str, incarnation: str, action: str) -> Verb[tuple[str, int]]:
         header = {"i": own(incarnation), "lease": self.lease_ms, "group": group, "action": action}
         home = keys.home_of(group, self.partitions)
-        [reply] = yield [ask("start", self.bases[home], header)]
+        [reply] = yield [function_call("start", self.bases[home], header)]
         state, number, _ = read(reply)
         if state == "granted" and action == "take" and number:
             # A partition that lost its last moments may not know of the round: it would take all of it for known.
             turn = {"salt": secrets.token_hex(8), "group": group, "round": number, "home": False, "session": 0}
-            if others := [ask("new_round", base, turn) for p, base in enumerate(self.bases) if p != home]:
+            if others := [function_call("new_round", base, turn) for p, base in enumerate(self.bases) if p != home]:
                 yield others
         return state, number
 
@@ -140,7 +155,9 @@ class ControlVerbs:
         header = {"i": incarnation, "silent": round(silent * 1000), "groups": list(groups)}
         cursors, count = dict.fromkeys(range(self.partitions), "0"), 0
         while cursors:
-            replies = yield [ask("gone", self.bases[p], {**header, "cursor": cursor}) for p, cursor in cursors.items()]
+            replies = yield [
+                function_call("gone", self.bases[p], {**header, "cursor": cursor}) for p, cursor in cursors.items()
+            ]
             told = [read(reply) for reply in replies]
             count += sum(number for _, number in told)
             cursors = {p: cursor for p, (cursor, _) in zip(cursors, told, strict=True) if cursor != "0"}
@@ -150,7 +167,7 @@ class ControlVerbs:
         """Unlinks memories that nobody uses any more, in bounded steps; what was left by somebody who broke off, too."""
         left = list(range(self.partitions) if partitions is None else partitions)
         while left:
-            replies = yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
+            replies = yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
             left = [p for p, reply in zip(left, replies, strict=True) if int(reply) != 1]
 
     def drop_lane(self, lane: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
@@ -160,12 +177,12 @@ class ControlVerbs:
         header = {
             "salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "strikes": self.strikes, "first": left is None,
         }  # fmt: skip
-        replies = yield [ask("drop", self.bases[p], header) for p in asked]
+        replies = yield [function_call("drop", self.bases[p], header) for p in asked]
         results = [read(reply) for reply in replies]
         still = [p for p, (done, _) in zip(asked, results, strict=True) if done != 1]
         purge = [p for p, (done, _) in zip(asked, results, strict=True) if done == 2]
         if purge:
-            yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
+            yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
         return still, sum(count for _, count in results)
 
     def drop_group(self, group: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
@@ -174,22 +191,22 @@ class ControlVerbs:
         asked = range(self.partitions) if left is None else left
         salt = secrets.token_hex(8)
         header = {"salt": salt, "group": group, "action": "pause", "lanes": DROP_LANES, "budget": DROP_DEAD}
-        replies = yield [ask("drop_group", self.bases[p], header) for p in asked]
+        replies = yield [function_call("drop_group", self.bases[p], header) for p in asked]
         found = {p: read(reply) for p, reply in zip(asked, replies, strict=True)}
         if left is None and not any(known for known, _, _, _ in found.values()):
             raise UnknownGroup(f"There is no group {group!r} in this crawl. `gossamer status` lists those there are.")
         lanes = [(p, lane) for p, (_, _, _, names) in found.items() for lane in names]
         if lanes:
             step = {"salt": salt, "budget": DROP_BUDGET, "strikes": self.strikes, "first": False}
-            replies = yield [ask("drop", self.bases[p], {**step, "lane": lane}) for p, lane in lanes]
+            replies = yield [function_call("drop", self.bases[p], {**step, "lane": lane}) for p, lane in lanes]
             return list(asked), sum(read(reply)[1] for reply in replies)
         if (yield from self.outbox.complete_all(group, dropped=True)):
             return list(asked), 0
-        replies = yield [ask("drop_group", self.bases[p], {**header, "action": "clear"}) for p in asked]
+        replies = yield [function_call("drop_group", self.bases[p], {**header, "action": "clear"}) for p in asked]
         results = [read(reply) for reply in replies]
         still = [p for p, (_, done, _, _) in zip(asked, results, strict=True) if done != 1]
         if still:
-            yield [ask("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in still]
+            yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in still]
         return still, sum(removed for _, _, removed, _ in results)
 
     def seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
@@ -206,18 +223,24 @@ class ControlVerbs:
     def dead_list(self, group: str, after: int, limit: int) -> Verb[list[DeadLetter]]:
         letters: list[DeadLetter] = []
         for partition, base in enumerate(self.bases):
-            [reply] = yield [ask("dead", base, {"action": "list", "group": group, "after": after, "limit": limit})]
+            [reply] = yield [
+                function_call("dead", base, {"action": "list", "group": group, "after": after, "limit": limit})
+            ]
             letters += [_dead(partition, head, b"") for head in read(reply[0])]
         return sorted(letters, key=lambda letter: letter.at)
 
     def dead_show(self, partition: int, number: int) -> Verb[DeadLetter | None]:
-        [reply] = yield [ask("dead", self._base(partition), {"action": "show", "group": "", "ids": [str(number)]})]
+        [reply] = yield [
+            function_call("dead", self._base(partition), {"action": "show", "group": "", "ids": [str(number)]})
+        ]
         heads = read(reply[0])
         return _dead(partition, heads[0], reply[1]) if heads else None
 
     def dead_change(self, action: str, partition: int, numbers: Sequence[int]) -> Verb[int]:
         [reply] = yield [
-            ask("dead", self._base(partition), {"action": action, "group": "", "ids": [str(n) for n in numbers]})
+            function_call(
+                "dead", self._base(partition), {"action": action, "group": "", "ids": [str(n) for n in numbers]}
+            )
         ]
         return int(read(reply[0]))
 
@@ -233,7 +256,7 @@ class ControlVerbs:
             "key": key,
         }
         [reply] = yield [
-            ask("dead", self.bases[keys.home_of(group, self.partitions)], header, RECORD.pack(0, 0) + payload)
+            function_call("dead", self.bases[keys.home_of(group, self.partitions)], header, RECORD.pack(0, 0) + payload)
         ]
         return bool(read(reply[0]))
 
@@ -249,7 +272,7 @@ class ControlVerbs:
             "i": own(token.incarnation), "s": token.sequence, "n": nonce, "lease": self.lease_ms, "want": want,
             "strikes": self.strikes,
         }  # fmt: skip
-        [reply] = yield [ask("lease_tasks", keys.task_keys(source), header)]
+        [reply] = yield [function_call("lease_tasks", keys.task_keys(source), header)]
         heads, nonce = read(reply[0])
         return [
             Task(source, number, nonce, data, attempt, taken, state == 2)
@@ -266,7 +289,7 @@ class ControlVerbs:
             "renew": _tasks(renew),
             "lease": self.lease_ms,
         }
-        [reply] = yield [ask("settle_tasks", keys.task_keys(source), header)]
+        [reply] = yield [function_call("settle_tasks", keys.task_keys(source), header)]
         letters, waiting, leased = read(reply)
         return [letter == "s" for letter in letters], waiting, leased
 
@@ -276,7 +299,8 @@ class ControlVerbs:
         left = list(positions)
         while left:
             replies = yield [
-                ask("items", self._base(p), {"group": group, "consumer": consumer, "id": positions[p]}) for p in left
+                function_call("items", self._base(p), {"group": group, "consumer": consumer, "id": positions[p]})
+                for p in left
             ]
             told = [read(reply) for reply in replies]
             waiting.update({p: number for p, (_, number, _) in zip(left, told, strict=True)})

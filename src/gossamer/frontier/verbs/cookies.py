@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gossamer.frontier.call import Verb, ask, read
+from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 
 AT_ONCE = 500
@@ -24,13 +24,13 @@ class CookieVerbs:
         for start in range(0, len(names), AT_ONCE):
             some = names[start : start + AT_ONCE]
             header = {"group": group, "names": some, "most": most}
-            [reply] = yield [ask("put_cookies", self.bases[home], header, *(cookies[name] for name in some))]
+            [reply] = yield [function_call("put_cookies", self.bases[home], header, *(cookies[name] for name in some))]
             before, last = read(reply)
             first = before if start == 0 else first
         others = [base for p, base in enumerate(self.bases) if p != home]
         if others and names:
             header = {"group": group, "names": [], "most": most, "version": last}
-            yield [ask("put_cookies", base, header) for base in others]
+            yield [function_call("put_cookies", base, header) for base in others]
         return first, last
 
     def since(self, group: str, version: int) -> Verb[tuple[int, dict[str, bytes], int]]:
@@ -38,7 +38,7 @@ class CookieVerbs:
         more, began = 1, 0
         while more:
             header = {"group": group, "after": version, "began": True}
-            [reply] = yield [ask("cookies", self.bases[keys.home_of(group, self.partitions)], header)]
+            [reply] = yield [function_call("cookies", self.bases[keys.home_of(group, self.partitions)], header)]
             version, more, names, began = read(reply[0])
             found.update(zip(names, reply[1:], strict=True))
         return version, found, began

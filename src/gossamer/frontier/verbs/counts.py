@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import ormsgpack
 
-from gossamer.frontier.call import Verb, ask, read
+from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot import line
 from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
@@ -70,7 +70,7 @@ class ReadVerbs:
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
     def counts(self, group: str = "") -> Verb[Counts]:
-        replies = yield [ask("counts", base, {"group": group}) for base in self.bases]
+        replies = yield [function_call("counts", base, {"group": group}) for base in self.bases]
         parts = [read(reply) for reply in replies]
         lanes: dict[str, list[Any]] = {}
         groups: dict[str, list[Any]] = {}
@@ -127,7 +127,7 @@ class ReadVerbs:
 
     def open(self, group: str) -> Verb[tuple[int, tuple[int, ...], tuple[str, ...]]]:
         """What is open, the change counters, and the keys that feed the group."""
-        replies = yield [ask("group_open", base, {"group": group}) for base in self.bases]
+        replies = yield [function_call("group_open", base, {"group": group}) for base in self.bases]
         parts = [read(reply) for reply in replies]
         return (
             sum(part[0] for part in parts),
@@ -151,14 +151,14 @@ class ReadVerbs:
     def _tasks(self, sources: Sequence[str]) -> Verb[int]:
         if not sources:
             return 0
-        replies = yield [ask("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
+        replies = yield [function_call("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
         return sum(read(reply)[1] + read(reply)[2] for reply in replies)
 
     def tasks(self, sources: Sequence[str]) -> Verb[list[tuple[int, int]]]:
         """How many tasks wait in each producer's key, and how many are leased."""
         if not sources:
             return []
-        replies = yield [ask("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
+        replies = yield [function_call("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
         return [(read(reply)[1], read(reply)[2]) for reply in replies]
 
     def hosts(self, names: Sequence[str]) -> Verb[list[HostInfo]]:
@@ -167,7 +167,9 @@ class ReadVerbs:
             by_partition.setdefault(keys.partition_of(name, self.partitions), []).append(name)
         if not by_partition:
             return []
-        replies = yield [ask("host_show", self.bases[p], {"hosts": hosts}) for p, hosts in by_partition.items()]
+        replies = yield [
+            function_call("host_show", self.bases[p], {"hosts": hosts}) for p, hosts in by_partition.items()
+        ]
         asked = {name: place for place, name in enumerate(names)}
         found: list[HostInfo] = []
         for reply in replies:
@@ -198,7 +200,7 @@ class ReadVerbs:
         action, page = ("newest", min(most, WORKERS_PAGE)) if most else ("list", WORKERS_PAGE)
         while places:
             replies = yield [
-                ask("workers", base, _workers(action, begin=begin, skip=skip, most=page))
+                function_call("workers", base, _workers(action, begin=begin, skip=skip, most=page))
                 for base, (begin, skip) in places.items()
             ]
             after: dict[str, tuple[int, int]] = {}
@@ -221,7 +223,7 @@ class ReadVerbs:
     def silent_workers(self, least: float, most: float) -> Verb[tuple[float, list[WorkerInfo]]]:
         """As `Frontier.silent_workers`."""
         header = _workers("silent", before=least, begin=round(most * 1000), most=SILENT_LOOK)
-        replies = [read(reply) for reply in (yield [ask("workers", base, header) for base in self.bases])]
+        replies = [read(reply) for reply in (yield [function_call("workers", base, header) for base in self.bases])]
         names = sorted({row[0] for reply in replies for row in reply[1]})
         if not names:
             return max(reply[0] for reply in replies) / 1000, []
@@ -233,24 +235,24 @@ class ReadVerbs:
         now, known = 0.0, list[WorkerInfo]()
         for first in range(0, len(names), SILENT_LOOK):
             header = _workers("named", most=SILENT_LOOK) | {"names": list(names[first : first + SILENT_LOOK])}
-            replies = [read(reply) for reply in (yield [ask("workers", base, header) for base in self.bases])]
+            replies = [read(reply) for reply in (yield [function_call("workers", base, header) for base in self.bases])]
             now = max(reply[0] for reply in replies) / 1000
             known += _joined({row[0]: row for row in reply[1]} for reply in replies)
         return now, known
 
     def workers_count(self) -> Verb[int]:
         """How many there are; of several partitions, the most that one of them knows."""
-        replies = yield [ask("workers", base, _workers("newest", most=0)) for base in self.bases]
+        replies = yield [function_call("workers", base, _workers("newest", most=0)) for base in self.bases]
         return max(int(read(reply)[2]) for reply in replies)
 
     def worker(self, action: str, incarnation: str = "", before: float = 0.0) -> Verb[int]:
         """Drain, undrain or strike; answers how many were struck where most were."""
         header = _workers(action, incarnation, before, most=WORKERS_PAGE)
-        replies = yield [ask("workers", base, header) for base in self.bases]
+        replies = yield [function_call("workers", base, header) for base in self.bases]
         return max(int(read(reply)[2]) for reply in replies)
 
     def seen_counts(self) -> Verb[list[SeenInfo]]:
-        replies = yield [ask("seen_count", base, {}) for base in self.bases]
+        replies = yield [function_call("seen_count", base, {}) for base in self.bases]
         found: dict[str, SeenInfo] = {}
         for reply in replies:
             for name, kind, count, key, used in read(reply):

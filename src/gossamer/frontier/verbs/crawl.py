@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from gossamer.errors import FrontierError, SchemaTooNew, SchemaTooOld
-from gossamer.frontier.call import Verb, ask, read
+from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server import keys, library
 from gossamer.frontier.verbs.control import ControlVerbs, host_table
@@ -15,14 +15,14 @@ from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
-from gossamer.frontier.verbs.partition_sync import Step
+from gossamer.frontier.verbs.partition_sync import PartitionSync
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings
 
 
-class Verbs:
+class CrawlVerbs:
     """The verbs of one opened crawl, and the settings they need."""
 
     def __init__(self, crawl: str, partitions: int, settings: Settings) -> None:
@@ -47,7 +47,7 @@ class Verbs:
         self.read = ReadVerbs(crawl, partitions)
         self.snapshot = SnapshotVerbs(crawl, partitions)
         self.rounds = RoundVerbs(self.control, self.read)
-        self.work.bring = Step(self.control, self.rounds).bring
+        self.work.bring = PartitionSync(self.control, self.rounds).bring
         self.cookies = CookieVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
 
@@ -61,11 +61,11 @@ class Verbs:
     def opening(self, host: HostPolicy, salt: str) -> Verb[tuple[int, int]]:
         """Make the crawl where it does not exist; answers the schema and number of partitions that are there."""
         header = {"schema": library.SCHEMA, "partitions": self.partitions, "salt": salt, "host": host_table(host)}
-        [reply] = yield [ask("open", keys.base(self.crawl, 0), header)]
+        [reply] = yield [function_call("open", keys.base(self.crawl, 0), header)]
         number, partitions, _, _ = read(reply)
         if number == library.SCHEMA:
             rest = [
-                ask("open", keys.base(self.crawl, p), {**header, "partitions": partitions})
+                function_call("open", keys.base(self.crawl, p), {**header, "partitions": partitions})
                 for p in range(1, partitions)
             ]
             if rest:
@@ -84,7 +84,7 @@ def checked_schema(crawl: str, number: int) -> None:
         )
 
 
-class Patience:
+class RetryTimer:
     """How long a question is asked again while the server is away: full-jitter steps from 20 ms to 1 s."""
 
     def __init__(self, seconds: float) -> None:

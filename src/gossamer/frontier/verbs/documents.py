@@ -12,7 +12,7 @@ import secrets
 from typing import Any
 
 from gossamer.errors import InvalidRequest, PolicyError, UnknownDocument
-from gossamer.frontier.call import Verb, ask, read, text
+from gossamer.frontier.call import Verb, function_call, read, text
 from gossamer.frontier.server import keys
 from gossamer.model import Document, DocumentInfo
 from gossamer.model.policy import NAME
@@ -43,12 +43,12 @@ class DocumentVerbs:
             "expected": -1 if expected is None else expected, "keep": self.kept, "who": _words("who", who),
             "note": _words("note", note), "digest": digest_of(data), "deleted": deleted,
         }  # fmt: skip
-        [reply] = yield [ask("put_document", self.base, header, data)]
+        [reply] = yield [function_call("put_document", self.base, header, data)]
         return int(text(reply))
 
     def one(self, kind: str, name: str, version: int | None) -> Verb[Document]:
         header = {"kind": kind_of(kind), "name": name_of(name), "version": version or 0}
-        [reply] = yield [ask("document", self.base, header)]
+        [reply] = yield [function_call("document", self.base, header)]
         head = read(reply[0])
         if not head:
             which = f"version {version} of " if version else ""
@@ -58,11 +58,11 @@ class DocumentVerbs:
         return Document(*_info(head), reply[1].decode())
 
     def all(self, kind: str) -> Verb[list[DocumentInfo]]:
-        [reply] = yield [ask("documents", self.base, {"kind": kind_of(kind), "name": ""})]
+        [reply] = yield [function_call("documents", self.base, {"kind": kind_of(kind), "name": ""})]
         return [_info(head) for head in read(reply)]
 
     def history(self, kind: str, name: str) -> Verb[list[DocumentInfo]]:
-        [reply] = yield [ask("documents", self.base, {"kind": kind_of(kind), "name": name_of(name)})]
+        [reply] = yield [function_call("documents", self.base, {"kind": kind_of(kind), "name": name_of(name)})]
         rows = [_info(head) for head in read(reply)]
         if not rows:
             raise UnknownDocument(f"the crawl has no {kind} {name!r}, and never had one.")
@@ -70,11 +70,11 @@ class DocumentVerbs:
 
     def every(self) -> Verb[list[tuple[str, str]]]:
         """Kind and name of all documents, for a snapshot."""
-        [reply] = yield [ask("documents", self.base, {"kind": "", "name": ""})]
+        [reply] = yield [function_call("documents", self.base, {"kind": "", "name": ""})]
         return [tuple(head[0].split("|", 1)) for head in read(reply)]
 
     def version(self) -> Verb[int]:
-        [reply] = yield [ask("documents_version", self.base, {})]
+        [reply] = yield [function_call("documents_version", self.base, {})]
         return int(text(reply))
 
 

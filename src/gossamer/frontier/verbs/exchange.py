@@ -10,35 +10,35 @@ from typing import Any
 import ormsgpack
 
 from gossamer.errors import InvalidRequest
-from gossamer.frontier.call import Ask, Verb, ask, own, read, text
-from gossamer.frontier.recent_adds import Known, Recent
+from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
+from gossamer.frontier.recent_adds import Known, RecentAdds
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs import arguments, lists
-from gossamer.frontier.verbs.batch import ADDED, Batch, Batches, Checked, entry_of
+from gossamer.frontier.verbs.batch import ADDED, Batch, Batches, RequestChecker, entry_of
 from gossamer.frontier.verbs.outbox import (
     CALL_BYTES,
     CALL_ITEM_BYTES,
     CALL_ITEMS,
     CALL_REQUESTS,
-    Box,
+    Delivery,
     Outbox,
-    Parcel,
+    OutboxBuilder,
 )
-from gossamer.frontier.worker_leases import Hands
+from gossamer.frontier.worker_leases import WorkerLeases
 from gossamer.model import (
     AddOutcome,
-    Answer,
-    Counter,
+    CounterChange,
     Ending,
+    ExchangeReply,
     Fetched,
     Hints,
     Lease,
+    PartitionState,
     Request,
     Selection,
     Sent,
     Settlement,
     SettleOutcome,
-    State,
     Token,
 )
 
@@ -50,11 +50,23 @@ Invalid = dict[int | tuple[int, int], str]
 SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 
 
-class Part:
+class PartitionExchange:
     """What one partition is told in one exchange."""
 
-    __slots__ = ("add", "children", "fetched", "items", "lists", "parcels", "sent", "settle", "settled_at", "size", "spilt",
-                 "withheld")  # fmt: skip
+    __slots__ = (
+        "add",
+        "children",
+        "deliveries",
+        "fetched",
+        "items",
+        "lists",
+        "sent",
+        "settle",
+        "settled_at",
+        "size",
+        "spilt",
+        "withheld",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.settle: list[list[Any]] = []
@@ -65,7 +77,7 @@ class Part:
         self.lists: dict[str, None] = {}
         self.size = 0
         self.spilt = False
-        self.parcels: list[bytes] = []
+        self.deliveries: list[bytes] = []
         self.withheld: list[tuple[int, Callable[[], Sequence[Request]]]] = []
         self.children = Batch()
         self.add = Batch()
@@ -81,10 +93,10 @@ class WorkVerbs:
         """With `slots` a list may lie in another slot, out of the reach of a partition's functions."""
         self.crawl, self.partitions, self.slots = crawl, partitions, slots
         self.lease_ms, self.send_seconds, self.strikes = round(lease_seconds * 1000), send_seconds, strikes
-        self.checked = Checked(payload_max)
+        self.checked = RequestChecker(payload_max)
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
-        self.hands = Hands()
-        self.recent = Recent()
+        self.worker_leases = WorkerLeases()
+        self.recent = RecentAdds()
         self.outbox = Outbox(self.bases, self.lease_ms, self.recent)
         self.bring: Callable[[int, Collection[str]], Verb[Known]] = _nothing_to_bring
         """Brings a partition into step with the others, see `Step`."""
@@ -97,18 +109,18 @@ class WorkVerbs:
         fetched: Sequence[Fetched] = (),
         sent: Sequence[Lease | Sent] = (),
         add: Sequence[Request] = (),
-        counters: Sequence[Counter] = (),
+        counters: Sequence[CounterChange] = (),
         want: int = 0,
         selection: Selection | None = None,
         info: Mapping[str, str] | None = None,
-        relies: Mapping[int, State] | None = None,
+        relies: Mapping[int, PartitionState] | None = None,
         session: str = "",
         everywhere: bool = False,
-    ) -> Verb[Answer]:
+    ) -> Verb[ExchangeReply]:
         own(token.incarnation)
         told = arguments.counters(counters)
-        parts: dict[int, Part] = {}
-        boxes: dict[int, Box] = {}
+        parts: dict[int, PartitionExchange] = {}
+        boxes: dict[int, OutboxBuilder] = {}
         invalid: Invalid = {}
         children: list[list[AddOutcome]] = []
         group = settle[0].lease.lane.rpartition(".")[0] if settle else ""
@@ -117,9 +129,9 @@ class WorkVerbs:
             children.append(outcomes)
             home = settlement.lease.partition
             if home not in boxes:
-                boxes[home], parts[home] = Box(token, home), Part()
+                boxes[home], parts[home] = OutboxBuilder(token, home), PartitionExchange()
             self._settle(parts[home], boxes[home], index, settlement, outcomes, invalid, group)
-        owing = [(box, box.parcels(group)) for box in boxes.values() if box.pages]
+        owing = [(box, box.deliveries(group)) for box in boxes.values() if box.pages]
         added = [ADDED] * len(add)
         producers = Batches(CALL_REQUESTS, CALL_BYTES)
         together = None if _many(add) else parts
@@ -127,7 +139,7 @@ class WorkVerbs:
             # Remembered by a key: for longer than the answer is kept.
             self._put(together, producers, index, request, added, invalid, f"{token.incarnation}:{token.sequence}")
         for arrival in fetched:
-            parts.setdefault(arrival.lease.partition, Part()).fetched.append(
+            parts.setdefault(arrival.lease.partition, PartitionExchange()).fetched.append(
                 [str(arrival.lease.id), arrival.lease.nonce, arguments.feedback(arrival.feedback)]
             )
         for one in sent:
@@ -135,28 +147,28 @@ class WorkVerbs:
             row: list[Any] = [str(lease.id), lease.nonce]
             if lease.paced:
                 row.append(max(0, arguments.milliseconds(age)))
-            parts.setdefault(lease.partition, Part()).sent.append(row)
+            parts.setdefault(lease.partition, PartitionExchange()).sent.append(row)
         if owing:
             yield from self._checked_lists(owing)
         ahead = yield from self.outbox.ahead(owing)
         room = yield from self._produce(token, producers)
         settled = [SettleOutcome.SETTLED] * len(settle)
         if self.partitions > 1:
-            self.hands.put_down(token.incarnation, [settlement.lease for settlement in settle])
+            self.worker_leases.forget(token.incarnation, [settlement.lease for settlement in settle])
         wants = self._wants(want, token)
         choice = selection or Selection()
         nonce = secrets.token_hex(8)
-        asked: list[tuple[int, Part, dict[str, Any]]] = []
+        asked: list[tuple[int, PartitionExchange, dict[str, Any]]] = []
         others = set(range(self.partitions)) if everywhere else {0} if told or not wants else set()
         for partition in sorted(set(wants) | set(parts) | others):
-            part = parts.get(partition) or Part()
+            part = parts.get(partition) or PartitionExchange()
             header = {
                 "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "strikes": self.strikes,
                 "send": round(self.send_seconds * 1000), "want": wants.get(partition, 0), "groups": choice.groups, "lanes": choice.lanes, "stage": choice.stage,
                 "settle": part.settle, "group": group, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
                 "add": part.add.header, "counters": told if partition == 0 else (),
                 "peek": self.partitions > 1 and want > 0,
-                "busy": self.partitions > 1 and self.hands.busy(token.incarnation, partition),
+                "busy": self.partitions > 1 and self.worker_leases.busy(token.incarnation, partition),
                 "info": ormsgpack.packb(dict(info)).hex() if info else None,
             }  # fmt: skip
             if session:
@@ -167,10 +179,10 @@ class WorkVerbs:
                 header["on"] = list(relies[partition])
             for box, owed in owing:
                 if box.home == partition:
-                    part.parcels = [] if partition in ahead else [parcel.packed for parcel in owed]
+                    part.deliveries = [] if partition in ahead else [delivery.packed for delivery in owed]
                     header["out"] = {
                         "id": box.entry, "ahead": ahead.get(partition, 0), "pages": list(box.pages),
-                        "children": list(box.children.values()), "count": len(part.parcels),
+                        "children": list(box.children.values()), "count": len(part.deliveries),
                     }  # fmt: skip
             if delivered := self.outbox.delivered(partition):
                 header["delivered"] = delivered
@@ -180,7 +192,7 @@ class WorkVerbs:
             asked.append((partition, part, header))
         replies = yield from self._told(asked)
         leases: list[Lease] = []
-        states: dict[int, State] = {}
+        states: dict[int, PartitionState] = {}
         hints: Hints | None = None
         left: list[tuple[int, str]] = []
         for (partition, part, _), reply in zip(asked, replies, strict=True):
@@ -200,9 +212,9 @@ class WorkVerbs:
             hints = hints._replace(paused="")
         if room is not None:
             hints = hints._replace(room=room if hints.room is None else min(room, hints.room))
-        return Answer(leases, settled, added, children, invalid, hints, states)
+        return ExchangeReply(leases, settled, added, children, invalid, hints, states)
 
-    def _told(self, parts: Sequence[tuple[int, Part, dict[str, Any]]]) -> Verb[list[Any]]:
+    def _told(self, parts: Sequence[tuple[int, PartitionExchange, dict[str, Any]]]) -> Verb[list[Any]]:
         """The partitions' answers. One that is in another state than was relied on refuses, and is sent all children."""
         replies = yield [self._asked(*part) for part in parts]
         refused = []
@@ -226,18 +238,18 @@ class WorkVerbs:
                 replies[place] = reply
         return replies
 
-    def _asked(self, partition: int, part: Part, header: dict[str, Any]) -> Ask:
-        return ask(
+    def _asked(self, partition: int, part: PartitionExchange, header: dict[str, Any]) -> FunctionCall:
+        return function_call(
             "exchange",
             self.bases[partition],
             header,
             part.children.records,
             part.add.records,
             *part.items,
-            *part.parcels,
+            *part.deliveries,
         )
 
-    def _tell_all(self, partition: int, part: Part) -> None:
+    def _tell_all(self, partition: int, part: PartitionExchange) -> None:
         """Leave nothing out: what this partition was known to know it may know no more. Children of other partitions were
         sent there by those who found them, and are sent again by them."""
         for page, withheld in part.withheld:
@@ -252,11 +264,13 @@ class WorkVerbs:
                     continue
                 part.children.put(place, entry_of(request.fingerprint), record, (outcomes, ordinal), page)
 
-    def _checked_lists(self, owing: Sequence[tuple[Box, list[Parcel]]]) -> Verb[None]:
+    def _checked_lists(self, owing: Sequence[tuple[OutboxBuilder, list[Delivery]]]) -> Verb[None]:
         """What cannot be pushed is to be known before a page is settled that brings it."""
-        named = {str(parcel.target): None for _, parcels in owing for parcel in parcels if parcel.verb == "push"}
+        named = {
+            str(delivery.target): None for _, deliveries in owing for delivery in deliveries if delivery.verb == "push"
+        }
         if named:
-            yield [ask("push", keys.list_keys(key), {"pages": []}) for key in named]
+            yield [function_call("push", keys.list_keys(key), {"pages": []}) for key in named]
 
     def _alone(self, token: Token, leases: list[Lease]) -> Verb[list[Lease]]:
         """What the worker gets to hold: with a request that is to be tried alone, nothing else from any partition."""
@@ -264,21 +278,21 @@ class WorkVerbs:
         if alone is not None and len(leases) > 1:
             yield from self.release(token.incarnation, [lease for lease in leases if lease is not alone])
             leases = [alone]
-        self.hands.take(token.incarnation, leases)
+        self.worker_leases.take(token.incarnation, leases)
         return leases
 
     def _read(
-        self, token: Token, partition: int, part: Part, reply: Any, leases: list[Lease],
-        settled: list[SettleOutcome], states: dict[int, State], hints: Hints | None, boxes: Mapping[int, Box], left: list[tuple[int, str]],
+        self, token: Token, partition: int, part: PartitionExchange, reply: Any, leases: list[Lease],
+        settled: list[SettleOutcome], states: dict[int, PartitionState], hints: Hints | None, boxes: Mapping[int, OutboxBuilder], left: list[tuple[int, str]],
     ) -> Hints:  # fmt: skip
         (
-            letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce, tasting,
+            letters, child_outcomes, add_outcomes, heads, ready_in, opened, paused, version, now, room, nonce, quarantined,
             epoch, change, owes, due, *session,
         ) = read(reply[0])  # fmt: skip
-        states[partition] = State(epoch, change)
+        states[partition] = PartitionState(epoch, change)
         left += [(partition, text(entry)) for entry in due]
         if self.partitions > 1:
-            self.hands.taste(token.incarnation, partition, tasting == 1)
+            self.worker_leases.quarantine(token.incarnation, partition, quarantined == 1)
         for index, letter in zip(part.settled_at, letters, strict=True):
             settled[index] = SETTLED[letter]
         if box := boxes.get(partition):
@@ -313,8 +327,8 @@ class WorkVerbs:
 
     def _settle(
         self,
-        part: Part,
-        box: Box,
+        part: PartitionExchange,
+        box: OutboxBuilder,
         index: int,
         settlement: Settlement,
         outcomes: list[AddOutcome],
@@ -389,7 +403,7 @@ class WorkVerbs:
             row.append(settlement.kept)
 
     @staticmethod
-    def _fits(part: Part, data: Sequence[bytes]) -> bool:
+    def _fits(part: PartitionExchange, data: Sequence[bytes]) -> bool:
         """Whether these may go with the settlements of the part; if so they are counted."""
         if not data:
             return True
@@ -400,7 +414,7 @@ class WorkVerbs:
         return True
 
     def _put(
-        self, parts: dict[int, Part] | None, overflow: Batches, index: int, request: Request, outcomes: list[AddOutcome],
+        self, parts: dict[int, PartitionExchange] | None, overflow: Batches, index: int, request: Request, outcomes: list[AddOutcome],
         invalid: Invalid, key: str | Sequence[str] = "",
     ) -> None:  # fmt: skip
         try:
@@ -417,7 +431,7 @@ class WorkVerbs:
             entry = f"k{key}:{index}" if isinstance(key, str) else f"k{key[index]}"
         target = keys.partition_of(request.host, self.partitions)
         if parts is not None:
-            parts.setdefault(target, Part()).add.put(place, entry, record, (outcomes, index))
+            parts.setdefault(target, PartitionExchange()).add.put(place, entry, record, (outcomes, index))
         else:
             overflow.put(target, place, entry, record, (outcomes, index))
 
@@ -427,7 +441,7 @@ class WorkVerbs:
         for partition, number, batch in batches:
             caller = f"{token.incarnation}:{token.sequence}:p{number}"
             header = {"i": caller, "s": 1, "add": batch.header, "bound": bound}
-            [reply] = yield [ask("add", self.bases[partition], header, batch.records)]
+            [reply] = yield [function_call("add", self.bases[partition], header, batch.records)]
             outcomes, left, _, epoch, there = read(reply)
             batch.settle(outcomes)
             if self.partitions > 1:
@@ -448,7 +462,7 @@ class WorkVerbs:
             header, records, refused = one.again(known)
             if header:
                 told = {"i": secrets.token_hex(8), "s": 1, "add": header, "bound": False, "group": one.group}
-                [reply] = yield [ask("add", self.bases[partition], told, records)]
+                [reply] = yield [function_call("add", self.bases[partition], told, records)]
                 for slots, letters in zip(refused, read(reply)[0], strict=True):
                     for target, index in slots if "u" not in text(letters) else ():
                         target[index] = ADDED
@@ -472,7 +486,9 @@ class WorkVerbs:
         # Without leases it says that the worker lives: in one place, which is enough.
         by_partition = _by_partition(leases) or {0: []}
         asks = [
-            ask("renew", self.bases[p], {"i": incarnation, "lease": self.lease_ms, "leases": _ids(leases, indexes)})
+            function_call(
+                "renew", self.bases[p], {"i": incarnation, "lease": self.lease_ms, "leases": _ids(leases, indexes)}
+            )
             for p, indexes in by_partition.items()
         ]
         replies = yield asks
@@ -486,7 +502,7 @@ class WorkVerbs:
     def release(self, incarnation: str, given: Sequence[Lease | Sent]) -> Verb[list[bool]]:
         leases = [one.lease if isinstance(one, Sent) else one for one in given]
         released = [False] * len(leases)
-        self.hands.put_down(incarnation, leases)
+        self.worker_leases.forget(incarnation, leases)
         by_partition = _by_partition(leases)
 
         def rows(indexes: Sequence[int]) -> list[list[Any]]:
@@ -498,7 +514,7 @@ class WorkVerbs:
             return found
 
         asks = [
-            ask("release", self.bases[p], {"i": incarnation, "leases": rows(indexes)})
+            function_call("release", self.bases[p], {"i": incarnation, "leases": rows(indexes)})
             for p, indexes in by_partition.items()
         ]
         if asks:
@@ -521,7 +537,7 @@ class WorkVerbs:
             "host": host,
             "strikes": self.strikes,
         }
-        [reply] = yield [ask("permit", self.bases[partition], header)]
+        [reply] = yield [function_call("permit", self.bases[partition], header)]
         number, wait, deadline, nonce = read(reply)
         if number == 0:
             return None, None if wait < 0 else wait / 1000
@@ -536,9 +552,9 @@ class WorkVerbs:
             return {}
         if self.partitions == 1:
             return {0: want}
-        tasting = self.hands.tasting(token.incarnation)
-        if tasting is not None:
-            return {tasting: want}
+        quarantined = self.worker_leases.quarantined(token.incarnation)
+        if quarantined is not None:
+            return {quarantined: want}
         whole, odd = divmod(want, self.partitions)
         return {p: whole + ((p + token.sequence) % self.partitions < odd) for p in range(self.partitions)}
 

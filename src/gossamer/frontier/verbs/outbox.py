@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import ormsgpack
 
 from gossamer.errors import FrontierError
-from gossamer.frontier.call import Ask, Verb, ask, read, text, translate
-from gossamer.frontier.recent_adds import Recent
+from gossamer.frontier.call import FunctionCall, Verb, function_call, read, text, translate
+from gossamer.frontier.recent_adds import RecentAdds
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs import lists
 from gossamer.frontier.verbs.batch import Batch, Batches, Place, Slot
@@ -29,7 +29,7 @@ CALL_ITEM_BYTES = 64_000_000
 """As many items, data for lists and bytes of them as are sent with their settlement."""
 
 
-class Parcel(NamedTuple):
+class Delivery(NamedTuple):
     """One call to be made elsewhere. `target`: a partition, or the key of a list."""
 
     verb: str
@@ -43,31 +43,39 @@ class Parcel(NamedTuple):
         return ormsgpack.packb([self.verb, self.target, self.header, self.args])
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Parcel:
+    def unpacked(cls, data: bytes) -> Delivery:
         return cls(*ormsgpack.unpackb(data))
 
-    def ask(self, bases: Sequence[str], entry: str, number: int, lost: Sequence[int], owed: bool) -> Ask | None:
+    def ask(
+        self, bases: Sequence[str], entry: str, number: int, lost: Sequence[int], owed: bool
+    ) -> FunctionCall | None:
         """The call, under the name of the parcel; None if there is nothing to be said. Not `owed`: it was made before."""
         name = f"{entry}:{number}"
         if self.verb == "add":
             said = {**self.header, "i": name, "s": 1, "bound": False, "lost": list(lost), "kept": not owed}
-            return ask("add", bases[int(self.target)], said, *self.args)
+            return function_call("add", bases[int(self.target)], said, *self.args)
         if not owed:
             return None
         if self.verb == "append":
             if self.header["page"] in lost:
                 return None
-            return ask("append", bases[int(self.target)], {"i": name, "group": self.header["group"]}, *self.args)
+            return function_call(
+                "append", bases[int(self.target)], {"i": name, "group": self.header["group"]}, *self.args
+            )
         rows, data, at = [], [], 0
         for page, first, count in self.header["pages"]:
             if page not in lost:
                 rows.append((f"{entry}:{page}", first, count))
                 data += self.args[at : at + count]
             at += count
-        return ask("push", keys.list_keys(str(self.target)), {"pages": rows, "tell": True}, *data) if rows else None
+        return (
+            function_call("push", keys.list_keys(str(self.target)), {"pages": rows, "tell": True}, *data)
+            if rows
+            else None
+        )
 
 
-class Box:
+class OutboxBuilder:
     """What the pages of one partition owe that are settled in one call."""
 
     def __init__(self, token: Token, home: int) -> None:
@@ -100,84 +108,84 @@ class Box:
         if page not in self.pages:
             self.pages[page], self.children[page] = [str(lease.id), lease.nonce], 0
 
-    def parcels(self, group: str) -> list[Parcel]:
+    def deliveries(self, group: str) -> list[Delivery]:
         found = [
-            Parcel("add", partition, {"add": batch.header, "group": group}, [batch.records], batch)
+            Delivery("add", partition, {"add": batch.header, "group": group}, [batch.records], batch)
             for partition, _, batch in self._batches
         ]
-        found += [Parcel("append", self.home, {"page": page, "group": own}, some) for page, own, some in self._items]
+        found += [Delivery("append", self.home, {"page": page, "group": own}, some) for page, own, some in self._items]
         for key, pages in self._lists.items():
             for call in lists.calls(pages):
                 rows = [(page, first, len(data)) for page, first, data in call]
-                found.append(Parcel("push", key, {"pages": rows}, [datum for _, _, data in call for datum in data]))
+                found.append(Delivery("push", key, {"pages": rows}, [datum for _, _, data in call for datum in data]))
         return found
 
 
 class Outbox:
     """Keeps and delivers what pages owe, for the workers of one client."""
 
-    def __init__(self, bases: Sequence[str], lease_ms: int, recent: Recent) -> None:
+    def __init__(self, bases: Sequence[str], lease_ms: int, recent: RecentAdds) -> None:
         self.bases, self.lease_ms, self.recent = bases, lease_ms, recent
         self._delivered: dict[int, list[str]] = {}
 
-    def ahead(self, boxes: Sequence[tuple[Box, list[Parcel]]]) -> Verb[dict[int, int]]:
+    def ahead(self, boxes: Sequence[tuple[OutboxBuilder, list[Delivery]]]) -> Verb[dict[int, int]]:
         """Send those parcels ahead that are more than one call holds; how many went, by partition."""
         went: dict[int, int] = {}
-        for box, parcels in boxes:
-            size = sum(len(data) for parcel in parcels for data in parcel.args)
-            count = sum(parcel.batch.count if parcel.batch else len(parcel.args) for parcel in parcels)
+        for box, deliveries in boxes:
+            size = sum(len(data) for delivery in deliveries for data in delivery.args)
+            count = sum(delivery.batch.count if delivery.batch else len(delivery.args) for delivery in deliveries)
             if size <= CALL_BYTES and count <= CALL_REQUESTS:
                 continue
             leases = list(box.pages.values())
-            for number, parcel in enumerate(parcels, 1):
+            for number, delivery in enumerate(deliveries, 1):
                 said = {"action": "stage", "id": box.entry, "n": number, "leases": leases, "lease": self.lease_ms}
-                yield [ask("owed", self.bases[box.home], said, parcel.packed)]
-            went[box.home] = len(parcels)
+                yield [function_call("owed", self.bases[box.home], said, delivery.packed)]
+            went[box.home] = len(deliveries)
         return went
 
-    def deliver(self, boxes: Sequence[tuple[Box, list[Parcel]]], epochs: dict[int, str]) -> Verb[bool]:
+    def deliver(self, boxes: Sequence[tuple[OutboxBuilder, list[Delivery]]], epochs: dict[int, str]) -> Verb[bool]:
         """Deliver what is owed now, side by side where it goes to different places. Answers whether children were added; `epochs` gets
         those of the partitions where children went."""
-        waiting: dict[int | str, list[tuple[Ask, Parcel]]] = {}
-        for box, parcels in boxes:
+        waiting: dict[int | str, list[tuple[FunctionCall, Delivery]]] = {}
+        for box, deliveries in boxes:
             if len(box.lost) == len(box.pages):
-                for parcel in parcels:
-                    if parcel.batch is not None:
-                        parcel.batch.refuse()
+                for delivery in deliveries:
+                    if delivery.batch is not None:
+                        delivery.batch.refuse()
                 continue
-            for number, parcel in enumerate(parcels, 1):
-                said = parcel.ask(self.bases, box.entry, number, box.lost, box.owed)
+            for number, delivery in enumerate(deliveries, 1):
+                said = delivery.ask(self.bases, box.entry, number, box.lost, box.owed)
                 if said is not None:
-                    waiting.setdefault(parcel.target, []).append((said, parcel))
+                    waiting.setdefault(delivery.target, []).append((said, delivery))
         added = False
         while waiting:
             now = [calls[0] for calls in waiting.values()]
             replies = yield [said for said, _ in now]
-            for (_, parcel), reply in zip(now, replies, strict=True):
-                added = self._answered(parcel, reply, epochs) or added
+            for (_, delivery), reply in zip(now, replies, strict=True):
+                added = self._answered(delivery, reply, epochs) or added
             waiting = {target: calls[1:] for target, calls in waiting.items() if len(calls) > 1}
-        owed = [(box, parcels) for box, parcels in boxes if box.owed]
+        owed = [(box, deliveries) for box, deliveries in boxes if box.owed]
         if owed:
-            done = [ask("owed", self.bases[box.home], {"action": "done", "id": box.entry}) for box, _ in owed]
+            done = [function_call("owed", self.bases[box.home], {"action": "done", "id": box.entry}) for box, _ in owed]
             replies = yield done
-            for (box, parcels), [reply] in zip(owed, replies, strict=True):
+            for (box, deliveries), [reply] in zip(owed, replies, strict=True):
                 # Who was handed the entry may deliver it at any later time: its names are kept then.
-                for number, parcel in enumerate(parcels if read(reply) == 1 else (), 1):
-                    if isinstance(parcel.target, int):
-                        self._delivered.setdefault(parcel.target, []).append(f"{box.entry}:{number}")
+                for number, delivery in enumerate(deliveries if read(reply) == 1 else (), 1):
+                    if isinstance(delivery.target, int):
+                        self._delivered.setdefault(delivery.target, []).append(f"{box.entry}:{number}")
         return added
 
-    def _answered(self, parcel: Parcel, reply: Any, epochs: dict[int, str]) -> bool:
-        if parcel.verb == "push" and not isinstance(reply, int):
+    def _answered(self, delivery: Delivery, reply: Any, epochs: dict[int, str]) -> bool:
+        if delivery.verb == "push" and not isinstance(reply, int):
             raise translate(FrontierError(text(reply)))
-        if parcel.batch is None:
+        if delivery.batch is None:
             return False
-        outcomes, _, _, epochs[int(parcel.target)], there = read(reply)
+        outcomes, _, _, epochs[int(delivery.target)], there = read(reply)
         if outcomes:
-            parcel.batch.settle(outcomes)
+            delivery.batch.settle(outcomes)
             if len(self.bases) > 1:
-                group = parcel.header["group"]
-                self.recent.note(int(parcel.target), parcel.batch, outcomes, time.monotonic(), there, group)
+                group = delivery.header["group"]
+                self.recent.note(int(delivery.target), delivery.batch, outcomes, time.monotonic(), there, group)
         return any("a" in text(letters) for letters in outcomes)
 
     def delivered(self, partition: int) -> list[str]:
@@ -187,27 +195,29 @@ class Outbox:
     def complete(self, home: int, entry: str, *, dropped: bool = False) -> Verb[None]:
         """Deliver an entry of another worker, parcel by parcel. If a list does not take its data it stays owed, unless its
         group is being dropped."""
-        [reply] = yield [ask("owed", self.bases[home], {"action": "read", "id": entry, "n": 0})]
+        [reply] = yield [function_call("owed", self.bases[home], {"action": "read", "id": entry, "n": 0})]
         note = read(reply[0])
         if not note:
             return
         lost, count = note
         for number in range(1, count + 1):
-            [reply] = yield [ask("owed", self.bases[home], {"action": "read", "id": entry, "n": number})]
+            [reply] = yield [function_call("owed", self.bases[home], {"action": "read", "id": entry, "n": number})]
             if len(reply) < 2 or not reply[1]:
                 return  # Its worker, or another one, has delivered all of it.
-            parcel = Parcel.unpacked(reply[1])
-            said = parcel.ask(self.bases, entry, number, lost, True)
+            delivery = Delivery.unpacked(reply[1])
+            said = delivery.ask(self.bases, entry, number, lost, True)
             if said is not None:
                 [answer] = yield [said]
-                if parcel.verb == "push" and not isinstance(answer, int) and not dropped:
+                if delivery.verb == "push" and not isinstance(answer, int) and not dropped:
                     return
-        yield [ask("owed", self.bases[home], {"action": "done", "id": entry})]
+        yield [function_call("owed", self.bases[home], {"action": "done", "id": entry})]
 
     def complete_all(self, group: str = "", *, dropped: bool = False) -> Verb[int]:
         """Deliver what pages of a group owe (of all groups without one), up to a thousand entries of each partition; how many
         there were."""
-        replies = yield [ask("owed", base, {"action": "list", "id": "", "group": group}) for base in self.bases]
+        replies = yield [
+            function_call("owed", base, {"action": "list", "id": "", "group": group}) for base in self.bases
+        ]
         found = [(home, text(entry)) for home, reply in enumerate(replies) for entry in read(reply[0])]
         for home, entry in found:
             yield from self.complete(home, entry, dropped=dropped)

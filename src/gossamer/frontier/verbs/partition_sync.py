@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from gossamer.errors import GroupDropping, UnknownGroup, UnknownLane
-from gossamer.frontier.call import Verb, ask, read
+from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.recent_adds import Known
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import ControlVerbs
@@ -23,7 +23,7 @@ FEW = 16
 DROPPED = "dropped"
 
 
-class Held(NamedTuple):
+class PartitionGroup(NamedTuple):
     """What one partition has of a group."""
 
     policy: dict[str, Any]
@@ -31,7 +31,7 @@ class Held(NamedTuple):
     lanes: dict[str, dict[str, Any]]
 
 
-class Step:
+class PartitionSync:
     """For the partitions of one crawl."""
 
     def __init__(self, control: ControlVerbs, rounds: RoundVerbs) -> None:
@@ -42,7 +42,7 @@ class Step:
         lanes: set[str] = set()
         made: dict[str, int] = {}
         for asked in groups if len(groups) <= FEW else [""]:
-            replies = yield [ask("counts", base, {"group": asked}) for base in self._bases]
+            replies = yield [function_call("counts", base, {"group": asked}) for base in self._bases]
             parts = [_held(read(reply)) for reply in replies]
             for name, lane in [row for part in parts for one in part.values() for row in one.lanes.items()]:
                 made[name] = min(made.get(name, since := lane.get("made", 0)), since)
@@ -53,7 +53,7 @@ class Step:
                     continue  # It is being dropped at this moment.
         return Known(lanes, made)
 
-    def _group(self, partition: int, group: str, held: list[Held | None]) -> Verb[set[str]]:
+    def _group(self, partition: int, group: str, held: list[PartitionGroup | None]) -> Verb[set[str]]:
         home, here = keys.home_of(group, self._partitions), held[partition]
         others = [home] if home != partition else [p for p in range(self._partitions) if p != partition]
         source = next((one for p in others if (one := held[p]) is not None), None)
@@ -66,21 +66,21 @@ class Step:
                 "salt": secrets.token_hex(8), "group": group, "policy": source.policy if here is None else False, "fresh": source.policy,
                 "lanes": {name.rpartition(".")[2]: {**lane, "made": 0} for name, lane in missing.items()}, "home": partition == home,
             }  # fmt: skip
-            yield [ask("define", self._bases[partition], header)]
+            yield [function_call("define", self._bases[partition], header)]
         paused = [("lane", name, lane) for name, lane in missing.items()]
         for scope, name, policy in [("group", group, source.policy), *paused] if here is None else paused:
             if reason := policy.get("paused"):
                 said = {"salt": secrets.token_hex(8), "scope": scope, "name": name, "reason": reason}
-                yield [ask("pause", self._bases[partition], said)]
+                yield [function_call("pause", self._bases[partition], said)]
         number = max(one.round for one in held if one is not None)
         if (here.round if here else 0) < number:
             yield from self._rounds.new(group, number, "", "")
         return {*(here.lanes if here else ()), *missing}
 
 
-def _held(told: Any) -> dict[str, Held]:
+def _held(told: Any) -> dict[str, PartitionGroup]:
     _, _, _, _, lanes, groups, _ = told
-    held = {name: Held(policy, number, {}) for name, policy, _, number, *_ in groups}
+    held = {name: PartitionGroup(policy, number, {}) for name, policy, _, number, *_ in groups}
     for name, _, policy, _ in lanes:
         if policy["group"] in held and not policy.get("closed"):
             held[policy["group"]].lanes[name] = policy

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gossamer.errors import PolicyError
-from gossamer.frontier.call import Ask, Verb, ask, read
+from gossamer.frontier.call import FunctionCall, Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import ControlVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
@@ -42,12 +42,12 @@ class RoundVerbs:
         header = {"salt": secrets.token_hex(8), "group": group, "round": number}
         told = {"trigger": _words("trigger", trigger), "who": _words("who", who)}
         # Cookies first: whoever gets a page of the new round hears that those of the last one are no more.
-        [reply] = yield [ask("new_round", self.bases[home], {**header, "jar": True})]
+        [reply] = yield [function_call("new_round", self.bases[home], {**header, "jar": True})]
         [session] = read(reply)
         # The home partition last: only when every memory has turned may the start run again.
         for p in [*(p for p in range(self.partitions) if p != home), home]:
             more = {"home": True, "others": others, **told} if p == home else {"home": False, "session": session}
-            [reply] = yield [ask("new_round", self.bases[p], {**header, **more})]
+            [reply] = yield [function_call("new_round", self.bases[p], {**header, **more})]
             present, counts = read(reply)
             others = _sum(others, counts)
         yield from self.control.purge()
@@ -58,8 +58,8 @@ class RoundVerbs:
         replies = yield self._counting(group)
         return self._counted(group, replies)
 
-    def _counting(self, group: str) -> list[Ask]:
-        return [ask("round_counts", base, {"group": group}) for base in self.bases]
+    def _counting(self, group: str) -> list[FunctionCall]:
+        return [function_call("round_counts", base, {"group": group}) for base in self.bases]
 
     def _counted(self, group: str, replies: list[Any]) -> tuple[int, Counted]:
         parts = [read(reply) for reply in replies]
@@ -86,17 +86,17 @@ class RoundVerbs:
 
     def _end(self, group: str, incarnation: str, action: str, **more: Any) -> Verb[tuple[str, int]]:
         header = {"i": incarnation, "lease": self.lease_ms, "group": group, "action": action, **more}
-        [reply] = yield [ask("end_round", self.bases[self.home(group)], header)]
+        [reply] = yield [function_call("end_round", self.bases[self.home(group)], header)]
         state, number, _ = read(reply)
         return state, number
 
     def note(self, group: str, number: int, fields: Mapping[str, Any]) -> Verb[bool]:
         header = {"group": group, "round": number, "fields": _fields(fields)}
-        [reply] = yield [ask("round_note", self.bases[self.home(group)], header)]
+        [reply] = yield [function_call("round_note", self.bases[self.home(group)], header)]
         return int(reply) == 1
 
     def list(self, group: str, limit: int) -> Verb[list[RoundInfo]]:
-        logged = ask("rounds", self.bases[self.home(group)], {"group": group, "limit": max(1, limit)})
+        logged = function_call("rounds", self.bases[self.home(group)], {"group": group, "limit": max(1, limit)})
         reply, *replies = yield [logged, *self._counting(group)]
         present, rows = read(reply)
         number, counts = self._counted(group, replies)

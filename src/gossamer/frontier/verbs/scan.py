@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gossamer.frontier.call import Verb, ask, read, text
+from gossamer.frontier.call import Verb, function_call, read, text
 from gossamer.frontier.server import keys
 
 KEEP_MS = 600_000
 
 
-class Scanned(NamedTuple):
+class ScannedRequest(NamedTuple):
     """One stored request as a snapshot sees it. `due` is server time in seconds, 0 for now; `number` is its id, 0 if it was
     never leased; `filtered` False: it was added without a look at the seen memory."""
 
@@ -32,7 +32,7 @@ class Scanned(NamedTuple):
     filtered: bool = True
 
 
-class ScannedDead(NamedTuple):
+class ScannedDeadLetter(NamedTuple):
     """One dead letter as a snapshot sees it."""
 
     partition: int
@@ -49,8 +49,8 @@ class ScannedDead(NamedTuple):
     record: bytes
 
 
-class Page(NamedTuple):
-    """A page of a scan; `cursor` is "" at the end. Rows are `Scanned`, `ScannedDead` or, for hosts, raw tables. `journal` is
+class ScanPage(NamedTuple):
+    """A page of a scan; `cursor` is "" at the end. Rows are `ScannedRequest`, `ScannedDeadLetter` or, for hosts, raw tables. `journal` is
     how many entries the journal has."""
 
     cursor: str
@@ -77,30 +77,34 @@ class SnapshotVerbs:
 
     def page(
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
-    ) -> Verb[Page]:
+    ) -> Verb[ScanPage]:
         """`what`: begin and end the journal; leased, delayed, suspect, dead, journal, hosts; or list, with the `place` of one
         queue. `snapshot` names the snapshot that this belongs to; "" reads a page without a journal."""
-        [reply] = yield [ask("scan", self.bases[partition], _header(what, cursor, limit, place, snapshot))]
+        [reply] = yield [function_call("scan", self.bases[partition], _header(what, cursor, limit, place, snapshot))]
         return _page(partition, what, reply)
 
-    def lists(self, partition: int, places: Sequence[tuple[str, str]], limit: int, snapshot: str) -> Verb[list[Page]]:
+    def lists(
+        self, partition: int, places: Sequence[tuple[str, str]], limit: int, snapshot: str
+    ) -> Verb[list[ScanPage]]:
         """A page of each of some queues (place, cursor), from the end that does not move under the reader: FIFO queues from
         the newest to the oldest."""
         replies = yield [
-            ask("scan", self.bases[partition], _header("list", cursor, limit, place, snapshot))
+            function_call("scan", self.bases[partition], _header("list", cursor, limit, place, snapshot))
             for place, cursor in places
         ]
         return [_page(partition, "list", reply) for reply in replies]
 
     def seen_page(self, partition: int, name: str, cursor: str, limit: int = 5000) -> Verb[SeenPage]:
-        [reply] = yield [ask("seen_scan", self.bases[partition], {"name": name, "cursor": cursor, "limit": limit})]
+        [reply] = yield [
+            function_call("seen_scan", self.bases[partition], {"name": name, "cursor": cursor, "limit": limit})
+        ]
         cursor, what, details = read(reply[0])
         return SeenPage(cursor, what, details, reply[1])
 
     def restored(self, snapshot: str) -> Verb[int]:
         """The line up to which all partitions have restored a snapshot."""
         header = {"snapshot": snapshot, "upto": 0, "entries": []}
-        replies = yield [ask("restore", base, header) for base in self.bases]
+        replies = yield [function_call("restore", base, header) for base in self.bases]
         return min(int(text(reply)) for reply in replies)
 
     def restore(
@@ -108,14 +112,14 @@ class SnapshotVerbs:
     ) -> Verb[list[str]]:
         """Restore entries (with a record each) by partition; letters per partition. All have restored up to a line then."""
         replies = yield [
-            ask("restore", base, {"snapshot": snapshot, "upto": upto, "entries": rows}, *records)
+            function_call("restore", base, {"snapshot": snapshot, "upto": upto, "entries": rows}, *records)
             for base, (rows, records) in zip(self.bases, entries, strict=True)
         ]
         return [text(reply) if rows else "" for reply, (rows, _) in zip(replies, entries, strict=True)]
 
     def restore_tasks(self, snapshot: str, source: str, tasks: Sequence[list[Any]], data: Sequence[bytes]) -> Verb[int]:
         header = {"snapshot": snapshot, "tasks": tasks}
-        [reply] = yield [ask("restore_tasks", keys.task_keys(source), header, *data)]
+        [reply] = yield [function_call("restore_tasks", keys.task_keys(source), header, *data)]
         return int(reply)
 
 
@@ -125,24 +129,24 @@ def _header(what: str, cursor: str, limit: int, place: str, snapshot: str) -> di
     }  # fmt: skip
 
 
-def _page(partition: int, what: str, reply: Any) -> Page:
+def _page(partition: int, what: str, reply: Any) -> ScanPage:
     cursor, heads, now, journal = read(reply[0])
     if what == "hosts":
-        return Page(cursor, heads, now / 1000, journal)
+        return ScanPage(cursor, heads, now / 1000, journal)
     rows: list[Any]
     if what == "dead":
         rows = [
-            ScannedDead._make((partition, *head[:-1], head[-1] / 1000, record))
+            ScannedDeadLetter._make((partition, *head[:-1], head[-1] / 1000, record))
             for head, record in zip(heads, reply[1:], strict=True)
         ]
     else:
         rows = [_scanned(partition, head, record) for head, record in zip(heads, reply[1:], strict=True)]
-    return Page(cursor, rows, now / 1000, journal)
+    return ScanPage(cursor, rows, now / 1000, journal)
 
 
-def _scanned(partition: int, head: list[Any], record: bytes) -> Scanned:
+def _scanned(partition: int, head: list[Any], record: bytes) -> ScannedRequest:
     lane, host, priority, due, number, attempts, strikes = head
     fingerprint, filtered = int.from_bytes(record[1:9], "big"), record[:1] != b"\x02"
-    return Scanned(
+    return ScannedRequest(
         partition, lane, host, priority, due / 1000, fingerprint, record[9:], number, attempts, strikes, filtered
     )

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import BadRules
-from gossamer.migrate.neocrawler.fields import FIELDS, USUAL, Note, comment, duration, listed, shown
+from gossamer.migrate.neocrawler.fields import FIELDS, USUAL, FieldNote, comment, duration, listed, shown
 from gossamer.migrate.neocrawler.layer import POOL, flag, memory_of, request_of, share_of
 from gossamer.migrate.neocrawler.pattern import match_of, seed_fits
 from gossamer.migrate.neocrawler.repair import repaired
 from gossamer.migrate.neocrawler.rules import Rule
 from gossamer.migrate.neocrawler.units import Tell, Units, children, doubled, table_name
-from gossamer.sites.file.dump import written
+from gossamer.sites.file.dump import to_yaml
 from gossamer.sites.file.load import survey_text
 from gossamer.sites.file.problems import Problem
 
@@ -27,17 +27,17 @@ CRAWLED = "crawled"
 """NEOCrawler's category for everything."""
 
 
-class Converted(NamedTuple):
+class ConvertedSite(NamedTuple):
     """A site file. `problems` are those that the loader has with it: errors only if something could not be mended."""
 
     name: str
     text: str
     layers: tuple[str, ...]
-    notes: list[Note]
+    notes: list[FieldNote]
     problems: list[Problem]
 
 
-def convert(rules: Sequence[Rule]) -> list[Converted]:
+def convert(rules: Sequence[Rule]) -> list[ConvertedSite]:
     """The site files of all rules, in the order of their domains."""
     domains: dict[str, dict[str, Rule]] = {}
     for rule in rules:
@@ -55,11 +55,11 @@ class _Domain:
 
     def __init__(self, domain: str, rules: Sequence[Rule]) -> None:
         self._domain, self._rules = domain, rules
-        self._notes: list[Note] = []
+        self._notes: list[FieldNote] = []
         self._aliases: dict[str, str] = {}
         self._inactive: dict[str, Any] = {}
 
-    def converted(self) -> Converted:
+    def converted(self) -> ConvertedSite:
         active = [rule for rule in self._rules if self._is_active(rule)]
         layers: dict[str, Any] = {}
         store: dict[str, Any] = {}
@@ -91,10 +91,10 @@ class _Domain:
         if store:
             data["store"] = self._apart(store)
         data, more = repaired(data, data["site"])
-        self._notes += [Note(self._aliases.get(rule, rule), *rest) for rule, *rest in more]
-        text = self._head() + written(data) + self._tail()
+        self._notes += [FieldNote(self._aliases.get(rule, rule), *rest) for rule, *rest in more]
+        text = self._head() + to_yaml(data) + self._tail()
         file = f"{data['site']}.yaml"
-        return Converted(data["site"], text, tuple(data["layers"]), self._notes, survey_text(text, file).problems)
+        return ConvertedSite(data["site"], text, tuple(data["layers"]), self._notes, survey_text(text, file).problems)
 
     # One rule.
 
@@ -221,7 +221,7 @@ class _Domain:
     def _site_name(self) -> str:
         name = re.sub(r"[^A-Za-z0-9_.:-]", "-", self._domain)[:100].lstrip("-_.:") or "site"
         if name != self._domain:
-            self._notes.append(Note("", "domain", self._domain, f"changed: the site is called {name}"))
+            self._notes.append(FieldNote("", "domain", self._domain, f"changed: the site is called {name}"))
         return name
 
     def _layer_name(self, alias: str) -> str:
@@ -237,11 +237,11 @@ class _Domain:
             name = f"{plain}_{number}"
         self._aliases[name] = alias
         if name != alias:
-            self._notes.append(Note(alias, "alias", alias, f"changed: the layer is called {name}"))
+            self._notes.append(FieldNote(alias, "alias", alias, f"changed: the layer is called {name}"))
         return name
 
     def _note(self, rule: Rule, field: str, value: Any, became: str) -> None:
-        self._notes.append(Note(str(rule["alias"]), field, shown(value), became))
+        self._notes.append(FieldNote(str(rule["alias"]), field, shown(value), became))
 
     def _head(self) -> str:
         lines = [
@@ -259,7 +259,7 @@ class _Domain:
     def _tail(self) -> str:
         if not self._inactive:
             return ""
-        return comment("Inactive when it was brought in:\n" + written({"layers": self._inactive}))
+        return comment("Inactive when it was brought in:\n" + to_yaml({"layers": self._inactive}))
 
     def _apart(self, store: dict[str, Any]) -> dict[str, Any]:
         """Each layer its own table: NEOCrawler's category, where only one layer has it and it is not the one of everything."""
@@ -277,5 +277,5 @@ class _Domain:
             rule["table"] = made
             if category not in (made, CRAWLED):
                 said = f"changed: the table is called {made}; each layer has its own"
-                self._notes.append(Note(self._aliases[name], "extract_rule.category", category, said))
+                self._notes.append(FieldNote(self._aliases[name], "extract_rule.category", category, said))
         return store

@@ -28,7 +28,7 @@ USUAL: Mapping[str, Any] = {"stoppage": -1, "type": None}
 MOST = 120
 
 
-class Note(NamedTuple):
+class FieldNote(NamedTuple):
     """What became of one field of a rule, where it is not simply there."""
 
     rule: str

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from gossamer.sites.file.dump import written
+from gossamer.sites.file.dump import to_yaml
 from gossamer.sites.file.load import survey_text
 from gossamer.sites.file.problems import errors_of
 
@@ -21,7 +21,7 @@ def repaired(data: dict[str, Any], name: str) -> tuple[dict[str, Any], list[Take
     """The data without what makes errors, as far as that can be taken out, and what was."""
     taken: list[Taken] = []
     for _ in range(AGAIN):
-        wrong = errors_of(survey_text(written(data), f"{name}.yaml").problems)
+        wrong = errors_of(survey_text(to_yaml(data), f"{name}.yaml").problems)
         cuts: dict[tuple[Any, ...], str] = {}
         for problem in wrong:
             cut = _cut(_parts(problem.path))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class FindingVerdict(StrEnum):
     """What becomes of a place when its project runs on gossamer.scrapy_redis."""
 
     MOVES = "moves"
@@ -18,10 +18,10 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rule:
+class FindingRule:
     """What every finding of one code means, and what to do about it."""
 
-    verdict: Verdict
+    verdict: FindingVerdict
     remedy: str
 
 

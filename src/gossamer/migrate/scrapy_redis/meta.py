@@ -16,7 +16,7 @@ _BUILTIN = {"open": "file", "iter": "generator", "map": "generator", "filter": "
 _CODES = {"item": "item-in-meta", "object": "object-in-meta", "loader": "loader-in-meta"}
 
 
-class Carried:
+class MetaReader:
     """Reads one function with the classes of its project."""
 
     def __init__(self, module: Module, classes: Classes) -> None:
@@ -67,13 +67,13 @@ class Carried:
                 for keyword in node.keywords:
                     if keyword.arg in _CARRIERS:
                         yield from self._mapping(keyword.value, keyword.arg)
-            elif name == "update" and isinstance(node.func, ast.Attribute) and _carrier(node.func.value):
+            elif name == "update" and isinstance(node.func, ast.Attribute) and _request_codec(node.func.value):
                 for argument in node.args:
-                    yield from self._mapping(argument, _carrier(node.func.value))
+                    yield from self._mapping(argument, _request_codec(node.func.value))
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Subscript) and (carrier := _carrier(target.value)):
-                    yield from self._value(node.value, f"{carrier}[{_key(target.slice)}]")
+                if isinstance(target, ast.Subscript) and (request_codec := _request_codec(target.value)):
+                    yield from self._value(node.value, f"{request_codec}[{_key(target.slice)}]")
                 elif isinstance(target, ast.Attribute) and target.attr in _CARRIERS:
                     yield from self._mapping(node.value, target.attr)
 
@@ -173,7 +173,7 @@ def _own(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def _carrier(node: ast.AST) -> str:
+def _request_codec(node: ast.AST) -> str:
     name = node.attr if isinstance(node, ast.Attribute) else dotted(node)
     return name if name in _CARRIERS else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gossamer.migrate.scrapy_redis.finding import Rule, Verdict
+from gossamer.migrate.scrapy_redis.finding import FindingRule, FindingVerdict
 
 _MOVES: Mapping[str, str] = {
     "import": "--write puts gossamer.scrapy_redis in its place.",
@@ -124,9 +124,13 @@ _DECIDE: Mapping[str, str] = {
     "unwritten": "Replace scrapy_redis by gossamer.scrapy_redis by hand, or when the file can be parsed.",
 }
 
-RULES: Mapping[str, Rule] = {
-    code: Rule(verdict, remedy)
-    for verdict, rules in ((Verdict.MOVES, _MOVES), (Verdict.DIFFERS, _DIFFERS), (Verdict.DECIDE, _DECIDE))
+RULES: Mapping[str, FindingRule] = {
+    code: FindingRule(verdict, remedy)
+    for verdict, rules in (
+        (FindingVerdict.MOVES, _MOVES),
+        (FindingVerdict.DIFFERS, _DIFFERS),
+        (FindingVerdict.DECIDE, _DECIDE),
+    )
     for code, remedy in rules.items()
 }
 """By code. Every code that the scanner can give stands here."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from gossamer.migrate.scrapy_redis import classes as derived_from
 from gossamer.migrate.scrapy_redis import keys, other_files, settings
-from gossamer.migrate.scrapy_redis.finding import Edit, Finding, Verdict
-from gossamer.migrate.scrapy_redis.meta import Carried
+from gossamer.migrate.scrapy_redis.finding import Edit, Finding, FindingVerdict
+from gossamer.migrate.scrapy_redis.meta import MetaReader
 from gossamer.migrate.scrapy_redis.names import PACKAGE, Classes, Module
 from gossamer.migrate.scrapy_redis.rewrite import Rewriter
 from gossamer.migrate.scrapy_redis.rules import RULES
@@ -19,7 +19,7 @@ _NAMED = re.compile(rf"\b{PACKAGE}")
 
 
 @dataclass
-class Report:
+class ScanReport:
     """What a project holds. `findings` are in the order of files and lines; `files` counts those that were read."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Report:
     rewritten: dict[str, bytes] = field(default_factory=dict)
     files: int = 0
 
-    def of(self, verdict: Verdict) -> list[Finding]:
+    def of(self, verdict: FindingVerdict) -> list[Finding]:
         return [each for each in self.findings if RULES[each.code].verdict is verdict]
 
     @property
@@ -36,9 +36,9 @@ class Report:
         return bool(self.findings)
 
 
-def scan(files: Mapping[str, bytes]) -> Report:
+def scan(files: Mapping[str, bytes]) -> ScanReport:
     """The report of files by their paths inside the project, `/` between the parts."""
-    report = Report(files=len(files))
+    report = ScanReport(files=len(files))
     found: set[Finding] = set()
     modules: list[tuple[Module, SourceText]] = []
     for path, data in sorted(files.items()):
@@ -57,7 +57,7 @@ def scan(files: Mapping[str, bytes]) -> Report:
     return report
 
 
-def _modules(modules: list[tuple[Module, SourceText]], report: Report) -> Iterable[Finding]:
+def _modules(modules: list[tuple[Module, SourceText]], report: ScanReport) -> Iterable[Finding]:
     found: set[Finding] = set()
     for module, source in modules:
         rewriter = Rewriter(module, source)
@@ -76,7 +76,7 @@ def _modules(modules: list[tuple[Module, SourceText]], report: Report) -> Iterab
     # These stand for themselves only in a project that is known to use scrapy-redis.
     for module, _ in modules:
         found.update(derived_from.derived(module, classes))
-        found.update(Carried(module, classes).findings())
+        found.update(MetaReader(module, classes).findings())
         found.update(settings.dynamic(module))
     if settings.schedules_otherwise(given, classes):
         found = {

@@ -45,7 +45,7 @@ _ON_A_LINE = re.compile(rf"(?:^|[\s'\"])({'|'.join(sorted(KNOWN))})=([^\s'\"]+)"
 
 
 @dataclass(frozen=True)
-class Given:
+class SettingUse:
     """A setting that is given a value. `value` is None where only the run knows it."""
 
     module: Module
@@ -55,7 +55,7 @@ class Given:
     node: ast.expr | None
 
 
-def given(module: Module) -> Iterator[Given]:
+def given(module: Module) -> Iterator[SettingUse]:
     """By assignment, in a dict, by a call, or on a command line in a text."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Assign):
@@ -77,27 +77,27 @@ def given(module: Module) -> Iterator[Given]:
             yield from _on_a_line(module, node.value, node.lineno)
 
 
-def _on_a_line(module: Module, text: str, line: int) -> Iterator[Given]:
+def _on_a_line(module: Module, text: str, line: int) -> Iterator[SettingUse]:
     for name, value in _ON_A_LINE.findall(text):
-        yield Given(module, line, name, value, None)
+        yield SettingUse(module, line, name, value, None)
     for uri in _OUTPUT.findall(text):
-        yield Given(module, line, "FEEDS", uri, None)
+        yield SettingUse(module, line, "FEEDS", uri, None)
 
 
-def _one(module: Module, name: str | None, value: ast.expr, line: int) -> Iterator[Given]:
+def _one(module: Module, name: str | None, value: ast.expr, line: int) -> Iterator[SettingUse]:
     if name and (name in KNOWN or any(other.fullmatch(name) for other in _OTHERS)):
         text = text_of(value)
         if text is None and isinstance(value, (ast.Name, ast.Attribute)):
             path = module.resolve(value)
             text = path if "." in path else None
-        yield Given(module, line, name, text, value)
+        yield SettingUse(module, line, name, text, value)
 
 
 def _subscript(target: ast.expr) -> str | None:
     return text_of(target.slice) if isinstance(target, ast.Subscript) else None
 
 
-def findings(settings: list[Given], classes: Classes) -> Iterator[Finding]:
+def findings(settings: list[SettingUse], classes: Classes) -> Iterator[Finding]:
     separated = any(each.name in _SEPARATING for each in settings)
     for each in settings:
         code = _code(each, classes)
@@ -110,13 +110,13 @@ def findings(settings: list[Given], classes: Classes) -> Iterator[Finding]:
             yield Finding(each.module.path, each.line, code, f"{each.name}{value}")
 
 
-def schedules_otherwise(settings: list[Given], classes: Classes) -> bool:
+def schedules_otherwise(settings: list[SettingUse], classes: Classes) -> bool:
     """Whether SCHEDULER is set, and everywhere to what is no class of the project."""
     named = [each.value for each in settings if each.name == "SCHEDULER"]
     return bool(named) and all(value is not None and original(value) not in classes for value in named)
 
 
-def _code(each: Given, classes: Classes) -> str:
+def _code(each: SettingUse, classes: Classes) -> str:
     if each.name in _CODES:
         return _CODES[each.name]
     for pattern, code in _OTHERS.items():
@@ -149,7 +149,7 @@ def _code(each: Given, classes: Classes) -> str:
     return "" if path in classes or path.startswith(PACKAGE) else f"outside-{each.name.lower().replace('_', '-')}"
 
 
-def missing_server(settings: list[Given], first: Finding | None) -> Iterator[Finding]:
+def missing_server(settings: list[SettingUse], first: Finding | None) -> Iterator[Finding]:
     """No setting says where the server is, in a project that uses scrapy-redis, which `first` shows."""
     if first is None or any(each.name in _PLACES or _names_a_place(each) for each in settings):
         return
@@ -158,7 +158,7 @@ def missing_server(settings: list[Given], first: Finding | None) -> Iterator[Fin
     yield Finding(path, line, "no-server", "no REDIS_URL, REDIS_HOST or other setting names a server")
 
 
-def _names_a_place(each: Given) -> bool:
+def _names_a_place(each: SettingUse) -> bool:
     if each.name != "REDIS_PARAMS":
         return False
     if not isinstance(each.node, ast.Dict):

@@ -22,7 +22,7 @@ from typing import Any
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.http.cookies import CookieJar
 
-from gossamer.courier import Link
+from gossamer.courier import Transport
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached
 
 logger = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ _FIELDS = (
 )  # fmt: skip
 
 
-class Cookies:
+class SharedCookies:
     """Takes the place of a middleware's jars. `most` is how many cookies are kept for the group."""
 
     def __init__(
-        self, middleware: CookiesMiddleware, link: Link, group: str, most: int, wake: Callable[[], None]
+        self, middleware: CookiesMiddleware, link: Transport, group: str, most: int, wake: Callable[[], None]
     ) -> None:
         self._link, self._group, self._most, self._wake = link, group, most, wake
         self._jars: defaultdict[Any, CookieJar] = _Jars(self)
@@ -77,7 +77,7 @@ class Cookies:
         if not (key is None or isinstance(key, str | int | float)):
             self._refuse(f"{key!r:.100}", "meta['cookiejar'] is no text and no number")
             return jar
-        inner = _Noting(self, key, jar.policy)
+        inner = _RecordingJar(self, key, jar.policy)
         inner._cookies_lock = jar.jar._cookies_lock  # type: ignore[attr-defined]
         old, jar.jar = jar.jar, inner
         for cookie in old:
@@ -178,7 +178,7 @@ class Cookies:
         else:
             do()
 
-    def hurry(self) -> None:
+    def flush(self) -> None:
         """The worker ends: wait for nothing more."""
         waiting, self._waiting = self._waiting, []
         self._told_at, self._lost = float("-inf"), False
@@ -201,7 +201,7 @@ class Cookies:
         self._learning.append(do)
         self._ask()
 
-    def went_back(self) -> None:
+    def rolled_back(self) -> None:
         """The server may have an older state. Until `recover` nothing is told, and nothing sent."""
         self._lost = self._asking = True
         self._questions += 1
@@ -289,7 +289,7 @@ class Cookies:
 
 
 class _Jars(defaultdict[Any, CookieJar]):
-    def __init__(self, cookies: Cookies) -> None:
+    def __init__(self, cookies: SharedCookies) -> None:
         super().__init__(CookieJar)
         self._cookies = cookies
 
@@ -298,10 +298,10 @@ class _Jars(defaultdict[Any, CookieJar]):
         return jar
 
 
-class _Noting(Jar):
+class _RecordingJar(Jar):
     """All that is put into a jar or taken out of it comes through here."""
 
-    def __init__(self, cookies: Cookies, key: Any, policy: Any) -> None:
+    def __init__(self, cookies: SharedCookies, key: Any, policy: Any) -> None:
         super().__init__(policy)
         self._shared, self._key = cookies, key
 

@@ -31,7 +31,7 @@ from gossamer.sites.url.network import (
     AUTO,
     NEVER,
     AddressRefused,
-    Guard,
+    NetworkGuard,
     literal,
     looks_private,
     networks_of,
@@ -40,8 +40,8 @@ from gossamer.sites.url.network import (
 META = "private_addresses"
 """In a request's meta: whether it may lead to private addresses. Said by the spider, or false by us."""
 OF_SITE = "gossamer_guard"
-"""The same of a request of a site with `engine: scrapy`, as its `Guard`."""
-OUTER, INNER = "gossamer.scrapy.download.network.FirstLook", "gossamer.scrapy.download.network.LastLook"
+"""The same of a request of a site with `engine: scrapy`, as its `NetworkGuard`."""
+OUTER, INNER = "gossamer.scrapy.download.network.UrlGuard", "gossamer.scrapy.download.network.DownloadGuard"
 PLACES = {OUTER: -10_000, INNER: 20_000}
 """Before all other downloader middlewares (robots.txt is asked for by one), and after them."""
 MOST_NAMES, LATELY = 10_000, 600.0
@@ -53,7 +53,7 @@ class Lookups:
     """What was found for names that this process downloads from, and what the downloads that are under way may connect to."""
 
     def __init__(self) -> None:
-        self.guards: dict[str, Counter[Guard]] = {}
+        self.guards: dict[str, Counter[NetworkGuard]] = {}
         self._found: OrderedDict[str, tuple[float, set[str]]] = OrderedDict()
         self.public = False
         """Whether this process has had to do with public pages."""
@@ -75,10 +75,10 @@ class Lookups:
             self._found[host][1].add(address)
         return next((why for guard in self.guards.get(host, ()) if (why := guard.refusal(host, address))), "")
 
-    def enter(self, host: str, guard: Guard) -> None:
+    def enter(self, host: str, guard: NetworkGuard) -> None:
         self.guards.setdefault(host, Counter())[guard] += 1
 
-    def leave(self, host: str, guard: Guard) -> None:
+    def leave(self, host: str, guard: NetworkGuard) -> None:
         counts = self.guards.get(host)
         if counts is not None:
             counts[guard] -= 1
@@ -101,7 +101,7 @@ def allowed(host: str, addresses: Sequence[str]) -> list[bool]:
 
 
 @implementer(IHostnameResolver)
-class Resolver:
+class GuardedResolver:
     """Stands before the reactor's resolver. Of hosts that are being downloaded from, it lets through the addresses that all of
     these downloads may connect to; of others, everything."""
 
@@ -147,25 +147,25 @@ def install() -> bool:
     from twisted.internet import reactor
 
     at: Any = reactor
-    if not isinstance(at.nameResolver, Resolver):
-        at.installNameResolver(Resolver(at.nameResolver))
+    if not isinstance(at.nameResolver, GuardedResolver):
+        at.installNameResolver(GuardedResolver(at.nameResolver))
     return True
 
 
-class FirstLook:
+class UrlGuard:
     """Refuses what can be refused by its name before any other middleware does something for it."""
 
     def __init__(self, setting: str) -> None:
         self.setting = setting
-        self.strict = Guard(False, () if setting in (AUTO, ALWAYS, NEVER) else networks_of(setting))
+        self.strict = NetworkGuard(False, () if setting in (AUTO, ALWAYS, NEVER) else networks_of(setting))
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
         return cls(loaded(crawler.settings)["GOSSAMER_PRIVATE_ADDRESSES"])
 
-    def guard(self, request: Request) -> Guard:
+    def guard(self, request: Request) -> NetworkGuard:
         own = request.meta.get(OF_SITE)
-        if isinstance(own, Guard):
+        if isinstance(own, NetworkGuard):
             return own
         if self.setting == NEVER:
             return self.strict
@@ -180,20 +180,20 @@ class FirstLook:
             raise AddressRefused(why)
 
 
-class LastLook(FirstLook):
+class DownloadGuard(UrlGuard):
     """Watches each download itself, and tells which pages came from public addresses."""
 
     def __init__(self, setting: str, handlers: dict[str, Any] | None = None) -> None:
         super().__init__(setting)
         self._elsewhere = {scheme for scheme, handler in (handlers or {}).items() if not _is_watched(handler)}
-        self._watched: dict[int, tuple[str, Guard]] = {}
+        self._watched: dict[int, tuple[str, NetworkGuard]] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
         setting = loaded(crawler.settings)["GOSSAMER_PRIVATE_ADDRESSES"]
         return cls(setting, crawler.settings.getwithbase("DOWNLOAD_HANDLERS"))
 
-    def guard(self, request: Request) -> Guard:
+    def guard(self, request: Request) -> NetworkGuard:
         guard = super().guard(request)
         apart = str(request.meta.get("download_slot", "")).startswith(APART)
         if guard is ANYWHERE and apart and META not in request.meta and LOOKUPS.public and self.setting != ALWAYS:
@@ -220,12 +220,12 @@ class LastLook(FirstLook):
             return self._looked_up(host, guard)
         return None
 
-    def _check(self, host: str, guard: Guard, addresses: Iterable[str]) -> None:
+    def _check(self, host: str, guard: NetworkGuard, addresses: Iterable[str]) -> None:
         for address in addresses:
             if why := guard.refusal(host, address):
                 raise AddressRefused(why)
 
-    async def _looked_up(self, host: str, guard: Guard) -> None:
+    async def _looked_up(self, host: str, guard: NetworkGuard) -> None:
         """For downloads that ask another resolver than Twisted's: as it is a moment before."""
         try:
             found = await asyncio.to_thread(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
@@ -251,7 +251,7 @@ class LastLook(FirstLook):
             # The resolver can only say that there is no address.
             self._check(host, guard, LOOKUPS.found(host))
 
-    def _left(self, request: Request) -> tuple[str, Guard]:
+    def _left(self, request: Request) -> tuple[str, NetworkGuard]:
         host, guard = self._watched.pop(id(request), ("", ANYWHERE))
         if host:
             LOOKUPS.leave(host, guard)
@@ -282,6 +282,6 @@ def _may_be_fine(host: str) -> bool:
 
 
 def _is_watched(handler: Any) -> bool:
-    """Whether a download handler's connections go to what `Resolver` or `handler` let through."""
+    """Whether a download handler's connections go to what `GuardedResolver` or `handler` let through."""
     name = handler if isinstance(handler, str) else f"{getattr(handler, '__module__', '')}."
     return name.startswith(_OURS) or (name.startswith(_TWISTED) and not any(word in name for word in _NOT_TWISTED))

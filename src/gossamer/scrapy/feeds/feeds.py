@@ -30,7 +30,7 @@ from gossamer.scrapy.feeds.item_class import kind_of
 from gossamer.scrapy.feeds.position import starts
 from gossamer.scrapy.process.exit_code import fail
 from gossamer.scrapy.process.reactor import in_thread
-from gossamer.scrapy.request.object_state import FIELDS, ITEM, MODEL, form_of, together
+from gossamer.scrapy.request.object_state import FIELDS, ITEM, MODEL, assemble, form_of
 from gossamer.scrapy.settings import PROJECT
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ LAST = 5.0
 """So many seconds a worker's feeds have at its end, however long the rest of it took, if its server answers."""
 
 
-class Feeds(FeedExporter):
+class FleetFeedExporter(FeedExporter):
     """Scrapy's feed exporter; in a fleet, local files are served from the stream by one of the workers on this machine."""
 
     _thread: threading.Thread | None = None
@@ -61,8 +61,8 @@ class Feeds(FeedExporter):
         self._as_mappings: set[str] = set()
         self._closed: FeedFile | None = None
         """The file that was closed last, or is."""
-        join = getattr(scheduler, "join", None)
-        if join is not None and join.feeds:
+        worker_config = getattr(scheduler, "join", None)
+        if worker_config is not None and worker_config.feeds:
             self._shared = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
             self._ended = threading.Event()
             self._drained: Callable[[], bool] = lambda: bool(scheduler._drained)
@@ -152,7 +152,7 @@ class Feeds(FeedExporter):
                 f": {error}" if found else "", scheduler.join.group, exc_info=not found,
             )  # fmt: skip
 
-    def _serve_on(self, frontier: ValkeyFrontier, spider: Spider, join: Any) -> None:
+    def _serve_on(self, frontier: ValkeyFrontier, spider: Spider, worker_config: Any) -> None:
         files: dict[str, FeedFile] = {}
         said, served = False, None
         while True:
@@ -160,18 +160,18 @@ class Feeds(FeedExporter):
             last, closing = self._ended.is_set(), self._closing()
             self._passed += 1
             try:
-                info = next(iter(frontier.rounds(join.group, 1)), None)
+                info = next(iter(frontier.rounds(worker_config.group, 1)), None)
                 closing = closing or self._closing()
                 mine = served.round if served is not None else self._settled()
                 if closing and info is not None and info.round != mine >= 0:
-                    rows = frontier.rounds(join.group, 2)
+                    rows = frontier.rounds(worker_config.group, 2)
                     info = served or next((row for row in rows if row.round == mine), None)
                 if info is not None and info.began is not None:
                     if served is None or (info.round, info.began) != (served.round, served.began):
                         files = self._turned(frontier, spider, files, info)
-                    self._step(frontier, info, files, join, self._end(frontier, info) if closing else None)
+                    self._step(frontier, info, files, worker_config, self._end(frontier, info) if closing else None)
                     if last:
-                        self._finish(frontier, info, files, join)
+                        self._finish(frontier, info, files, worker_config)
                 served = info
                 said = False
             except FrontierError as error:
@@ -213,18 +213,20 @@ class Feeds(FeedExporter):
         frontier: ValkeyFrontier,
         info: RoundInfo,
         files: Mapping[str, FeedFile],
-        join: Any,
+        worker_config: Any,
         until: Mapping[int, str] | None,
     ) -> None:
         """What one file has need not be kept for the others any more, so each waits in the stream before the first is written."""
         for file in files.values():
-            file.prepare(frontier, info, join.settings["GOSSAMER_ITEMS"] == "stream")
+            file.prepare(frontier, info, worker_config.settings["GOSSAMER_ITEMS"] == "stream")
         if all(file.ready(frontier, info) for file in files.values()):
             for file in files.values():
                 file.write(frontier, until)
 
-    def _finish(self, frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], join: Any) -> None:
-        until = time.monotonic() + join.settings["GOSSAMER_CLOSE_SECONDS"]
+    def _finish(
+        self, frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], worker_config: Any
+    ) -> None:
+        until = time.monotonic() + worker_config.settings["GOSSAMER_CLOSE_SECONDS"]
         # As long as the crawl goes on, what others write is theirs.
         mine = {uri: file for uri, file in files.items() if self._over() or file.writes}
         end = self._end(frontier, info)
@@ -239,24 +241,24 @@ class Feeds(FeedExporter):
                 break
             time.sleep(AGAIN)
             self._passed += 1
-            self._step(frontier, info, files, join, end)
+            self._step(frontier, info, files, worker_config, end)
         # Whoever is through leaves its files alone: what comes after an exporter's end would be cut off again.
         for uri, file in files.items():
             if file.past and self._drained():
-                self._check(frontier, info, file, self._came_for_nothing(join))
+                self._check(frontier, info, file, self._came_for_nothing(worker_config))
             if file.writes:
                 # A crawl that waits for more has no end at which it could be whole.
                 if self._drained():
                     self._check(frontier, info, file)
                 self._close(frontier, uri, file, self._over())
 
-    def _came_for_nothing(self, join: Any) -> bool:
+    def _came_for_nothing(self, worker_config: Any) -> bool:
         """Whether this worker is one of those that something starts again and again (see GOSSAMER_ROUND), and had nothing to do: should it
         fail, it would only be started once more."""
         assert self.crawler.stats is not None
         # Not by -s, as `gossamer crawl` says it to its workers.
         usual = (self.crawler.settings.getpriority("GOSSAMER_ROUND") or 0) <= PROJECT
-        restarted = usual and join.settings["GOSSAMER_ROUND"] == "join"
+        restarted = usual and worker_config.settings["GOSSAMER_ROUND"] == "join"
         return restarted and not self.crawler.stats.get_value("downloader/request_count")
 
     def _check(self, frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile, idle: bool = False) -> None:
@@ -349,7 +351,7 @@ def _made(kind: type, fields: dict[str, Any]) -> Any:
     """An item with these fields, as they were: its class does not work on them a second time."""
     form = form_of(kind)
     if form in (ITEM, FIELDS):
-        return together(kind, form, (fields,))
+        return assemble(kind, form, (fields,))
     if form == MODEL:
-        return together(kind, form, (fields, {"__pydantic_fields_set__": set(fields)}))
+        return assemble(kind, form, (fields, {"__pydantic_fields_set__": set(fields)}))
     return kind(**fields)

@@ -26,7 +26,7 @@ from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
 from gossamer.scrapy.feeds.position import (
-    Mark,
+    FeedPosition,
     State,
     consumer_of,
     elsewhere,
@@ -62,7 +62,7 @@ class FeedFile:
     ) -> None:
         self.path, self._uri, self._overwrite, self._make, self._read = path, uri, overwrite, exporter, read
         self._owner, self.group, self._store_empty = (crawl, group), group, store_empty
-        self._mark = Mark(path, self._owner)
+        self._mark = FeedPosition(path, self._owner)
         self._file: IO[bytes] | None = None
         self._state: State = {}
         self._taken_by_others = 0

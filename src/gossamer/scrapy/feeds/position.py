@@ -112,7 +112,7 @@ def owner_of(state: State) -> Owner:
     return crawl, group
 
 
-class Mark:
+class FeedPosition:
     """`FILE.position` of one file, as one group sees it."""
 
     def __init__(self, path: Path, owner: Owner) -> None:

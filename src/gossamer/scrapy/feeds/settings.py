@@ -13,7 +13,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from gossamer.errors import SettingError
-from gossamer.scrapy.feeds.feeds import STDOUT, Feeds
+from gossamer.scrapy.feeds.feeds import STDOUT, FleetFeedExporter
 from gossamer.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SCRAPYS, OURS = "scrapy.extensions.feedexport.FeedExporter", "gossamer.scrapy.feeds.feeds.Feeds"
+SCRAPYS, OURS = "scrapy.extensions.feedexport.FeedExporter", "gossamer.scrapy.feeds.feeds.FleetFeedExporter"
 
 
 def uris(settings: BaseSettings) -> dict[str, Mapping[str, Any]]:
@@ -35,12 +35,12 @@ def uris(settings: BaseSettings) -> dict[str, Mapping[str, Any]]:
 def shared(ours: Settings, crawler: Crawler) -> bool:
     """Whether the fleet writes the feeds together."""
     settings = crawler.settings
-    takes = settings.getwithbase("EXTENSIONS").get(OURS) is not None or _place(crawler, Feeds) is not None
+    takes = settings.getwithbase("EXTENSIONS").get(OURS) is not None or _place(crawler, FleetFeedExporter) is not None
     return ours["GOSSAMER_FEEDS"] == "fleet" and takes and bool(uris(settings))
 
 
 def take_over(crawler: Crawler) -> None:
-    """Put `Feeds` in the place of Scrapy's exporter, in a project that has a scheduler of ours but not the add-on."""
+    """Put `FleetFeedExporter` in the place of Scrapy's exporter, in a project that has a scheduler of ours but not the add-on."""
     place = _place(crawler, FeedExporter)
     if place is None or crawler.extensions is None:
         return
@@ -50,7 +50,7 @@ def take_over(crawler: Crawler) -> None:
     disconnect(old.open_spider, signals.spider_opened)
     disconnect(old.close_spider, signals.spider_closed)
     disconnect(old.item_scraped, signals.item_scraped)
-    every[place] = Feeds.from_crawler(crawler)
+    every[place] = FleetFeedExporter.from_crawler(crawler)
     crawler.extensions.middlewares = tuple(every)
 
 
@@ -63,7 +63,7 @@ def _place(crawler: Crawler, kind: type) -> int | None:
     return next((place for place, each in enumerate(every) if type(each) is kind), None)
 
 
-def say_apart(settings: BaseSettings) -> None:
+def log_separate_files(settings: BaseSettings) -> None:
     """Warn of feeds that each worker writes alone."""
     if uris(settings):
         logger.warning(
@@ -76,7 +76,7 @@ def check(ours: Settings, crawler: Crawler) -> None:
     """SettingError for a feed that the fleet cannot write as a whole."""
     settings = crawler.settings
     if not shared(ours, crawler):
-        say_apart(settings)
+        log_separate_files(settings)
         return
     remedy = (
         "Write a local file instead, or read the items from the stream; or set GOSSAMER_FEEDS=worker, by which each worker writes "

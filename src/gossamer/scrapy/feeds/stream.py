@@ -15,7 +15,7 @@ from typing import Any
 
 from gossamer.errors import SettingError
 from gossamer.model import Token, WorkerInfo
-from gossamer.scrapy.config import Join
+from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.process.admission import SILENT, others
 
 logger = logging.getLogger(__name__)
@@ -33,39 +33,39 @@ Waiting = Callable[[], Awaitable[Sequence[str]]]
 """The consumers that keep items for files of this round (see `feed_mark.waiting`)."""
 
 
-def meant(join: Join) -> str:
+def item_destination(worker_config: WorkerConfig) -> str:
     """What becomes of the worker's items."""
-    if not join.streams:
+    if not worker_config.streams:
         return KEPT
-    return FEED if join.feeds else STREAM
+    return FEED if worker_config.feeds else STREAM
 
 
 async def agree(
-    ask: Ask, sleep: Sleep, join: Join, info: Mapping[str, str], waiting: Waiting
-) -> tuple[Join, Token | None]:
+    ask: Ask, sleep: Sleep, worker_config: WorkerConfig, info: Mapping[str, str], waiting: Waiting
+) -> tuple[WorkerConfig, Token | None]:
     """How this worker joins after all, and the token it has called by, if any. SettingError where its items and those of the
     workers that are there would not go the same way, and a file would lack some."""
-    mine = meant(join)
+    mine = item_destination(worker_config)
     if mine == STREAM:
-        return join, None
+        return worker_config, None
     token = Token.fresh()
     await ask("exchange", token, info={**info, ITEMS: ASKING if mine == KEPT else FEED})
     try:
         if mine == FEED:
-            await _check(ask, sleep, join, token)
+            await _check(ask, sleep, worker_config, token)
         else:
-            join = await _follow(ask, join, token, waiting)
+            worker_config = await _follow(ask, worker_config, token, waiting)
     except BaseException:
         await ask("leave", token.incarnation)
         raise
-    return join, token
+    return worker_config, token
 
 
-async def _check(ask: Ask, sleep: Sleep, join: Join, token: Token) -> None:
+async def _check(ask: Ask, sleep: Sleep, worker_config: WorkerConfig, token: Token) -> None:
     """Wait for those who have not decided yet; refuse to be the one whose file lacks the items of another."""
     until = time.monotonic() + PATIENCE
     while True:
-        there = await _others(ask, join, token)
+        there = await _others(ask, worker_config, token)
         for worker in there:
             if worker.info.get(ITEMS) == KEPT:
                 raise SettingError(
@@ -78,9 +78,9 @@ async def _check(ask: Ask, sleep: Sleep, join: Join, token: Token) -> None:
         await sleep(AGAIN)
 
 
-async def _follow(ask: Ask, join: Join, token: Token, waiting: Waiting) -> Join:
+async def _follow(ask: Ask, worker_config: WorkerConfig, token: Token, waiting: Waiting) -> WorkerConfig:
     """Stream, if somebody has a file that is written from the stream."""
-    there, now = await _others(ask, join, token), (await ask("counts", join.group)).now
+    there, now = await _others(ask, worker_config, token), (await ask("counts", worker_config.group)).now
     feed = next((one for one in there if one.info.get(ITEMS) == FEED and now - one.seen < SILENT), None)
     if feed is not None:
         why, remedy = f"worker {feed.incarnation} on {feed.info.get('host', '?')} has a feed", ""
@@ -88,11 +88,11 @@ async def _follow(ask: Ask, join: Join, token: Token, waiting: Waiting) -> Join:
         why = f"a file that no worker writes now ({', '.join(files)}) waits for the items of this round"
         remedy = (
             "Run a worker with that feed again. To give the file up, forget it and start this worker again: "
-            + ", ".join(f"`gossamer items forget {join.group} {name} --drop`" for name in files)
+            + ", ".join(f"`gossamer items forget {worker_config.group} {name} --drop`" for name in files)
         )
     else:
-        return join
-    if join.settings["GOSSAMER_ITEMS"] == "off":
+        return worker_config
+    if worker_config.settings["GOSSAMER_ITEMS"] == "off":
         raise SettingError(
             f"GOSSAMER_ITEMS is off, but {why}, which would lack this worker's items. {remedy or 'Leave it unset'}."
         )
@@ -100,9 +100,9 @@ async def _follow(ask: Ask, join: Join, token: Token, waiting: Waiting) -> Join:
         logger.warning("Items go into the stream besides ITEM_PIPELINES: %s. %s.", why, remedy)
     else:
         logger.info("Items go into the stream besides ITEM_PIPELINES: %s.", why)
-    return replace(join, streams=True)
+    return replace(worker_config, streams=True)
 
 
-async def _others(ask: Ask, join: Join, token: Token) -> Sequence[WorkerInfo]:
-    workers, now = await ask("workers"), (await ask("counts", join.group)).now
-    return [worker for worker in others(join, workers, now) if worker.incarnation != token.incarnation]
+async def _others(ask: Ask, worker_config: WorkerConfig, token: Token) -> Sequence[WorkerInfo]:
+    workers, now = await ask("workers"), (await ask("counts", worker_config.group)).now
+    return [worker for worker in others(worker_config, workers, now) if worker.incarnation != token.incarnation]

@@ -10,8 +10,8 @@ from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from gossamer.courier import Withheld
-from gossamer.model import Ending, Feedback, Lease, Settlement, Verdict
+from gossamer.courier import OmittedRequests
+from gossamer.model import Ending, Feedback, HostVerdict, Lease, Settlement
 from gossamer.model import Request as Asked
 from gossamer.sites.url.network import PRIVATE_ADDRESS, AddressRefused
 
@@ -21,7 +21,7 @@ MOST_NAMED = 20
 """So many requests that could not be stored are named in a dead letter."""
 
 
-class Page:
+class LeasedPage:
     """What is known of a leased request while Scrapy works on it."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Page:
         self.asked: list[Asked] = []
         # Request, lane, number, and again: a tuple for each would be one more object to collect for every link.
         self.left_out: list[Request | str | int] = []
-        self.withheld: Withheld | None = None
+        self.withheld: OmittedRequests | None = None
         self.fingerprints: set[tuple[str, int]] = set()
         self.items: list[bytes] = []
         self.kept = 0
@@ -133,9 +133,9 @@ def feedback_of(response: Response, latency: Any) -> Feedback:
     """What an answer says about its host."""
     seconds = latency if isinstance(latency, int | float) else None
     if response.status in THROTTLED:
-        return Feedback(Verdict.THROTTLED, seconds, retry_after(response.headers.get(b"Retry-After")))
+        return Feedback(HostVerdict.THROTTLED, seconds, retry_after(response.headers.get(b"Retry-After")))
     # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and say nothing of what pages take.
-    return Feedback(Verdict.OK if response.status == 200 else Verdict.ERROR, seconds)
+    return Feedback(HostVerdict.OK if response.status == 200 else HostVerdict.ERROR, seconds)
 
 
 def retry_after(value: bytes | None) -> float | None:

@@ -11,23 +11,23 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from gossamer.courier import Courier
-from gossamer.model import Feedback, Fetched, Lease, Verdict
-from gossamer.scrapy.config import Join
+from gossamer.model import Feedback, Fetched, HostVerdict, Lease
+from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download.network import inherit
-from gossamer.scrapy.metric import Histogram
-from gossamer.scrapy.page.page import Page, feedback_of
+from gossamer.scrapy.metric import HistogramMetric
+from gossamer.scrapy.page.page import LeasedPage, feedback_of
 
 
-class Pages:
+class LeasedPages:
     """Requests, responses and failures are told apart by identity: Scrapy copies what it changes, and equal ones are not
     the same page."""
 
-    def __init__(self, courier: Courier, join: Join, latency: Histogram) -> None:
-        self._courier, self._join, self._latency = courier, join, latency
+    def __init__(self, courier: Courier, worker_config: WorkerConfig, latency: HistogramMetric) -> None:
+        self._courier, self._worker_config, self._latency = courier, worker_config, latency
         self.settled_after: Callable[[Callable[[], None]], None] = lambda settle: settle()
         """What else has to be told first: pages that are through wait for it."""
-        self._pages: dict[int, Page] = {}
-        self._parents: dict[int, Page] = {}
+        self._pages: dict[int, LeasedPage] = {}
+        self._parents: dict[int, LeasedPage] = {}
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -37,13 +37,13 @@ class Pages:
 
     def begin(self, lease: Lease, request: Request) -> None:
         """The engine gets a leased request."""
-        self._pages[id(request)] = Page(lease, request)
+        self._pages[id(request)] = LeasedPage(lease, request)
 
-    def claim(self, request: Request) -> Page | None:
+    def claim(self, request: Request) -> LeasedPage | None:
         """The page that has just yielded a request; None: none has. Asked once."""
         return self._parents.pop(id(request), None)
 
-    def of(self, response: Response | Failure | None) -> Page | None:
+    def of(self, response: Response | Failure | None) -> LeasedPage | None:
         """The page that a response or failure belongs to while its output is handled."""
         return None if response is None else self._parents.get(id(response))
 
@@ -88,7 +88,7 @@ class Pages:
             broken = isinstance(result, Request) or (
                 isinstance(result, Failure) and not isinstance(result.value, IgnoreRequest)
             )
-            self._courier.fetched(Fetched(page.lease, Feedback(Verdict.ERROR) if broken else None))
+            self._courier.fetched(Fetched(page.lease, Feedback(HostVerdict.ERROR) if broken else None))
 
     def scraping(self, request: Request, result: Response | Failure) -> None:
         page = self._pages.get(id(request))
@@ -99,7 +99,7 @@ class Pages:
     def handling(self, request: Request, result: Response | Failure) -> None:
         page = self._pages.get(id(request))
         if page is not None:
-            page.handled = isinstance(result, Response) or self._join.give_up.rescues(request)
+            page.handled = isinstance(result, Response) or self._worker_config.give_up.applies(request)
 
     def yields(self, request: Request, child: Request) -> None:
         inherit(request, child)
@@ -130,6 +130,6 @@ class Pages:
             return
         if page.outcome is not None:
             self._parents.pop(id(page.outcome), None)
-        settings, gave_up = self._join.settings, self._join.gave_up(page)
+        settings, gave_up = self._worker_config.settings, self._worker_config.gave_up(page)
         settlement = page.settlement(settings["GOSSAMER_FAILURES"], settings["GOSSAMER_FAILURE_TRIES"], gave_up)
         self.settled_after(lambda: self._courier.settle(settlement, page))

@@ -29,7 +29,7 @@ PAUSE_EVERY, PAUSE_SECONDS = 100, 0.01
 """After so many requests of one callback, or so many seconds, other work gets its turn."""
 
 
-class Watcher(Protocol):
+class EngineWatcher(Protocol):
     """Who is told."""
 
     def downloaded(self, request: Request, result: Request | Response | Failure) -> None:
@@ -60,7 +60,7 @@ class Watcher(Protocol):
         """Nothing of it is left in Scrapy."""
 
 
-class Reporting(set[Request]):
+class ReportingSet(set[Request]):
     """A set of requests that tells when one is taken out."""
 
     def __init__(self, known: Iterable[Request], through: Callable[[Request], None]) -> None:
@@ -125,13 +125,13 @@ def abandon(engine: Any) -> None:
     once()
 
 
-def attach(engine: Any, watcher: Watcher, *, lean: bool = True) -> None:
-    """Watch an engine that was checked. `lean`: the output of callbacks is handled by `Output` itself, where it can."""
+def attach(engine: Any, watcher: EngineWatcher, *, lean: bool = True) -> None:
+    """Watch an engine that was checked. `lean`: the output of callbacks is handled by `CallbackOutput` itself, where it can."""
     slot, scraper = engine._slot, engine.scraper
-    slot.inprogress = Reporting(slot.inprogress, watcher.through)
+    slot.inprogress = ReportingSet(slot.inprogress, watcher.through)
     _wrap_downloads(engine, watcher)
     _wrap_scraper(scraper, watcher)
-    scraper.handle_spider_output_async = Output(engine, scraper, watcher, lean).handle
+    scraper.handle_spider_output_async = CallbackOutput(engine, scraper, watcher, lean).handle
 
 
 def check(engine: Any) -> None:
@@ -174,7 +174,7 @@ def apart(engine: Any, leased: Callable[[Request], bool]) -> None:
     engine._download = download
 
 
-def _wrap_downloads(engine: Any, watcher: Watcher) -> None:
+def _wrap_downloads(engine: Any, watcher: EngineWatcher) -> None:
     original = engine._handle_downloader_output
 
     def handle(result: Any, request: Request) -> Any:
@@ -187,7 +187,7 @@ def _wrap_downloads(engine: Any, watcher: Watcher) -> None:
     engine._handle_downloader_output = handle
 
 
-def _wrap_scraper(scraper: Any, watcher: Watcher) -> None:
+def _wrap_scraper(scraper: Any, watcher: EngineWatcher) -> None:
     enqueue, error = scraper.enqueue_scrape, scraper.handle_spider_error
 
     def enqueue_scrape(result: Response | Failure, request: Request, *more: Any) -> Any:
@@ -219,7 +219,7 @@ def _wrap_scraper(scraper: Any, watcher: Watcher) -> None:
     scraper.call_spider_async = call_spider_async
 
 
-class Output:
+class CallbackOutput:
     """What callbacks yield. Requests go to the engine at once, in the order they are yielded; items go the way that Scrapy
     sends them, at most CONCURRENT_ITEMS at a time.
 
@@ -227,7 +227,7 @@ class Output:
     or none, which need none. Here each item that has company gets a task. Without asyncio, Scrapy's own way is kept.
     """
 
-    def __init__(self, engine: Any, scraper: Any, watcher: Watcher, lean: bool) -> None:
+    def __init__(self, engine: Any, scraper: Any, watcher: EngineWatcher, lean: bool) -> None:
         self._engine, self._scraper, self._watcher = engine, scraper, watcher
         self._original = scraper.handle_spider_output_async
         # Scrapy 2.13 has only the form that makes a Deferred.
@@ -244,7 +244,7 @@ class Output:
             for child in children:
                 self._watcher.yielded(child)
             return
-        tasks = _Tasks(self._process, response, self._scraper.concurrent_items)
+        tasks = _ItemTasks(self._process, response, self._scraper.concurrent_items)
         try:
             try:
                 if is_async:
@@ -259,7 +259,7 @@ class Output:
             if not self._watcher.given_up(request):
                 raise
 
-    async def _take(self, result: Iterable[Any], request: Request, tasks: _Tasks) -> None:
+    async def _take(self, result: Iterable[Any], request: Request, tasks: _ItemTasks) -> None:
         put, count, until = self._put, 0, monotonic() + PAUSE_SECONDS
         for output in result:
             if isinstance(output, Request):
@@ -272,7 +272,7 @@ class Output:
                 await asyncio.sleep(0)
                 count, until = 0, monotonic() + PAUSE_SECONDS
 
-    async def _take_async(self, result: AsyncIterator[Any], request: Request, tasks: _Tasks) -> None:
+    async def _take_async(self, result: AsyncIterator[Any], request: Request, tasks: _ItemTasks) -> None:
         put, count, until = self._put, 0, monotonic() + PAUSE_SECONDS
         async for output in result:
             if isinstance(output, Request):
@@ -306,7 +306,7 @@ class Output:
             yield output
 
 
-class _Tasks:
+class _ItemTasks:
     """Items of one page in the pipelines, at most `most` at a time, begun in the order they were yielded. The last one is held
     back: if it stays alone, it is awaited without a task."""
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gossamer.courier import gone
+from gossamer.courier import is_gone
 from gossamer.errors import GroupOwned, OtherArguments
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
-from gossamer.scrapy.config import Join
+from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.process import rounds
 from gossamer.scrapy.process.reactor import in_thread
 
@@ -31,103 +31,103 @@ Ask = Callable[..., Awaitable[Any]]
 Sleep = Callable[[float], Awaitable[None]]
 
 
-async def enter(ask: Ask, sleep: Sleep, join: Join) -> int:
+async def enter(ask: Ask, sleep: Sleep, worker_config: WorkerConfig) -> int:
     """GroupOwned where another spider works under this group's name; `ask` calls a verb of the frontier. Returns the round whose
     arguments are settled (see `rounds.take_part`)."""
-    join.check_lanes()
-    await _define(ask, join)
-    began = rounds.started(join.settings["GOSSAMER_CRAWL"], join.group, join.made)
+    worker_config.check_lanes()
+    await _define(ask, worker_config)
+    began = rounds.started(worker_config.settings["GOSSAMER_CRAWL"], worker_config.group, worker_config.made)
     until = time.monotonic() + PATIENCE
     while True:
-        workers, now = await ask("workers"), (await ask("counts", join.group)).now
-        there = others(join, workers, now)
-        _check_owner(join, there)
+        workers, now = await ask("workers"), (await ask("counts", worker_config.group)).now
+        there = others(worker_config, workers, now)
+        _check_owner(worker_config, there)
         try:
             return await rounds.take_part(
                 ask,
-                join.group,
-                join.settings["GOSSAMER_ROUND"],
-                mine=join.arguments,
-                same=join.same_arguments,
-                waits=join.waits,
-                company=_company(there, _leaving(join, workers, now)),
-                follows=join.follows,
+                worker_config.group,
+                worker_config.settings["GOSSAMER_ROUND"],
+                mine=worker_config.arguments,
+                same=worker_config.same_arguments,
+                waits=worker_config.waits,
+                other_workers=_other_workers(there, _leaving(worker_config, workers, now)),
+                follows=worker_config.follows,
                 began=began,
             )
-        except rounds.StillEnding as error:
+        except rounds.RoundEnding as error:
             if time.monotonic() > until:
                 raise OtherArguments(str(error)) from None
         await sleep(AGAIN)
 
 
-async def _define(ask: Ask, join: Join) -> None:
-    await ask("define", join.group, join.lanes, join.policy)
-    await ask("set_host", "", join.host)
-    for name, policy in join.hosts.items():
+async def _define(ask: Ask, worker_config: WorkerConfig) -> None:
+    await ask("define", worker_config.group, worker_config.lanes, worker_config.policy)
+    await ask("set_host", "", worker_config.host)
+    for name, policy in worker_config.hosts.items():
         await ask("set_host", name, policy)
 
 
-async def mend(ask: Ask, join: Join) -> None:
+async def repair(ask: Ask, worker_config: WorkerConfig) -> None:
     """After the frontier came back in what may be an older state: make what is missing there, and nothing else."""
-    counts = await ask("counts", join.group)
-    row = next((row for row in counts.groups if row.group == join.group), None)
+    counts = await ask("counts", worker_config.group)
+    row = next((row for row in counts.groups if row.group == worker_config.group), None)
     lanes = {lane.lane for lane in counts.lanes}
-    if row is None or not lanes.issuperset(f"{join.group}.{name}" for name in join.lanes):
-        await _define(ask, join)
+    if row is None or not lanes.issuperset(f"{worker_config.group}.{name}" for name in worker_config.lanes):
+        await _define(ask, worker_config)
     elif row.round:
         # A partition may have gone back behind the beginning of the round that the others are in.
-        await ask("new_round", join.group, row.round)
+        await ask("new_round", worker_config.group, row.round)
 
 
-async def without_gone(ask: Ask, join: Join, beside: Callable[[], ValkeyFrontier]) -> Join:
+async def without_gone(ask: Ask, worker_config: WorkerConfig, beside: Callable[[], ValkeyFrontier]) -> WorkerConfig:
     """The same, knowing which workers of its group are gone though they are listed; `beside` opens a connection."""
-    settings = join.settings
-    if not any(worker.info.get("group") == join.group for worker in await ask("workers")):
-        return join
+    settings = worker_config.settings
+    if not any(worker.info.get("group") == worker_config.group for worker in await ask("workers")):
+        return worker_config
 
     def look() -> frozenset[str]:
         with beside() as frontier:
-            return gone(frontier, settings["GOSSAMER_GONE_SECONDS"], recent(join))
+            return is_gone(frontier, settings["GOSSAMER_GONE_SECONDS"], recent(worker_config))
 
-    return replace(join, gone=await in_thread(look))
+    return replace(worker_config, gone=await in_thread(look))
 
 
-def recent(join: Join) -> float:
+def recent(worker_config: WorkerConfig) -> float:
     """For how many seconds one that says nothing may still live."""
-    return max(SILENT, float(join.settings["GOSSAMER_LEASE_SECONDS"]))
+    return max(SILENT, float(worker_config.settings["GOSSAMER_LEASE_SECONDS"]))
 
 
-def others(join: Join, workers: Sequence[WorkerInfo], now: float) -> list[WorkerInfo]:
+def others(worker_config: WorkerConfig, workers: Sequence[WorkerInfo], now: float) -> list[WorkerInfo]:
     """Who works in the group: who lives is heard of now and then; what a dead one holds runs out."""
     return [
         worker
         for worker in workers
-        if worker.info.get("group") == join.group
+        if worker.info.get("group") == worker_config.group
         and CLOSED not in worker.info
-        and now - worker.seen < recent(join)
-        and worker.incarnation not in join.gone
+        and now - worker.seen < recent(worker_config)
+        and worker.incarnation not in worker_config.gone
     ]
 
 
-def _company(there: Sequence[WorkerInfo], leaving: bool) -> rounds.Company:
+def _other_workers(there: Sequence[WorkerInfo], leaving: bool) -> rounds.OtherWorkers:
     if there and all(worker.info.get(MODE) == FOREVER for worker in there):
-        return rounds.Company.WAITING
-    return rounds.Company.ENDING if there or leaving else rounds.Company.NOBODY
+        return rounds.OtherWorkers.WAITING
+    return rounds.OtherWorkers.ENDING if there or leaving else rounds.OtherWorkers.NOBODY
 
 
-def _leaving(join: Join, workers: Sequence[WorkerInfo], now: float) -> bool:
+def _leaving(worker_config: WorkerConfig, workers: Sequence[WorkerInfo], now: float) -> bool:
     return any(
-        worker.info.get("group") == join.group and CLOSED in worker.info and now - worker.seen < LEAVING
+        worker.info.get("group") == worker_config.group and CLOSED in worker.info and now - worker.seen < LEAVING
         for worker in workers
     )
 
 
-def _check_owner(join: Join, workers: Sequence[WorkerInfo]) -> None:
+def _check_owner(worker_config: WorkerConfig, workers: Sequence[WorkerInfo]) -> None:
     for worker in workers:
         other = worker.info.get("spider", "")
-        if other and other != join.spider_class:
+        if other and other != worker_config.spider_class:
             raise GroupOwned(
-                f"The group {join.group} is worked on by {other} (worker {worker.incarnation} on "
-                f"{worker.info.get('host', '?')}); this spider is {join.spider_class}. "
+                f"The group {worker_config.group} is worked on by {other} (worker {worker.incarnation} on "
+                f"{worker.info.get('host', '?')}); this spider is {worker_config.spider_class}. "
                 "Give one of them another name, or set GOSSAMER_GROUP or GOSSAMER_CRAWL."
             )

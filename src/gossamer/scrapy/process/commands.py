@@ -37,7 +37,7 @@ def command() -> ScrapyCommand | None:
     return None
 
 
-def looks_only(found: ScrapyCommand) -> bool:
+def crawls_nothing(found: ScrapyCommand) -> bool:
     """Whether it is one of Scrapy's own that do not crawl, or made of one. A command of the project's crawls: `crawlall`."""
     homes = {kind.__module__ for kind in type(found).__mro__ if kind.__module__.startswith(PACKAGE)}
     return bool(homes) and not homes & CRAWLING
@@ -47,10 +47,10 @@ def name_of(found: ScrapyCommand) -> str:
     return type(found).__module__.rpartition(".")[2]
 
 
-def stands_aside() -> bool:
+def is_read_only() -> bool:
     """Whether this process only looks at something: nothing of it may reach the frontier."""
     found = command()
-    return found is not None and looks_only(found)
+    return found is not None and crawls_nothing(found)
 
 
 def scheduler(crawler: Crawler) -> Any:

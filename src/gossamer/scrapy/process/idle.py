@@ -25,7 +25,7 @@ MOMENT = 0.02
 """So much after its time a limit is looked at, so that all who measure it agree that it is over."""
 
 
-class Idle:
+class IdleCheck:
     """`busy` says whether this worker has something to do itself, `wake` makes the engine look again, `goes_on` is told when there
     is something to do again, `every` is how many seconds lie between two signals."""
 

@@ -10,7 +10,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from gossamer.courier import AsyncLink, SharedLink, ThreadLink
+from gossamer.courier import AsyncTransport, SharedTransport, ThreadTransport
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings
 
@@ -32,21 +32,21 @@ async def in_thread(do: Callable[[], T]) -> T:
     return done
 
 
-def link_for(settings: Settings, host: HostPolicy) -> SharedLink:
+def link_for(settings: Settings, host: HostPolicy) -> SharedTransport:
     """A link that calls back on Scrapy's thread: on the asyncio loop where there is one, else through the reactor."""
     if on_asyncio():
-        return AsyncLink(settings, host)
+        return AsyncTransport(settings, host)
     from twisted.internet import reactor
 
     clock: Any = reactor
 
     def later(seconds: float, do: Callable[[], None]) -> Any:
-        return _Call(clock.callLater(seconds, do))
+        return _DelayedCall(clock.callLater(seconds, do))
 
-    return ThreadLink(settings, clock.callFromThread, later, host)
+    return ThreadTransport(settings, clock.callFromThread, later, host)
 
 
-class _Call:
+class _DelayedCall:
     """A delayed call that may be cancelled twice, or too late."""
 
     def __init__(self, call: Any) -> None:

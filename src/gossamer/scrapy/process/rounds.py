@@ -26,7 +26,7 @@ from gossamer.errors import (
     UnknownCrawl,
     UnknownGroup,
 )
-from gossamer.model import EndState, RoundInfo, StartState, State, Token
+from gossamer.model import EndState, PartitionState, RoundInfo, StartState, Token
 from gossamer.model.plural import counted, counted_are
 
 logger = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def why_not(
     return ""
 
 
-def say_limits(settings: Any) -> None:
+def log_limits(settings: Any) -> None:
     """CLOSESPIDER_* end one worker, not the crawl."""
     names = ("TIMEOUT", "TIMEOUT_NO_ITEM", "PAGECOUNT", "PAGECOUNT_NO_ITEM", "ITEMCOUNT", "ERRORCOUNT")
     for name in (f"CLOSESPIDER_{name}" for name in names):
@@ -152,7 +152,7 @@ def say_limits(settings: Any) -> None:
             )
 
 
-class Company(Enum):
+class OtherWorkers(Enum):
     """Who else is in a group that is drained."""
 
     NOBODY = auto()
@@ -162,7 +162,7 @@ class Company(Enum):
     """Workers that wait for more; they run the start of a round that somebody begins."""
 
 
-class StillEnding(OtherArguments):
+class RoundEnding(OtherArguments):
     """The last round was begun with other arguments, and its workers are about to end."""
 
 
@@ -174,7 +174,7 @@ async def take_part(
     mine: str,
     same: bool,
     waits: bool,
-    company: Company,
+    other_workers: OtherWorkers,
     follows: bool,
     began: float,
 ) -> int:
@@ -200,19 +200,19 @@ async def take_part(
             left = f"{drained.open:,} left" + (f", {counted(drained.tasks, 'task')} waiting" if drained.tasks else "")
             logger.info("Going on with round %d of %s: %s.", row.round, group, left)
         return -1 if unclaimed else int(row.round)
-    if info.ended is None and company is Company.NOBODY:
+    if info.ended is None and other_workers is OtherWorkers.NOBODY:
         # Nobody was there to see it: what it was is noted before anything else.
         await end(ask, group, Token.fresh())
     since = counts.now - (time.monotonic() - began)
     refused = why_not(choice, recent, since, mine=mine, same=same, waits=waits)
-    if not refused and info.ended is None and company is Company.ENDING:
+    if not refused and info.ended is None and other_workers is OtherWorkers.ENDING:
         if same and not fits(info, mine):
-            raise StillEnding(
+            raise RoundEnding(
                 f"Round {row.round} of {group} was begun with {info.note or 'no arguments'}, and its workers have not ended yet; this "
                 f"worker has {mine or 'no arguments'}. Run it again."
             )
         refused = "other workers are about to end; run it again to crawl again"
-    if not refused and info.ended is None and company is Company.WAITING:
+    if not refused and info.ended is None and other_workers is OtherWorkers.WAITING:
         if follows:
             refused = (
                 "other workers wait for more, and this one joins them; to run start() again, set GOSSAMER_ROUND to new"
@@ -245,7 +245,7 @@ async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str,
     return state is StartState.GRANTED or not same or fits(info, mine)
 
 
-async def say_dead(ask: Ask, group: str) -> None:
+async def log_dead_letters(ask: Ask, group: str) -> None:
     """How many dead letters there are, and how to see them."""
     try:
         dead = sum(row.dead for row in (await ask("counts", group)).groups)
@@ -279,7 +279,7 @@ async def end(ask: Ask, group: str, token: Token) -> bool:
     return True
 
 
-async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, State], seconds: float) -> str:
+async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, PartitionState], seconds: float) -> str:
     """Why a worker that was told drained, and has ended since, should not have; "" if it was right. It is asked as late as
     possible, and for so many `seconds`: the server that said so, in the states of `then`, may have been replaced by one that knows less.
     The courier may have heard of that one by its last words already."""

@@ -39,7 +39,7 @@ GOOD = frozenset({"idle", "draining", "finished", "shutdown"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSpider:
     """A spider and what is in force for it: its project's settings, its own and those given."""
 
     kind: type[Spider]
@@ -60,14 +60,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SpiderEnd:
     """Why a spider was closed, and the signal that asked for it, 0 if none did."""
 
     reason: str
     signal: int
 
 
-def look_up(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> Found:
+def look_up(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> FoundSpider:
     """The spider of that name in this directory's Scrapy project, or the one in the file of that name; `given` are settings
     as after `-s`. Nothing is run. `UnknownSpider` where there is none, `SettingError` for what cannot be used."""
     settings = _settings(spider, given)
@@ -76,10 +76,10 @@ def look_up(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any])
     _join_in(settings)
     ours = loaded(settings)
     group = ours["GOSSAMER_GROUP"] or arguments.get("name") or kind.name
-    return Found(kind, group_name(group), settings, ours)
+    return FoundSpider(kind, group_name(group), settings, ours)
 
 
-def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> Ended:
+def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> SpiderEnd:
     """Crawl with it until its group is drained, or until it is stopped. `WorkerFailed` if it ended for any other reason, an
     error of the frontier if it cannot be reached."""
     found = look_up(spider, arguments, given)
@@ -90,14 +90,14 @@ def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> 
     process = _process_for(settings)
     crawler = process.create_crawler(found.kind)
     _join_in(crawler.settings)
-    notes = _Notes(crawler)
-    notes.overhear(process)
+    notes = _CrawlerNotes(crawler)
+    notes.listen(process)
     notes.follow(process.crawl(crawler, **arguments))
     process.start()
     return notes.ended()
 
 
-class _Notes:
+class _CrawlerNotes:
     """What became of a crawler."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -114,12 +114,12 @@ class _Notes:
         else:
             crawl.add_done_callback(lambda task: None if task.cancelled() else self._broke(task.exception()))
 
-    def ended(self) -> Ended:
+    def ended(self) -> SpiderEnd:
         # It was closed in good order; what failed came to light after that.
         if self.reason in GOOD and not self.signal and (failed := failure_of(self._crawler)) is not None:
             raise failed
         if self.reason in GOOD or self.signal:
-            return Ended(self.reason or "killed", self.signal)
+            return SpiderEnd(self.reason or "killed", self.signal)
         if self.error is not None:
             raise WorkerFailed(f"The spider could not be run: {type(self.error).__name__}: {self.error}.")
         if self.reason is None:
@@ -141,7 +141,7 @@ class _Notes:
     def _closed(self, reason: str) -> None:
         self.reason = reason
 
-    def overhear(self, process: Any) -> None:
+    def listen(self, process: Any) -> None:
         """Note the signals that a process obeys, which does not say who asked. The second one always ends it: Scrapy asks its
         event loop to stop, which may be busy for ever, and waits for threads, which may be, too."""
         for name in ("_signal_shutdown", "_signal_kill", "_signal_shutdown_reactorless", "_signal_kill_reactorless"):
@@ -153,7 +153,7 @@ class _Notes:
         def note(number: int, frame: Any) -> None:
             self.signal = self.signal or number
             if kills:
-                shutdown.within(shutdown.LAST_SECONDS, 128 + number)
+                shutdown.exit_within(shutdown.LAST_SECONDS, 128 + number)
             handler(number, frame)
 
         return note

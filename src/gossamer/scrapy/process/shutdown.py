@@ -7,7 +7,7 @@ from typing import Any
 
 from gossamer.model.plural import counted_were
 from gossamer.scrapy.page import watcher
-from gossamer.scrapy.page.pages import Pages
+from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -16,11 +16,11 @@ PAGES_SHARE = 0.8
 """Of the time that a worker has to end, what pages in progress have; the rest is for the last calls to the frontier."""
 
 
-class Stopping:
+class Shutdown:
     """Looks after an engine that closes its spider: after a while the pages in progress are given back to the frontier, and the
     engine waits for them no longer."""
 
-    def __init__(self, engine: Any, link: Any, pages: Pages, settings: Settings) -> None:
+    def __init__(self, engine: Any, link: Any, pages: LeasedPages, settings: Settings) -> None:
         self._engine, self._link, self._pages = engine, link, pages
         self._limit: float = settings["GOSSAMER_STOP_SECONDS"]
         self._close: float = settings["GOSSAMER_CLOSE_SECONDS"]

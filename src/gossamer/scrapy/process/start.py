@@ -19,7 +19,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError
 
-from gossamer.courier import Adder
+from gossamer.courier import RequestAdder
 from gossamer.errors import FrontierUnavailable
 from gossamer.model import Request as Asked
 from gossamer.model import StartState, Token
@@ -36,7 +36,7 @@ _place: ContextVar[tuple[Any, int] | None] = ContextVar("gossamer_start_place", 
 """The start and the place in it of the item that is in the pipelines. They may make another item of it; this goes with it."""
 
 
-class Asking(Protocol):
+class StartScheduler(Protocol):
     """What a start needs of its scheduler."""
 
     group: str
@@ -67,15 +67,15 @@ class Asking(Protocol):
     def awaits(self, what: str) -> None:
         """What another worker does that this one waits for; "": nothing."""
 
-    async def below(self, adder: Adder, count: int) -> None:
+    async def below(self, request_adder: RequestAdder, count: int) -> None:
         """Wait until no more than `count` requests wait to be added."""
 
 
-class Start:
+class SpiderStart:
     """Wraps the engine's iterator over `start()`."""
 
-    def __init__(self, asking: Asking, adder: Adder) -> None:
-        self._asking, self._adder = asking, adder
+    def __init__(self, asking: StartScheduler, request_adder: RequestAdder) -> None:
+        self._asking, self._request_adder = asking, request_adder
         self._places: dict[int, tuple[Request, int]] = {}
         self._items: set[int] = set()
         self._round = 0
@@ -93,7 +93,7 @@ class Start:
         return None if known is None else known[1]
 
     def put(self, asked: Asked, place: int, request: Request) -> None:
-        self._adder.put(asked, self._key(place), request)
+        self._request_adder.put(asked, self._key(place), request)
 
     def _key(self, place: int) -> str:
         return f"s{self._asking.group}:{self._round}:{place}"
@@ -103,7 +103,7 @@ class Start:
         place = self._claim()
         if data is not None:
             key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
-            self._adder.put(self._asking.carry(data, key), key, None)
+            self._request_adder.put(self._asking.carry(data, key), key, None)
         self._items.discard(-1 if place is None else place)
 
     async def item_failed(self, reason: str, detail: str) -> None:
@@ -150,7 +150,7 @@ class Start:
                 place += 1
                 yield output
                 _place.set(None)
-                await self._asking.below(self._adder, BACKLOG)
+                await self._asking.below(self._request_adder, BACKLOG)
                 if not self.granted:
                     self._given_away()
                     return
@@ -169,7 +169,7 @@ class Start:
     async def _end(self) -> None:
         while self._items:
             await self._asking.sleep(ITEMS_POLL)
-        await self._asking.below(self._adder, 0)
+        await self._asking.below(self._request_adder, 0)
         told = self.granted and await self._patiently("started", self._asking.group, self._asking.token)
         self.granted = False
         if told:

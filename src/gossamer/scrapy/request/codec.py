@@ -13,12 +13,12 @@ from scrapy.utils.misc import load_object
 
 from gossamer.errors import DecodingError, EncodingError, UnknownCallback
 from gossamer.frontier import codec
-from gossamer.frontier.verbs.batch import Checked
+from gossamer.frontier.verbs.batch import RequestChecker
 from gossamer.model import Lease, host_of
 from gossamer.model import Request as Asked
 from gossamer.scrapy.lanes import ATTRIBUTE, MAIN, META
 from gossamer.scrapy.page.watcher import APART
-from gossamer.scrapy.request.objects import Objects, method_name
+from gossamer.scrapy.request.objects import ObjectCodec, method_name
 
 SLOT = "download_slot"
 CLASS = "class"
@@ -26,7 +26,7 @@ CARRIED = "gossamer:items"
 """The address of what is no request: it brings items into the stream."""
 
 
-class Carried(Exception):
+class ItemsLease(Exception):
     """A lease that brings items instead of a request."""
 
     def __init__(self, items: list[bytes]) -> None:
@@ -34,7 +34,7 @@ class Carried(Exception):
         self.items = items
 
 
-class Carrier:
+class RequestCodec:
     """Turns requests of one spider into requests of the frontier and leases back into requests."""
 
     def __init__(
@@ -44,13 +44,13 @@ class Carrier:
         lanes: Mapping[str, Any],
         number: Callable[[Request], int],
         payload_max: int,
-        objects: Objects | None = None,
+        objects: ObjectCodec | None = None,
     ) -> None:
         self._spider, self._group, self._lanes = spider, group, lanes
-        self._objects = objects or Objects.of(spider)
+        self._objects = objects or ObjectCodec.of(spider)
         self._number, self._payload_max = number, payload_max
         self._names: dict[Any, str] = {}
-        self._checked = Checked(payload_max)
+        self._checked = RequestChecker(payload_max)
         self._classes: dict[str, type[Request]] = {}
         self._full = {name: f"{group}.{name}" for name in lanes}
         # A request without a callback goes to the spider's parse.
@@ -156,7 +156,7 @@ class Carrier:
         none."""
         fields = codec.decode_request(lease.payload, build=self._objects.make)
         if fields.get("url") == CARRIED:
-            raise Carried(fields.get("items", []))
+            raise ItemsLease(fields.get("items", []))
         fields["callback"] = self._method(fields["callback"], "callback")
         fields["errback"] = self._method(fields["errback"], "errback")
         kind = self._class(fields.pop(CLASS, None))

@@ -18,7 +18,7 @@ from typing import Any
 from itemloaders import ItemLoader
 from scrapy import Item
 
-from gossamer.frontier.codec.types import Refused, name_of
+from gossamer.frontier.codec.types import NotEncodable, name_of
 
 ITEM, FIELDS, MODEL, VALUES, MEMBER, LOADER = "item", "fields", "model", "values", "member", "loader"
 CONTAINER = "container"
@@ -50,7 +50,7 @@ def form_of(kind: type) -> str | None:
     return FIELDS if hasattr(kind, "__attrs_attrs__") or dataclasses.is_dataclass(kind) else None
 
 
-def apart(value: Any, form: str) -> tuple[Any, ...]:
+def disassemble(value: Any, form: str) -> tuple[Any, ...]:
     """The state of an object as the values of a `StoredObject`; what they hold may be objects again."""
     if form == ITEM:
         return _with_rest(dict(value._values), _rest(value, {"_values"}))
@@ -71,8 +71,8 @@ def apart(value: Any, form: str) -> tuple[Any, ...]:
     return _with_rest(found, _rest(value, names))
 
 
-def together(kind: type, form: str, values: tuple[Any, ...]) -> Any:
-    """The object again. `Refused` says why it cannot be: its class is not what it was."""
+def assemble(kind: type, form: str, values: tuple[Any, ...]) -> Any:
+    """The object again. `NotEncodable` says why it cannot be: its class is not what it was."""
     if form == MEMBER:
         return _member(kind, values[0])
     if form == CONTAINER:
@@ -92,16 +92,16 @@ def from_pickle(kind: type, form: str, args: tuple[Any, ...], state: Any) -> Any
     if form == MEMBER and issubclass(kind, Flag) and len(args) == 1:
         return _member(kind, args[0])
     if form == CONTAINER:
-        raise Refused(f"{name_of(kind)} was not pickled as its class says; send plain data")
+        raise NotEncodable(f"{name_of(kind)} was not pickled as its class says; send plain data")
     if form == MEMBER:
         found = [one for one in kind if (one.value,) == args]  # type: ignore[attr-defined]
         if not found:
-            raise Refused(f"{name_of(kind)} has no member of the value {args!r:.80}")
+            raise NotEncodable(f"{name_of(kind)} has no member of the value {args!r:.80}")
         return found[0]
     if form == VALUES:
         return _tuple(kind, list(args))
     if form == LOADER or args:
-        raise Refused(f"{name_of(kind)} was not pickled as its class says; send plain data")
+        raise NotEncodable(f"{name_of(kind)} was not pickled as its class says; send plain data")
     if isinstance(state, list):
         state = dict(zip(fields_of(kind), state, strict=False))  # a frozen dataclass with slots
     elif isinstance(state, tuple):
@@ -165,7 +165,7 @@ def _with_rest(fields: dict[str, Any], rest: dict[str, Any]) -> tuple[Any, ...]:
 
 def _check_fields(kind: type, found: Iterable[str], known: Iterable[str]) -> None:
     if gone := [name for name in found if name not in known]:
-        raise Refused(
+        raise NotEncodable(
             f"{name_of(kind)} has no field {gone[0]!r} any more. Run the code that has it, or put the field back"
         )
 
@@ -187,7 +187,7 @@ def _object(kind: type, fields: dict[str, Any], rest: dict[str, Any]) -> Any:
         elif default is not None:
             _set(made, name, default())
         elif _is_needed(kind, name):
-            raise Refused(f"{name_of(kind)} now has a field {name!r} without a default. Give it one")
+            raise NotEncodable(f"{name_of(kind)} now has a field {name!r} without a default. Give it one")
     for name, value in rest.items():
         _set(made, name, value)
     if isinstance(getattr_static(kind, _HASH, None), MemberDescriptorType):
@@ -207,7 +207,7 @@ def _set(made: Any, name: str, value: Any) -> None:
     elif hasattr(made, "__dict__"):
         made.__dict__[name] = value
     else:
-        raise Refused(f"{name_of(type(made))} has no room for {name!r}: it has other slots than before")
+        raise NotEncodable(f"{name_of(type(made))} has no room for {name!r}: it has other slots than before")
 
 
 _MODEL_STATE = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
@@ -226,7 +226,7 @@ def _model(kind: Any, fields: dict[str, Any], state: dict[str, Any]) -> Any:
     for name, field in known.items():
         if name not in fields:
             if field.is_required():
-                raise Refused(f"{name_of(kind)} now has a field {name!r} without a default. Give it one")
+                raise NotEncodable(f"{name_of(kind)} now has a field {name!r} without a default. Give it one")
             fields[name] = field.get_default(call_default_factory=not field.default_factory_takes_validated_data)
     made = object.__new__(kind)
     object.__setattr__(made, "__dict__", fields)
@@ -240,7 +240,7 @@ def _member(kind: Any, name: Any) -> Any:
     try:
         return kind(name) if issubclass(kind, Flag) and not isinstance(name, str) else kind.__members__[name]
     except (KeyError, TypeError, ValueError):
-        raise Refused(f"{name_of(kind)} has no member {name!r:.80} any more. Put it back") from None
+        raise NotEncodable(f"{name_of(kind)} has no member {name!r:.80} any more. Put it back") from None
 
 
 def _apart_container(value: Any) -> tuple[Any, ...]:
@@ -271,13 +271,13 @@ def is_container(value: Any) -> bool:
 
 def _tuple(kind: Any, values: list[Any]) -> Any:
     if len(values) != len(kind._fields):
-        raise Refused(f"{name_of(kind)} has {len(kind._fields)} fields, what was stored has {len(values)}")
+        raise NotEncodable(f"{name_of(kind)} has {len(kind._fields)} fields, what was stored has {len(values)}")
     return tuple.__new__(kind, values)
 
 
 def _apart_loader(loader: Any) -> tuple[Any, ...]:
     if loader.parent is not None:
-        raise Refused(f"{name_of(type(loader))} is nested in another loader; send the outer one")
+        raise NotEncodable(f"{name_of(type(loader))} is nested in another loader; send the outer one")
     context = {name: value for name, value in loader.context.items() if name not in _OF_THE_PAGE}
     return (loader.item, dict(loader._local_values), context, _rest(loader, _LOADERS_OWN))
 

@@ -22,16 +22,16 @@ from typing import Any, Self
 from scrapy import Spider
 from scrapy.settings import BaseSettings
 
-from gossamer.frontier.codec.types import Refused, StoredObject, name_of
+from gossamer.frontier.codec.types import NotEncodable, StoredObject, name_of
 from gossamer.scrapy.request.object_state import (
     CONTAINER,
     CONTAINERS,
     LOADER,
-    apart,
+    assemble,
+    disassemble,
     form_of,
     from_pickle,
     is_container,
-    together,
 )
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ _NOBODYS = sys.stdlib_module_names | {"scrapy", "scrapy_redis", "gossamer", "ite
 _KEPT = "an item, a dataclass, an attrs class, a pydantic model, a named tuple or an enum"
 
 
-class Objects:
+class ObjectCodec:
     """What one spider's requests may hold besides plain data. `modules` are modules and packages."""
 
     def __init__(self, modules: Iterable[str], spider: Spider | None = None) -> None:
@@ -75,7 +75,7 @@ class Objects:
         return cls({*modules, *(name.strip() for name in more.split(",") if name.strip())}, spider)
 
     def store(self, value: Any) -> StoredObject | None:
-        """What is kept of an object; None: it is no object of a kind that is kept. `Refused`: it is, but must not be."""
+        """What is kept of an object; None: it is no object of a kind that is kept. `NotEncodable`: it is, but must not be."""
         kind = type(value)
         if kind is MethodType or kind is functools.partial:
             return self._store_call(value)
@@ -88,10 +88,10 @@ class Objects:
         form, name = known
         if form == CONTAINER and not is_container(value):
             return None
-        return StoredObject(form, name, apart(value, form))
+        return StoredObject(form, name, disassemble(value, form))
 
     def make(self, stored: StoredObject) -> Any:
-        """The object again; `Refused` says why not."""
+        """The object again; `NotEncodable` says why not."""
         form, name, values = stored.form, stored.name, stored.values
         if form == METHOD:
             return self._method(name)
@@ -107,24 +107,24 @@ class Objects:
             return kind
         actual = form_of(kind)
         if actual is None or (form not in (actual, PICKLED)):
-            raise Refused(f"{name_of(kind)} is not what was stored under its name; run the code that stored it")
+            raise NotEncodable(f"{name_of(kind)} is not what was stored under its name; run the code that stored it")
         try:
-            return from_pickle(kind, actual, *values) if form == PICKLED else together(kind, form, values)
-        except Refused:
+            return from_pickle(kind, actual, *values) if form == PICKLED else assemble(kind, form, values)
+        except NotEncodable:
             raise
         except Exception as error:
-            raise Refused(f"{name_of(kind)} cannot be made again: {type(error).__name__}: {error}") from error
+            raise NotEncodable(f"{name_of(kind)} cannot be made again: {type(error).__name__}: {error}") from error
 
     def admits(self, kind: type) -> bool:
         """Whether objects of a class may be pickled for others: they are data, of a class that is allowed."""
         try:
             known = self._known(kind)
-        except Refused:
+        except NotEncodable:
             return False
         return known is not None and known[0] not in (LOADER, CONTAINER)
 
     def _known(self, kind: type) -> tuple[str, str] | None:
-        """The form and the name of a class, if it has a form; `Refused` if another worker could not use it."""
+        """The form and the name of a class, if it has a form; `NotEncodable` if another worker could not use it."""
         try:
             return self._names[kind]
         except KeyError:
@@ -146,13 +146,13 @@ class Objects:
         if name not in _OWN and not self._allowed(kind.__module__):
             raise self._foreign(name_of(kind), kind)
         if _found(name) is not kind:
-            raise Refused(
+            raise NotEncodable(
                 f"{name_of(kind)} cannot be found by its name, so another worker could not make it; define it at the top of a module"
             )
         try:
             object.__new__(kind) if form_of(kind) == "fields" else None
         except TypeError:
-            raise Refused(f"{name_of(kind)} is built on a class of another kind; send plain data") from None
+            raise NotEncodable(f"{name_of(kind)} is built on a class of another kind; send plain data") from None
 
     def _allowed(self, module: str) -> bool:
         if module in self.modules:
@@ -163,7 +163,7 @@ class Objects:
                 return True
         return False
 
-    def _foreign(self, said: str, kind: Any) -> Refused:
+    def _foreign(self, said: str, kind: Any) -> NotEncodable:
         """The refusal of a class that is not allowed. Naming its module helps only if its objects could be made then."""
         remedy = "send plain data"
         if kind is None:
@@ -171,7 +171,7 @@ class Objects:
         elif isinstance(kind, type) and form_of(kind) is not None:
             remedy += ", or name its module in GOSSAMER_OBJECT_MODULES"
         own = ", ".join(sorted(self.modules)) or "none"
-        return Refused(f"{said} is of a package that is not the project's own ({own}); {remedy}")
+        return NotEncodable(f"{said} is of a package that is not the project's own ({own}); {remedy}")
 
     def _load(self, name: str) -> Any:
         """What is known by a name, of a module that is allowed also if nobody has imported it yet."""
@@ -189,9 +189,9 @@ class Objects:
         if name not in _OWN and not self._allowed(module):
             raise self._foreign(f"{module}.{path}", found)
         if not isinstance(found, type):
-            raise Refused(f"{module}.{path} is no class of this worker's code; run the code that has it")
+            raise NotEncodable(f"{module}.{path} is no class of this worker's code; run the code that has it")
         if form_of(found) is None:
-            raise Refused(f"{module}.{path} is no class whose objects are made again ({_KEPT}); send plain data")
+            raise NotEncodable(f"{module}.{path} is no class whose objects are made again ({_KEPT}); send plain data")
         self._classes[name] = found
         return found
 
@@ -199,7 +199,7 @@ class Objects:
         function = value.func if type(value) is functools.partial else value
         name = method_name(self._spider, function)
         if name is None:
-            raise Refused(
+            raise NotEncodable(
                 f"{function!r:.200} is not a method of the spider; another worker could not call it. "
                 "Make it one, and send what it needs in cb_kwargs"
             )
@@ -210,7 +210,7 @@ class Objects:
     def _method(self, name: str) -> Any:
         method = getattr(self._spider, name, None) if not name.startswith("__") else None
         if not isinstance(method, MethodType):
-            raise Refused(f"the spider has no method {name!r}; run the code that has it")
+            raise NotEncodable(f"the spider has no method {name!r}; run the code that has it")
         return method
 
 
@@ -289,5 +289,5 @@ def _imported(module: str, path: str) -> Any:
     try:
         importlib.import_module(module)
     except Exception as error:
-        raise Refused(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
+        raise NotEncodable(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
     return _found(f"{module}:{path}")

@@ -134,7 +134,7 @@ class RequestsSeen:
         )
 
 
-class Imported(NamedTuple):
+class ImportCounts(NamedTuple):
     """How many fingerprints were `new` to the memory and how many `known`; `cut`: the last one was incomplete."""
 
     new: int
@@ -144,7 +144,7 @@ class Imported(NamedTuple):
 
 def import_requests_seen(
     source: RequestsSeen, memory: ValkeyMemory, custom: bool = False, heard: Callable[[int], None] = lambda _: None
-) -> Imported:
+) -> ImportCounts:
     """Remember all that a `requests.seen` holds. May be repeated: what is known already stays so.
 
     `custom`: the fingerprints are those of the project's own REQUEST_FINGERPRINTER_CLASS. `heard` is told how many bytes
@@ -160,4 +160,4 @@ def import_requests_seen(
             heard(source.read)
     new, done = new + sum(memory.mark(batch)), done + len(batch)
     heard(source.read)
-    return Imported(new, done - new, source.cut)
+    return ImportCounts(new, done - new, source.cut)

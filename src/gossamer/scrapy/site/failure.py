@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from scrapy.exceptions import IgnoreRequest
 
-from gossamer.sites.downloader import DownloadFailed, LeftOut
+from gossamer.sites.downloader import DownloadFailed, PageDropped
 from gossamer.sites.url.network import PRIVATE_ADDRESS
 
 _REASONS = {
@@ -74,7 +74,7 @@ def failure(error: BaseException, timeout: float, size: int, proxied: bool) -> B
     that a proxy was used: who cannot be reached is then that proxy."""
     if isinstance(error, IgnoreRequest):
         if _TOO_MUCH not in str(error):
-            return LeftOut(str(error))
+            return PageDropped(str(error))
         return _failed("too_large", error, timeout, size)
     reason = _of_a_browser(error) or _reason(error)
     if reason is None:

@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.settings import SETTINGS_PRIORITIES, Settings
 
 from gossamer.errors import SiteError
-from gossamer.sites.downloader import Wanted
+from gossamer.sites.downloader import DownloadRequest
 
 HANDLER = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -54,7 +54,7 @@ def prepare(settings: Settings) -> None:
     settings.set("PLAYWRIGHT_LAUNCH_OPTIONS", options, "cmdline")
 
 
-def rendered(wanted: Wanted) -> dict[str, Any]:
+def rendered(wanted: DownloadRequest) -> dict[str, Any]:
     """The meta of a request that a browser is to make. Proxies and certificates are a matter of a browser's context, so each
     has its own."""
     context: dict[str, Any] = {}
@@ -71,7 +71,7 @@ def rendered(wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _login(wanted: Wanted) -> dict[str, str]:
+def _login(wanted: DownloadRequest) -> dict[str, str]:
     """User and password of the proxy, which a browser wants to know itself."""
     said = next((value for name, value in wanted.headers if name.lower() == OF_THE_PROXY), "")
     if not said:

@@ -20,7 +20,7 @@ from gossamer.scrapy.site import render
 
 # Without our prefix, which is for settings that people may set.
 AUTHORITIES = "SITE_AUTHORITIES"
-WIRE = "gossamer.scrapy.site.wire.Wire"
+WIRE = "gossamer.scrapy.site.wire.WireMiddleware"
 
 OVER: Mapping[str, Any] = {
     # The site file says it, and the engine does it, so that it means the same in both engines.
@@ -84,7 +84,7 @@ def _put(settings: Settings, name: str, entries: Mapping[str, Any]) -> None:
 def _verify(settings: Settings, verify: bool | str) -> None:
     if isinstance(verify, str):
         settings.set(AUTHORITIES, verify, "cmdline")
-        settings.set("DOWNLOADER_CLIENTCONTEXTFACTORY", "gossamer.scrapy.site.settings.Authorities", "cmdline")
+        settings.set("DOWNLOADER_CLIENTCONTEXTFACTORY", "gossamer.scrapy.site.settings.FileAuthorities", "cmdline")
     elif hasattr(default_settings, "DOWNLOAD_VERIFY_CERTIFICATES"):
         settings.set("DOWNLOAD_VERIFY_CERTIFICATES", verify, "cmdline")
     elif verify:
@@ -92,7 +92,7 @@ def _verify(settings: Settings, verify: bool | str) -> None:
         settings.set("DOWNLOADER_CLIENTCONTEXTFACTORY", factory, "cmdline")
 
 
-class Authorities(BrowserLikePolicyForHTTPS):
+class FileAuthorities(BrowserLikePolicyForHTTPS):
     """Checks certificates by the authorities in a file (`request.verify: FILE`)."""
 
     @classmethod

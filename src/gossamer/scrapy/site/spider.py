@@ -25,13 +25,13 @@ from scrapy.http import Response
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from gossamer.errors import GossamerError, SiteError
-from gossamer.scrapy.config import AtOnce, plain
+from gossamer.scrapy.config import UndelayedSlots, plain
 from gossamer.scrapy.download.network import OF_SITE
 from gossamer.scrapy.site.failure import failure
 from gossamer.scrapy.site.render import OF_THE_PROXY, rendered
 from gossamer.scrapy.site.settings import settings_for
 from gossamer.scrapy.site.wire import META
-from gossamer.sites.downloader import Answer, DownloadFailed, ItemFailed, LeftOut, Wanted
+from gossamer.sites.downloader import DownloadFailed, DownloadRequest, DownloadResponse, ItemFailed, PageDropped
 
 logger = logging.getLogger(__name__)
 
@@ -61,14 +61,14 @@ class SiteSpider(Spider):
         yield
 
 
-class Sites:
+class ScrapyDownloader:
     """The crawlers of a worker, each begun with the first page that is asked of it. Made inside a running event loop.
     `given` are settings as after `-s`; `concurrency` is the number of pages at a time."""
 
     def __init__(self, given: Mapping[str, Any], concurrency: int) -> None:
         _install_reactor()
         self._given, self._concurrency = dict(given), concurrency
-        self._runs: dict[Key, asyncio.Task[_Run]] = {}
+        self._runs: dict[Key, asyncio.Task[_SiteCrawler]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._proven: set[tuple[bool | str, bool]] = set()
 
@@ -78,7 +78,7 @@ class Sites:
             await self._run((site, verify, browser))
             self._proven.add((verify, browser))
 
-    async def download(self, wanted: Wanted) -> Answer:
+    async def download(self, wanted: DownloadRequest) -> DownloadResponse:
         """DownloadFailed for what the network does, LeftOut for what the project wants nothing of; what else is raised is a
         mistake in the project's code."""
         try:
@@ -110,7 +110,7 @@ class Sites:
         if self._leaving:
             await asyncio.wait(self._leaving, timeout=PATIENCE)
 
-    async def _run(self, key: Key) -> _Run:
+    async def _run(self, key: Key) -> _SiteCrawler:
         task = self._runs.get(key)
         if task is not None and task.done() and (task.cancelled() or task.exception() or task.result().over):
             leaving = asyncio.ensure_future(_ended(task))
@@ -122,11 +122,11 @@ class Sites:
         # Who gives up waiting does not spoil it for the others.
         return await asyncio.shield(task)
 
-    async def _begin(self, key: Key) -> _Run:
+    async def _begin(self, key: Key) -> _SiteCrawler:
         site, verify, browser = key
         try:
             settings = await asyncio.to_thread(settings_for, self._given, verify, browser)
-            run = _Run(Crawler(SiteSpider, settings), site, self._concurrency)
+            run = _SiteCrawler(Crawler(SiteSpider, settings), site, self._concurrency)
             await run.begin()
         except GossamerError:
             raise
@@ -138,12 +138,12 @@ class Sites:
         return run
 
 
-async def _ended(begun: asyncio.Task[_Run]) -> None:
+async def _ended(begun: asyncio.Task[_SiteCrawler]) -> None:
     with suppress(Exception):
         await (await begun).close()
 
 
-class _Run:
+class _SiteCrawler:
     """One crawler, from its beginning to its end."""
 
     def __init__(self, crawler: Crawler, site: str, concurrency: int) -> None:
@@ -172,7 +172,7 @@ class _Run:
                 f"The spider of the site {self._site} was closed as soon as it was opened; its log says why."
             )
         downloader: Any = crawler.engine.downloader
-        downloader.per_slot_settings = AtOnce(self._concurrency, {})
+        downloader.per_slot_settings = UndelayedSlots(self._concurrency, {})
 
     def _stay(self) -> None:
         raise DontCloseSpider
@@ -185,7 +185,7 @@ class _Run:
             with suppress(Exception):
                 await self._crawl
 
-    async def download(self, wanted: Wanted) -> Answer:
+    async def download(self, wanted: DownloadRequest) -> DownloadResponse:
         wire: list[bytes] = []
         request = Request(
             wanted.url,
@@ -199,7 +199,7 @@ class _Run:
         fetch = getattr(engine, "download_async", None)
         response: Response = await (fetch(request) if fetch else maybe_deferred_to_future(engine.download(request)))
         sent, raw = wire or (b"", b"")
-        return Answer(response.url, response.status, _headers(response), response.body, sent, raw)
+        return DownloadResponse(response.url, response.status, _headers(response), response.body, sent, raw)
 
     async def item(self, item: dict[str, Any]) -> dict[str, Any]:
         """Through the project's pipelines; extensions hear of it as of any spider's items."""
@@ -210,7 +210,7 @@ class _Run:
             made = await (process(item) if process else maybe_deferred_to_future(pipelines.process_item(item, spider)))
         except DropItem as error:
             await self._tell(signals.item_dropped, item=item, exception=error)
-            raise LeftOut(str(error)) from error
+            raise PageDropped(str(error)) from error
         except Exception as error:
             await self._tell(signals.item_error, item=item, failure=None)
             raise ItemFailed("".join(traceback.format_exception(error))) from error
@@ -229,7 +229,7 @@ class _Run:
             await maybe_deferred_to_future(manager.send_catch_log_deferred(signal, **named))
 
 
-def _meta(wanted: Wanted, wire: list[bytes]) -> dict[str, Any]:
+def _meta(wanted: DownloadRequest, wire: list[bytes]) -> dict[str, Any]:
     meta: dict[str, Any] = {
         SITE: wanted.site,
         LAYER: wanted.layer,

@@ -13,7 +13,7 @@ META = "gossamer_wire"
 _SECRET = frozenset({b"authorization", b"proxy-authorization"})
 
 
-class Wire:
+class WireMiddleware:
     """The last downloader middleware before the download itself."""
 
     def process_response(self, request: Request, response: Response, spider: Any = None) -> Response:

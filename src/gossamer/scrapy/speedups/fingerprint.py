@@ -2,7 +2,7 @@
 
 Nearly all of that cost is `w3lib.url.canonicalize_url`, which takes a URL apart and puts it together again. A URL made only of
 parts that come back as they went in needs none of it: its canonical form is the same text with the query's arguments in
-order. `short_way` admits such URLs and no others, whatever the version of w3lib; the rest takes the long way through w3lib.
+order. `fast_path` admits such URLs and no others, whatever the version of w3lib; the rest takes the long way through w3lib.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from w3lib.url import canonicalize_url
 from gossamer.errors import InvalidRequest
 from gossamer.scrapy.seen.memory import number_of, number_of_custom
 from gossamer.scrapy.settings import loaded
-from gossamer.sites.url.canonical import short_way, without_default_port
+from gossamer.sites.url.canonical import fast_path, without_default_port
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -39,7 +39,7 @@ LONG = 2_048
 
 def canonical(url: str) -> str:
     """What `canonicalize_url(url)` gives, sooner for most URLs."""
-    return short_way(url) or canonicalize_url(url)
+    return fast_path(url) or canonicalize_url(url)
 
 
 # Scrapy hashes sorted JSON. This is where the URL of a GET without a body begins in it.
@@ -47,7 +47,7 @@ _PLAIN_GET = sha1(b'{"body": "", "headers": {}, "method": "GET", "url": ')
 
 
 def _digest(url: str) -> bytes:
-    short = short_way(url)
+    short = fast_path(url)
     hashed = _PLAIN_GET.copy()
     hashed.update(f'"{short}"}}'.encode() if short else f"{json.dumps(canonicalize_url(url))}}}".encode())
     return hashed.digest()

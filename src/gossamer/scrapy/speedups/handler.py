@@ -22,7 +22,7 @@ class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         _watch(self._session.connector)
-        self._session: Any = _Verbatim(self._session)
+        self._session: Any = _VerbatimSession(self._session)
 
 
 def _watch(connector: Any) -> None:
@@ -40,7 +40,7 @@ def _watch(connector: Any) -> None:
     connector._resolve_host = resolved
 
 
-class _Verbatim:
+class _VerbatimSession:
     """A session that sends URLs as they are, and bodies only where there are some."""
 
     def __init__(self, session: Any) -> None:

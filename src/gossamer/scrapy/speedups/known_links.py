@@ -13,7 +13,7 @@ from typing import Any
 from scrapy import Request, signals
 from scrapy.http import Response
 
-from gossamer.scrapy.speedups.signals import heard
+from gossamer.scrapy.speedups.signals import has_receivers
 
 BUILT_IN = "scrapy.spidermiddlewares."
 LISTENERS = "scrapy.downloadermiddlewares.offsite"
@@ -80,7 +80,7 @@ def attach(crawler: Any, known: Callable[[Request, Response], bool]) -> None:
     async def call_spider_async(result: Any, request: Request) -> Any:
         output = await original(result, request)
         # Somebody may have begun to listen since.
-        if not isinstance(result, Response) or heard(crawler, signals.request_dropped):
+        if not isinstance(result, Response) or has_receivers(crawler, signals.request_dropped):
             return output
         if isinstance(output, AsyncIterator):
             return fresh_async(output, result)

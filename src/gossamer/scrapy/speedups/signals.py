@@ -11,7 +11,7 @@ from pydispatch.dispatcher import Any as AnySignal
 from pydispatch.dispatcher import connections
 
 
-def heard(sender: Any, signal: Any) -> bool:
+def has_receivers(sender: Any, signal: Any) -> bool:
     """Whether a signal of this sender has receivers: its own, or those for any sender or any signal."""
     for key in (id(sender), id(AnySignal)):
         table = connections.get(key)
@@ -20,13 +20,13 @@ def heard(sender: Any, signal: Any) -> bool:
     return False
 
 
-def quiet(signals: Any) -> None:
+def skip_without_receivers(signals: Any) -> None:
     """Make a signal manager look first whether anybody listens."""
     send, send_async = signals.send_catch_log, getattr(signals, "send_catch_log_async", None)
     default = signals.sender
 
     def send_catch_log(signal: Any, **named: Any) -> Any:
-        if not heard(named.get("sender", default), signal):
+        if not has_receivers(named.get("sender", default), signal):
             return []
         return send(signal, **named)
 
@@ -34,7 +34,7 @@ def quiet(signals: Any) -> None:
     if send_async is not None:
 
         async def send_catch_log_async(signal: Any, **named: Any) -> Any:
-            if not heard(named.get("sender", default), signal):
+            if not has_receivers(named.get("sender", default), signal):
                 return []
             return await send_async(signal, **named)
 

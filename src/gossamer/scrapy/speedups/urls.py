@@ -27,7 +27,7 @@ def is_safe(url: str) -> bool:
     return _SAFE(url) is not None and "/." not in url
 
 
-def short_cut(module: ModuleType) -> None:
+def install_fast_path(module: ModuleType) -> None:
     """Let a module that uses `safe_url_string` skip it for safe URLs."""
     original = module.safe_url_string
     if getattr(original, "short", False):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 
 from gossamer.model import LanePolicy, Order
-from gossamer.scrapy.config import Join, seen_policy
+from gossamer.scrapy.config import WorkerConfig, seen_policy
 from gossamer.scrapy.lanes import MAIN, declared
 from gossamer.scrapy.project import crawler_of, number_in
 from gossamer.scrapy.seen.memory import number_of_custom
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy.speedups.fingerprint import number_by
 from gossamer.scrapy_redis.connection import frontier_settings
-from gossamer.scrapy_redis.dupefilter import Fingerprinter, RFPDupeFilter
+from gossamer.scrapy_redis.dupefilter import DigestFingerprinter, RFPDupeFilter
 from gossamer.scrapy_redis.fleet.filters import base_of, filters_nothing, kind_of, overridden, own_filter
 from gossamer.settings import DEFAULT, Settings
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-def joined(crawler: Crawler) -> Join:
+def worker_config(crawler: Crawler) -> WorkerConfig:
     """How the crawler's spider joins the crawl."""
-    join = Join.from_crawler(crawler)
+    worker_config = WorkerConfig.from_crawler(crawler)
     spider = crawler.spider
     assert spider is not None
     settings = _settings(crawler, spider)
     seen = seen_policy(settings)
     lanes = declared(spider, seen, _order(crawler))
-    for number in range(len(join.tasks) if len(join.tasks) > 1 else 0):
+    for number in range(len(worker_config.tasks) if len(worker_config.tasks) > 1 else 0):
         # Keys are served in their order, and all of them after what their seeds have led to.
         lanes[seeds_lane(number)] = LanePolicy(tier=lanes[MAIN].tier + 1 + number, seen=seen)
     return replace(
-        join,
+        worker_config,
         settings=settings,
         lanes=lanes,
         forever=settings["GOSSAMER_MODE"] == "forever",
-        number=_number(crawler, spider) or join.number,
+        number=_number(crawler, spider) or worker_config.number,
         # Theirs come and go, and forget nothing of what the others have seen.
         follows=loaded(crawler.settings).source("GOSSAMER_ROUND") == DEFAULT,
     )
@@ -88,7 +88,7 @@ def _number(crawler: Crawler, spider: Spider) -> Callable[[Request], int] | None
     base = base_of(kind)
     own = own_filter(crawler, spider) if base is not None and "request_fingerprint" in overridden(kind, base) else None
     if own is None:
-        return number_by(Fingerprinter()) if base is RFPDupeFilter else None
+        return number_by(DigestFingerprinter()) if base is RFPDupeFilter else None
 
     def number(request: Request) -> int:
         text = own.request_fingerprint(request)

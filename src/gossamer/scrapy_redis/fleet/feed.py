@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 
 
-class Feed:
+class SeedFeed:
     """One spider's seeds. `interval` is after how many seconds the first key with seeds is looked for again while another
     still has some; 0: not before it is empty. `judged`: the spider has a `next_requests` of its own, which may close it when
     there are no seeds. It is called as in scrapy-redis: when the spider is idle; before that only if there are seeds."""

@@ -7,20 +7,20 @@ from contextvars import ContextVar
 from typing import Any
 
 from gossamer.frontier.verbs.lists import by_key
-from gossamer.scrapy.page.page import Page
+from gossamer.scrapy.page.page import LeasedPage
 
-PAGE: ContextVar[Page | None] = ContextVar("gossamer_page", default=None)
+PAGE: ContextVar[LeasedPage | None] = ContextVar("gossamer_page", default=None)
 """The page whose item is in the pipelines, where its scheduler takes data along."""
 
 
-def push(page: Page, key: str, data: Any) -> None:
+def push(page: LeasedPage, key: str, data: Any) -> None:
     """Append data to a list when the page is settled; `InvalidRequest` for a key or data that cannot be used."""
     entry = (key, data if isinstance(data, bytes) else str(data).encode())
     by_key([entry])
     page.push.append(entry)
 
 
-def attach(scraper: Any, page_of: Callable[[Any], Page | None]) -> bool:
+def attach(scraper: Any, page_of: Callable[[Any], LeasedPage | None]) -> bool:
     """Let pipelines know the page of their item; False if this Scrapy does not allow it."""
     for name, wrap in (("start_itemproc_async", _awaited), ("start_itemproc", _called)):
         if hasattr(scraper, name):
@@ -29,7 +29,7 @@ def attach(scraper: Any, page_of: Callable[[Any], Page | None]) -> bool:
     return False
 
 
-def _awaited(original: Any, page_of: Callable[[Any], Page | None]) -> Any:
+def _awaited(original: Any, page_of: Callable[[Any], LeasedPage | None]) -> Any:
     async def start_itemproc_async(item: Any, *, response: Any) -> None:
         PAGE.set(page_of(response))
         try:
@@ -40,7 +40,7 @@ def _awaited(original: Any, page_of: Callable[[Any], Page | None]) -> Any:
     return start_itemproc_async
 
 
-def _called(original: Any, page_of: Callable[[Any], Page | None]) -> Any:
+def _called(original: Any, page_of: Callable[[Any], LeasedPage | None]) -> Any:
     def start_itemproc(item: Any, *, response: Any) -> Any:
         # Scrapy 2.13 makes a Deferred of a coroutine here, which keeps what is set now for as long as it runs.
         PAGE.set(page_of(response))

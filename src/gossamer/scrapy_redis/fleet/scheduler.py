@@ -13,15 +13,15 @@ from scrapy.exceptions import CloseSpider
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.scrapy import scheduler as worker
-from gossamer.scrapy.config import Join
+from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import META
 from gossamer.scrapy_redis import connection
 from gossamer.scrapy_redis.connection import Client, RedisError
 from gossamer.scrapy_redis.fleet import item_page
-from gossamer.scrapy_redis.fleet.config import joined, seeds_lane
+from gossamer.scrapy_redis.fleet.config import seeds_lane, worker_config
 from gossamer.scrapy_redis.fleet.filters import own_filter
 from gossamer.scrapy_redis.fleet.views import QueueView, SeenView
-from gossamer.scrapy_redis.shared.scheduler import say_resuming
+from gossamer.scrapy_redis.shared.scheduler import log_resuming
 from gossamer.scrapy_redis.shared.threads import in_thread
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ SILENT_SECONDS = 15.0
 CLOSED = "closed"
 
 
-class LeasingScheduler(worker.Scheduler):
+class LeasingScheduler(worker.FleetScheduler):
     """One worker of the fleet, under the settings of scrapy-redis."""
 
     _error: RedisError | None = None
 
-    def __init__(self, crawler: Crawler, join: Join, server: Client) -> None:
-        super().__init__(crawler, join)
+    def __init__(self, crawler: Crawler, worker_config: WorkerConfig, server: Client) -> None:
+        super().__init__(crawler, worker_config)
         self.server = server
         self.persist = crawler.settings.getbool("SCHEDULER_PERSIST")
         self.flush_on_start = crawler.settings.getbool("SCHEDULER_FLUSH_ON_START")
@@ -59,12 +59,12 @@ class LeasingScheduler(worker.Scheduler):
                 "SCHEDULER_SERIALIZER is not used: the frontier has a form of its own for requests. Take it out, or set "
                 "SCHEDULER_QUEUE_CLASS to have it used on a queue of scrapy-redis."
             )
-        return cls(crawler, joined(crawler), server)
+        return cls(crawler, worker_config(crawler), server)
 
     @classmethod
     def unreached(cls, crawler: Crawler, error: RedisError) -> Self:
         """One that says in one line why it cannot begin, and ends."""
-        made = cls(crawler, joined(crawler), connection.from_settings(crawler.settings))
+        made = cls(crawler, worker_config(crawler), connection.from_settings(crawler.settings))
         made._error = error
         return made
 
@@ -84,13 +84,13 @@ class LeasingScheduler(worker.Scheduler):
         await super()._open()
         item_page.attach(self._engine.scraper, self.page_of)
 
-    async def _join(self) -> None:
+    async def _worker_config(self) -> None:
         if self.flush_on_start:
             if await self._alone():
                 await in_thread(self._drop_group)
             else:
                 logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers are there.")
-        await super()._join()
+        await super()._worker_config()
         counts = await self.ask("counts", self.group)
         count = sum(
             lane.queued + lane.delayed + lane.leased
@@ -98,7 +98,7 @@ class LeasingScheduler(worker.Scheduler):
             if lane.lane.rpartition(".")[0] == self.group
         )
         if count:
-            say_resuming(self.spider, count)
+            log_resuming(self.spider, count)
 
     async def _close(self) -> None:
         await super()._close()
@@ -183,7 +183,7 @@ class LeasingScheduler(worker.Scheduler):
             for request in made:
                 request.meta.setdefault(META, lane)
         self._count("scheduler/enqueued", len(made))
-        return [self._encode(request, self.carrier.lane_of(request)) for request in made]
+        return [self._encode(request, self.request_codec.lane_of(request)) for request in made]
 
     # Idle.
 

@@ -67,7 +67,7 @@ class SeenView:
         """Whether the request is known. Unlike in scrapy-redis, asking does not make it so: it is known when it is queued."""
         scheduler = self._scheduler
         with scheduler.frontier() as frontier:
-            return frontier.seen(scheduler.carrier.lane_of(request), [scheduler.join.number(request)])[0]
+            return frontier.seen(scheduler.request_codec.lane_of(request), [scheduler.join.number(request)])[0]
 
     def request_fingerprint(self, request: Request) -> str:
         """As scrapy-redis has it, or the project's own filter."""

@@ -13,7 +13,7 @@ _WHOLE = re.compile(r"-?\d+\Z")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?\Z", re.IGNORECASE)
 
 
-class Change(NamedTuple):
+class StatChange(NamedTuple):
     """One change of one value: `op` is set, add, max or min. `start` is what an add begins with if there is no value."""
 
     op: str
@@ -21,7 +21,7 @@ class Change(NamedTuple):
     start: Any = 0
 
 
-def applied(change: Change, old: Any) -> Any:
+def applied(change: StatChange, old: Any) -> Any:
     """The value after a change, as Scrapy's own collector has it. None is no value."""
     if change.op == "add":
         return (old if isinstance(old, int | float) else change.start) + change.value
@@ -33,20 +33,20 @@ def applied(change: Change, old: Any) -> Any:
         return change.value
 
 
-def merged(first: Change, then: Change) -> Change | None:
+def merged(first: StatChange, then: StatChange) -> StatChange | None:
     """One change that does what both do, or None if there is none."""
     if then.op == "set":
         return then
     if first.op == "set" and first.value is not None:
-        return Change("set", applied(then, first.value))
+        return StatChange("set", applied(then, first.value))
     if first.op == then.op == "add":
-        return Change("add", first.value + then.value, first.start)
+        return StatChange("add", first.value + then.value, first.start)
     if first.op == then.op:
-        return Change(first.op, applied(then, first.value))
+        return StatChange(first.op, applied(then, first.value))
     return None
 
 
-class Tally:
+class StatChanges:
     """The values of one hash as this process sees them: `view`, and `pending` changes by name, oldest first.
 
     `known` says whether the server has been heard of, `in_arrears` that there is more to send after what was taken.
@@ -54,13 +54,13 @@ class Tally:
 
     def __init__(self) -> None:
         self.view: dict[str, Any] = {}
-        self.pending: dict[str, list[Change]] = {}
+        self.pending: dict[str, list[StatChange]] = {}
         self.number = 0
         self.known = self.in_arrears = False
-        self._in_flight: dict[str, list[Change]] = {}
+        self._in_flight: dict[str, list[StatChange]] = {}
         self._originals: dict[str, tuple[str, Any]] = {}
 
-    def change(self, name: str, change: Change) -> None:
+    def change(self, name: str, change: StatChange) -> None:
         value = applied(change, self.view.get(name))
         changes = self.pending.setdefault(name, [])
         both = merged(changes[-1], change) if changes else None
@@ -72,7 +72,7 @@ class Tally:
         if change.op != "add":
             self._originals[name] = written(change.value), change.value
 
-    def take(self) -> list[tuple[str, Change]]:
+    def take(self) -> list[tuple[str, StatChange]]:
         """The changes to send now, as call `number`. Until `heard` both stay, so that a repeat says what was said."""
         if not self._in_flight:
             self._in_flight, self.pending = self.pending, {}
@@ -126,7 +126,7 @@ def read(text: str) -> Any:
     return number if math.isfinite(number) else text
 
 
-def arguments(changes: Iterable[tuple[str, Change]]) -> list[str]:
+def arguments(changes: Iterable[tuple[str, StatChange]]) -> list[str]:
     """Changes as the arguments of the script in `stats`: op, name, value, start for each."""
     flat: list[str] = []
     for name, change in changes:

@@ -21,7 +21,7 @@ AGAIN_SECONDS = 1.0
 """How long what was passed over is not looked at again: meanwhile others may have taken it, and something may stand before it."""
 
 
-class Heads(Protocol):
+class PeekableQueue(Protocol):
     """A queue whose first requests can be looked at."""
 
     def peek(self, first: int, count: int) -> list[bytes]: ...
@@ -31,10 +31,10 @@ class Heads(Protocol):
     def _decode_request(self, encoded_request: Any) -> Request: ...
 
 
-class Taker:
+class QueueReader:
     """Takes requests from `queue`; `unreadable` hears once of each that is left there."""
 
-    def __init__(self, queue: Heads, unreadable: Callable[[bytes, Exception], None]) -> None:
+    def __init__(self, queue: PeekableQueue, unreadable: Callable[[bytes, Exception], None]) -> None:
         self.queue, self._unreadable = queue, unreadable
         self._known: dict[bytes, None] = {}
         self._passed = 0

@@ -26,7 +26,7 @@ from gossamer.scrapy_redis.dupefilter import RFPDupeFilter
 from gossamer.scrapy_redis.fleet.filters import base_of, overridden
 from gossamer.scrapy_redis.queue import can_be_looked_at
 from gossamer.scrapy_redis.shared.presence import Presence
-from gossamer.scrapy_redis.shared.queue_reader import Taker
+from gossamer.scrapy_redis.shared.queue_reader import QueueReader
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -39,17 +39,17 @@ REFUSED_MOST = 10_000
 """So many requests that could not be stored are kept, the newest ones."""
 
 
-def say_resuming(spider: Spider, count: int) -> None:
+def log_resuming(spider: Spider, count: int) -> None:
     """Through `spider.log`, which a project may have overridden, and else without its warning of being deprecated."""
     log = spider.logger.debug if type(spider).log is Spider.log else spider.log
     log(f"Resuming crawl ({count} requests scheduled)")
 
 
-class WireScheduler(BaseScheduler):
+class QueueScheduler(BaseScheduler):
     """Requests of all workers of a spider in the key `queue_key`, what was seen in `dupefilter_key`."""
 
     _crawler: Crawler | None = None
-    _taker: Taker | None = None
+    _taker: QueueReader | None = None
     _unread = 0
 
     def __init__(
@@ -135,7 +135,7 @@ class WireScheduler(BaseScheduler):
             else:
                 logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers use the queue.")
         if count := len(self.queue):
-            say_resuming(spider, count)
+            log_resuming(spider, count)
 
     def _connect(self, crawler: Crawler) -> None:
         crawler.signals.connect(self._on_idle, signals.spider_idle)
@@ -210,10 +210,10 @@ class WireScheduler(BaseScheduler):
     def _marks_in_a_set(self) -> bool:
         return isinstance(self.df, RFPDupeFilter) and type(self.df).request_seen is RFPDupeFilter.request_seen
 
-    def _taking(self) -> Taker | None:
+    def _taking(self) -> QueueReader | None:
         """Takes from the present queue, which a subclass may have made; None: it can only be popped."""
         if self._taker is None or self._taker.queue is not self.queue:
-            self._taker = Taker(self.queue, self._unreadable) if can_be_looked_at(self.queue) else None
+            self._taker = QueueReader(self.queue, self._unreadable) if can_be_looked_at(self.queue) else None
         return self._taker
 
     def _pop(self) -> Request | None:

@@ -13,8 +13,8 @@ from gossamer.errors import GossamerError, InvalidRequest, PolicyError
 from gossamer.frontier import codec
 from gossamer.scrapy_redis.connection import Client
 from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
-from gossamer.scrapy_redis.transfer.project import Workers
-from gossamer.scrapy_redis.transfer.requests import Reader
+from gossamer.scrapy_redis.transfer.project import ProjectWorkers
+from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
 
 BATCH = 500
 SAMPLE = 1000
@@ -22,7 +22,7 @@ SAMPLE = 1000
 SIZES = {"list": "llen", "zset": "zcard", "set": "scard"}
 
 
-class Digests(StrEnum):
+class DigestKind(StrEnum):
     """What the members of a dupefilter are."""
 
     AUTO = "auto"
@@ -38,7 +38,7 @@ class Digests(StrEnum):
 
 
 @dataclass(frozen=True)
-class Keys:
+class ProjectKeys:
     """Where the project's data lie."""
 
     queue: str
@@ -47,7 +47,7 @@ class Keys:
 
 
 @dataclass
-class Report:
+class TransferReport:
     """What was found, by key, and what became of it, by word: requests, unreadable, refused, seen, foreign, seeds; of requests, unmade
     are those that workers would refuse, with their reasons."""
 
@@ -61,10 +61,10 @@ class Report:
         return self.done["unreadable"] + self.done["refused"] + self.done["foreign"] + self.done["unmade"]
 
 
-class Source:
+class ProjectSource:
     """One project on `server`, a client whose answers are bytes."""
 
-    def __init__(self, server: Client, keys: Keys, reader: Reader) -> None:
+    def __init__(self, server: Client, keys: ProjectKeys, reader: StoredRequestReader) -> None:
         self.server, self.keys, self.reader = server, keys, reader
 
     @property
@@ -72,14 +72,14 @@ class Source:
         """Where a move that was begun keeps what it found the digests to be."""
         return f"{aside(self.keys.queue)}:digests"
 
-    def look(self) -> Report:
+    def look(self) -> TransferReport:
         """How much there is, what was set aside by an earlier attempt included."""
         keys = self.keys
-        report = Report({key: self.size(key) + self.size(aside(key)) for key in (keys.queue, *keys.seeds)})
+        report = TransferReport({key: self.size(key) + self.size(aside(key)) for key in (keys.queue, *keys.seeds)})
         report.sizes[keys.dupefilter] = self.size(keys.dupefilter)
         return report
 
-    def check(self, digests: Digests) -> Digests:
+    def check(self, digests: DigestKind) -> DigestKind:
         """What the digests are, before anything is moved; PolicyError or InvalidRequest says why nothing can be."""
         if self.kind(self.keys.queue) == "set":
             raise PolicyError(
@@ -91,9 +91,9 @@ class Source:
                 f"key {self.keys.dupefilter!r} is a {kind}, not a set. Name another with --dupefilter-key."
             )
         self.check_pickles()
-        return self.digests() if digests is Digests.AUTO else digests
+        return self.digests() if digests is DigestKind.AUTO else digests
 
-    def rehearse(self, digests: Digests, workers: Workers | None = None) -> Report:
+    def rehearse(self, digests: DigestKind, workers: ProjectWorkers | None = None) -> TransferReport:
         """`look`, and read everything to see whether it could be moved, and what `workers` would refuse then."""
         report = self.look()
         for data in self.queued():
@@ -107,19 +107,19 @@ class Source:
             if workers is not None and (reason := workers.refusal(fields)):
                 report.done["unmade"] += 1
                 report.refusals[reason] += 1
-        if digests is not Digests.NONE and self.kind(self.keys.dupefilter) == "set":
+        if digests is not DigestKind.NONE and self.kind(self.keys.dupefilter) == "set":
             for member in self.server.sscan_iter(self.keys.dupefilter, count=BATCH):
-                report.done["seen" if digests is Digests.OWN or is_digest(member) else "foreign"] += 1
+                report.done["seen" if digests is DigestKind.OWN or is_digest(member) else "foreign"] += 1
         return report
 
-    def digests(self) -> Digests:
+    def digests(self) -> DigestKind:
         """Which digests the dupefilter holds. What is queued went through it, unless it said `dont_filter`, so it holds
         theirs. InvalidRequest says why nothing can be told, or why nothing can be made of it, and what to do."""
         key = self.keys.dupefilter
         if self.kind(key) != "set":
-            return Digests.NEW
+            return DigestKind.NEW
         if told_before := self.server.get(self.digests_key):
-            return Digests(told_before.decode())
+            return DigestKind(told_before.decode())
         asked, members = 0, []
         for data in islice(self.queued(SAMPLE), SAMPLE):
             try:
@@ -136,7 +136,7 @@ class Source:
             answers = pipe.execute()
         new, old = sum(map(bool, answers[::2])), sum(map(bool, answers[1::2]))
         if new and not old:
-            return Digests.NEW
+            return DigestKind.NEW
         told = f"Of {asked:,} queued requests, {key} holds {new:,} by the fingerprints of today's scrapy-redis and {old:,} by those of"
         raise InvalidRequest(
             f"{told} 0.7.3 and older. {_ways(asked, new, old)} Nothing was moved."

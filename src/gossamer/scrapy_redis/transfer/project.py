@@ -12,13 +12,13 @@ from scrapy.utils.project import get_project_settings
 
 from gossamer.errors import SettingError, UnknownClass
 from gossamer.frontier import codec
-from gossamer.scrapy.request.objects import Objects, packages
+from gossamer.scrapy.request.objects import ObjectCodec, packages
 
 
-class Workers:
+class ProjectWorkers:
     """Of the spider `kind`. Only what its class says is known: it is not made."""
 
-    def __init__(self, kind: type[Spider], objects: Objects) -> None:
+    def __init__(self, kind: type[Spider], objects: ObjectCodec) -> None:
         self._kind, self._objects = kind, objects
 
     def refusal(self, fields: Mapping[str, Any]) -> str:
@@ -34,7 +34,7 @@ class Workers:
         return ""
 
 
-def workers_here(spider: str, more: str = "") -> Workers | None:
+def workers_here(spider: str, more: str = "") -> ProjectWorkers | None:
     """Those of a spider of the project in this directory, with what GOSSAMER_OBJECT_MODULES names; None: there is no such spider."""
     settings = get_project_settings()
     if not settings.getlist("SPIDER_MODULES"):
@@ -49,4 +49,4 @@ def workers_here(spider: str, more: str = "") -> Workers | None:
             f"The project's spiders cannot be imported: {type(error).__name__}: {error}. Correct them, or go to another directory."
         ) from error
     modules = packages(kind, settings, os.environ.get("SCRAPY_SETTINGS_MODULE", ""))
-    return Workers(kind, Objects.named(modules, more))
+    return ProjectWorkers(kind, ObjectCodec.named(modules, more))

@@ -20,7 +20,7 @@ _KINDS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Reader:
+class StoredRequestReader:
     """Reads JSON, and pickles if it is told to: of these only plain data, and objects by the name of their class and their state, of
     which nothing is made here."""
 

@@ -25,25 +25,25 @@ from gossamer.scrapy.lanes import MAIN
 from gossamer.scrapy.seen.memory import number_of_custom
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
-from gossamer.scrapy_redis.transfer.keys import BATCH, Digests, Report, Source, aside, is_digest
+from gossamer.scrapy_redis.transfer.keys import BATCH, DigestKind, ProjectSource, TransferReport, aside, is_digest
 
 LOCK_SECONDS = 60
 
 
-class Move:
+class Transfer:
     """From a source into `group` of a frontier. `same` says that both are one server: seeds then stay where they are."""
 
     def __init__(
         self,
-        source: Source,
+        source: ProjectSource,
         frontier: ValkeyFrontier,
         group: str,
         *,
         scope: SeenScope = SeenScope.FOREVER,
         order: Order = Order.FIFO,
-        digests: Digests = Digests.AUTO,
+        digests: DigestKind = DigestKind.AUTO,
         same: bool = True,
-        heard: Callable[[Report], None] | None = None,
+        heard: Callable[[TransferReport], None] | None = None,
     ) -> None:
         self._source, self._server, self._keys = source, source.server, source.keys
         self._frontier, self._group, self._same = frontier, group, same
@@ -52,9 +52,9 @@ class Move:
         self._number = 0
         self._name = self._restored = ""
         self._heard = heard or (lambda _: None)
-        self.report = Report()
+        self.report = TransferReport()
 
-    def run(self) -> Report:
+    def run(self) -> TransferReport:
         """Move everything: first the queue, which the dupefilter speaks of."""
         self.report = self._source.look()
         self._digests = self._source.check(self._digests)
@@ -143,7 +143,7 @@ class Move:
                 self._bury(self._legible(one), name, "unreadable", str(error))
             else:
                 keys.append(f"m{self._group}:{name}")
-        if self._digests is Digests.NONE:
+        if self._digests is DigestKind.NONE:
             self._remember([one.fingerprint for one in asked])
         outcomes, invalid, _ = self._frontier.add(asked, bound=False, key=keys)
         for index, outcome in enumerate(outcomes):
@@ -166,7 +166,7 @@ class Move:
         fields = self._source.reader.fields(data)
         url, meta = fields["url"], fields.get("meta") or {}
         priority = fields.pop("priority", 0)
-        digest = old_digest_of if self._digests is Digests.OLD else digest_of
+        digest = old_digest_of if self._digests is DigestKind.OLD else digest_of
         number = number_of_custom(digest(fields.get("method", "GET"), url, fields.get("body") or b""))
         host = str(meta.get("download_slot") or host_of(url) or "-")
         if not isinstance(priority, int):
@@ -176,7 +176,7 @@ class Move:
 
     def _move_seen(self) -> None:
         key = self._keys.dupefilter
-        if self._source.kind(key) == "none" or self._digests is Digests.NONE:
+        if self._source.kind(key) == "none" or self._digests is DigestKind.NONE:
             return
         for batch in _batches(self._server.sscan_iter(key, count=BATCH)):
             known = {one: number for one in batch if (number := self._number_of(one)) is not None}
@@ -190,7 +190,7 @@ class Move:
     def _number_of(self, member: bytes) -> int | None:
         if is_digest(member):
             return number_of_custom(bytes.fromhex(member.decode()))
-        if self._digests is not Digests.OWN:
+        if self._digests is not DigestKind.OWN:
             return None
         # As the scheduler numbers what a project's own `request_fingerprint` says.
         try:

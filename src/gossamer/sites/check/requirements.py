@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import Request
+from gossamer.sites.format import RequestRule
 
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
@@ -29,7 +29,7 @@ def check_needs(checker: Checker) -> None:
     site = checker.site
     if site.database is not None and not site.database.startswith("${"):
         _check_database(checker, site.database)
-    asked: list[tuple[Path, Request | None]] = [(("request",), site.request)]
+    asked: list[tuple[Path, RequestRule | None]] = [(("request",), site.request)]
     asked += [(("layers", name, "request"), layer.request) for name, layer in site.layers.items()]
     for path, request in asked:
         if request is not None and request.render and site.engine == "scrapy" and not installed(BROWSER):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
 
 
-def check_rules(checker: Checker, layout: plan.Layout) -> None:
+def check_rules(checker: Checker, layout: plan.LayerGraph) -> None:
     """What those who read pages by these rules have to say that was not seen before."""
     context = _Context(layout)
     for name, layer in checker.site.layers.items():
@@ -28,7 +28,7 @@ def check_rules(checker: Checker, layout: plan.Layout) -> None:
 class _Context:
     """As much of a site as the rules of its layers need to be compiled."""
 
-    def __init__(self, layout: plan.Layout) -> None:
+    def __init__(self, layout: plan.LayerGraph) -> None:
         self.params: Mapping[str, Any] = layout.params.single()
         self.limits_depth = layout.site.limits.depth
         self.layer_of = layout.matcher.layer_of

@@ -23,7 +23,7 @@ from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.params import Parameters
 from gossamer.sites.file.problems import ERROR, WARNING, Path, Problem, did_you_mean
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import Layer, Request, Seed, Site
+from gossamer.sites.format import Layer, RequestRule, Seed, Site
 from gossamer.sites.request import names_beside
 from gossamer.sites.seeds import count, pieces, unfold, unknown_names
 from gossamer.sites.url.match import pattern_of
@@ -139,7 +139,7 @@ def _policy(checker: Checker, path: Path, made: Callable[[], object]) -> None:
         checker.add(path, re.sub(r"^(seen|group|host|lane): ", "", message).replace("window_count", "count"), hint)
 
 
-def _check_request(checker: Checker, request: Request | None, path: Path) -> None:
+def _check_request(checker: Checker, request: RequestRule | None, path: Path) -> None:
     if request is None:
         return
     if request.render and checker.site.engine != "scrapy":
@@ -239,7 +239,7 @@ def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
 def _check_ways(checker: Checker) -> None:
     """Which layers URLs come to. Only once all patterns and seeds can be used."""
     site = checker.site
-    layout = plan.Layout(site, checker.params)
+    layout = plan.LayerGraph(site, checker.params)
     known: dict[str, str] = {}
     for name, layer in site.layers.items():
         path: Path = ("layers", name)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote
 
-from gossamer.sites.extract.regex import Patient, Pattern
+from gossamer.sites.extract.regex import Pattern, TimeBudget
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Clean, Step
 
-Cleaning = Callable[[Any, Patient], Any]
+Cleaning = Callable[[Any, TimeBudget], Any]
 TAG = Pattern(r"(?is)<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|</?[a-z!][^<>]*>")
 
 
@@ -53,7 +53,7 @@ def cleaning(steps: Iterable[Step]) -> Cleaning | None:
         (only,) = chain
         return lambda value, page: None if value is None else only(value, page)
 
-    def clean(value: Any, page: Patient) -> Any:
+    def clean(value: Any, page: TimeBudget) -> Any:
         for step in chain:
             if value is None:
                 return None
@@ -125,8 +125,8 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _each(change: Callable[[str, Patient], Any]) -> Cleaning:
-    def step(value: Any, page: Patient) -> Any:
+def _each(change: Callable[[str, TimeBudget], Any]) -> Cleaning:
+    def step(value: Any, page: TimeBudget) -> Any:
         if isinstance(value, list):
             return [changed for one in value if (changed := change(as_text(one), page)) is not None]
         return change(value if value.__class__ is str else as_text(value), page)

@@ -14,9 +14,9 @@ from gossamer.sites.extract import charset
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import PATIENCE
 from gossamer.sites.extract.types import loads
-from gossamer.sites.extract.urls import Addresses
+from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import Format
-from gossamer.sites.page import Document
+from gossamer.sites.page import PageResponse
 
 NOTES = 50
 """Notes of a page that are kept."""
@@ -47,11 +47,11 @@ XML_PARSER = etree.XMLParser(huge_tree=True, **SAFE)
 WARY_PARSER = etree.XMLParser(huge_tree=False, **SAFE)
 
 
-class Unreadable(Exception):
+class WrongFormat(Exception):
     """The page is not of its layer's format; the text says how."""
 
 
-class Page:
+class PageContent:
     """One document on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
@@ -59,7 +59,9 @@ class Page:
         "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted",
     )  # fmt: skip
 
-    def __init__(self, document: Document, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
+    def __init__(
+        self, document: PageResponse, layer: str, format: Format, encoding: str | None, site: SiteContext
+    ) -> None:
         self.document = document
         self.layer = layer
         self.format = format
@@ -75,7 +77,7 @@ class Page:
         self._plain = False  # Whether the bytes are UTF-8 as they came.
         self._root: Any = None
         self._encoding: str | None = None
-        self._addresses: Addresses | None = None
+        self._addresses: PageUrls | None = None
         self._groups: Mapping[str, str] | None = None
         self._has_data = False
         self._data: Any = None
@@ -121,12 +123,12 @@ class Page:
         return self._root
 
     def data(self) -> Any:
-        """The page as JSON; `Unreadable` if it is none."""
+        """The page as JSON; `WrongFormat` if it is none."""
         if not self._has_data:
             try:
                 self._data = loads(self.text().lstrip("\ufeff"))
             except (ValueError, RecursionError) as error:
-                raise Unreadable(
+                raise WrongFormat(
                     f"the page is no JSON: {error if isinstance(error, ValueError) else 'nested too deeply'}"
                 ) from None
             self._has_data = True
@@ -142,9 +144,9 @@ class Page:
             self._groups = self.site.groups(self.layer, self.document.url)
         return self._groups
 
-    def addresses(self) -> Addresses:
+    def addresses(self) -> PageUrls:
         if self._addresses is None:
-            self._addresses = Addresses(self._base(), self.codec)
+            self._addresses = PageUrls(self._base(), self.codec)
         return self._addresses
 
     def _base(self) -> str:
@@ -166,7 +168,7 @@ def tree(data: bytes) -> Any:
     """The tree of HTML in UTF-8, as parsel makes it. Of nothing, an empty one."""
     data = data.replace(b"\0", b"").strip() or EMPTY
     if len(data) >= ROOM and (len(data) >= LARGE or _long_tag(data)) and CROWDED(data):
-        raise Unreadable(f"an element has more than {ATTRIBUTES} attributes")
+        raise WrongFormat(f"an element has more than {ATTRIBUTES} attributes")
     try:
         root = etree.fromstring(data, HTML_PARSER)
     except etree.XMLSyntaxError:
@@ -178,7 +180,7 @@ def _long_tag(data: bytes) -> bool:
     return any(data.find(b">", place, place + LONG) < 0 for place in range(0, len(data) - LONG, LONG))
 
 
-def xml(data: bytes, page: Page) -> Any:
+def xml(data: bytes, page: PageContent) -> Any:
     """The tree of XML in UTF-8. Declarations of entities and attributes, which can make much of little, are left out."""
     data = data.replace(b"\0", b"").strip() or EMPTY
     if b"&#" in data:
@@ -194,7 +196,7 @@ def xml(data: bytes, page: Page) -> Any:
     except etree.XMLSyntaxError:
         root = None
     if root is None:
-        raise Unreadable("the page is no XML: it has no element")
+        raise WrongFormat("the page is no XML: it has no element")
     if b"xmlns" in data:
         without_namespaces(root)
     return root

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gossamer.sites.extract.clean import Cleaning, cleaning
-from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.regex import TooSlow
 from gossamer.sites.extract.selector.first_value import First, first_finder, nth_finder
-from gossamer.sites.extract.selector.json_fields import Extract, Field, direct
+from gossamer.sites.extract.selector.json_fields import Extract, JsonField, direct
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, finder, text_of
-from gossamer.sites.extract.types import Place, Turn, as_text, turn_into
+from gossamer.sites.extract.types import Turn, UrlBase, as_text, turn_into
 from gossamer.sites.format import FieldRule, Format, Kind, Selected
-from gossamer.sites.template import Unknown, filled, named
+from gossamer.sites.template import UnknownName, filled, named
 
 Path = tuple[str | int, ...]
 Report = Callable[[Path, str], None]
@@ -28,7 +28,7 @@ MANY = 4
 """From so many things on they are read field by field."""
 
 
-class Shape(NamedTuple):
+class FieldOptions(NamedTuple):
     """What all fields of a layer have in common: the format, and who is told of rules that cannot be compiled."""
 
     format: Format
@@ -38,11 +38,13 @@ class Shape(NamedTuple):
 class Fields(NamedTuple):
     """The fields of a record, compiled; `columns`: whether they may be read field by field."""
 
-    every: tuple[Field, ...]
+    every: tuple[JsonField, ...]
     columns: bool
 
 
-def compile_fields(rules: Mapping[str, FieldRule], shape: Shape, path: Path = ("fields",), name: str = "") -> Fields:
+def compile_fields(
+    rules: Mapping[str, FieldRule], shape: FieldOptions, path: Path = ("fields",), name: str = ""
+) -> Fields:
     """The fields of a record, in the file's order. `name` is that of the record the fields belong to, for notes."""
     if len(path) > 2 * DEEPEST:
         shape.report(path, f"records are nested more than {DEEPEST} deep")
@@ -68,7 +70,7 @@ def _looks_at_fields(rule: FieldRule) -> bool:
     )
 
 
-def fill(page: Page, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
+def fill(page: PageContent, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
     """The records of things: what the fields find in each."""
     if fields.columns and len(things) >= MANY:
         return _fill_by_columns(page, things, fields)
@@ -83,7 +85,7 @@ def fill(page: Page, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
     return records
 
 
-def _fill_by_columns(page: Page, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
+def _fill_by_columns(page: PageContent, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
     """The same, field by field where all things have what is wanted; the others still thing by thing, as notes are in that order."""
     columns: list[list[Any]] = []
     rest: list[tuple[Extract, list[Any]]] = []
@@ -105,7 +107,7 @@ def _fill_by_columns(page: Page, things: list[Any], fields: Fields) -> list[dict
     return records
 
 
-def _compile(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
+def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extract:
     if rule.fields:
         return _nested(name, rule, shape, path)
     if "value" in rule.model_fields_set:
@@ -126,7 +128,7 @@ def _compile(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
     return _one(name, rule, first, clean, turn)
 
 
-def _as_it_is(value: Any, place: Place) -> Any:
+def _as_it_is(value: Any, place: UrlBase) -> Any:
     return value
 
 
@@ -138,7 +140,7 @@ def _default(rule: FieldRule) -> Callable[[], Any]:
 def _text(name: str, first: First, strip: bool, default: Callable[[], Any]) -> Extract:
     """The most common field by far, with nothing that it does not need."""
 
-    def extract(page: Page, thing: Any) -> Any:
+    def extract(page: PageContent, thing: Any) -> Any:
         try:
             found = first(page, thing)
         except FAILURES as error:
@@ -156,7 +158,7 @@ def _text(name: str, first: First, strip: bool, default: Callable[[], Any]) -> E
 def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn: Turn) -> Extract:
     default, strip, plain, data = _default(rule), rule.strip, rule.type is Kind.TEXT, rule.type is Kind.JSON
 
-    def extract(page: Page, thing: Any) -> Any:
+    def extract(page: PageContent, thing: Any) -> Any:
         try:
             value = first(page, thing)
             if strip and value.__class__ is str:
@@ -185,7 +187,7 @@ def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn:
     default, strip = _default(rule), rule.strip
     plain = rule.type is Kind.TEXT and clean is None and strip
 
-    def extract(page: Page, thing: Any) -> Any:
+    def extract(page: PageContent, thing: Any) -> Any:
         try:
             if plain and (found := find(page, thing)):
                 return [(one if one.__class__ is str else text_of(one)).strip() for one in found]
@@ -212,7 +214,7 @@ def _tidy(value: Any, strip: bool) -> Any:
     return value.strip() if strip else value
 
 
-def _turned(page: Page, name: str, value: Any, turn: Turn) -> Any:
+def _turned(page: PageContent, name: str, value: Any, turn: Turn) -> Any:
     try:
         return turn(value, page)
     except (ValueError, OverflowError, RecursionError) as error:
@@ -220,7 +222,7 @@ def _turned(page: Page, name: str, value: Any, turn: Turn) -> Any:
         return None
 
 
-def _failed(page: Page, name: str, error: BaseException) -> None:
+def _failed(page: PageContent, name: str, error: BaseException) -> None:
     why = str(error) if isinstance(error, TooSlow) else f"{type(error).__name__}: {error}"
     page.note(f"{name}: {why}")
     page.missing[name] = None
@@ -230,14 +232,14 @@ def _constant(name: str, rule: FieldRule) -> Extract:
     turn, clean = turn_into(rule), cleaning(rule.clean)
     value, templated, default = rule.value, named(rule.value), _default(rule)
 
-    def extract(page: Page, thing: Any) -> Any:
+    def extract(page: PageContent, thing: Any) -> Any:
         result = value
         try:
             if templated:
                 result = filled(value, page, page.scopes[-1])
             if clean is not None:
                 result = clean(result, page)
-        except Unknown:
+        except UnknownName:
             page.missing[name] = None
             return default()
         except FAILURES as error:
@@ -254,7 +256,7 @@ def _constant(name: str, rule: FieldRule) -> Extract:
     return extract
 
 
-def _nested(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
+def _nested(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extract:
     fields = compile_fields(rule.fields, shape, (*path, "fields"), name)
     default = _default(rule)
     selected: Selected | None = rule.each
@@ -266,7 +268,7 @@ def _nested(name: str, rule: FieldRule, shape: Shape, path: Path) -> Extract:
     nth = rule.nth or 0
     find = finder(selected, shape.format)
 
-    def extract(page: Page, thing: Any) -> Any:
+    def extract(page: PageContent, thing: Any) -> Any:
         try:
             found = find(page, thing)
         except FAILURES as error:

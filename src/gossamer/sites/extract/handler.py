@@ -14,13 +14,13 @@ from parsel import Selector
 from gossamer.errors import SiteError
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.extract import charset
-from gossamer.sites.page import NOTHING, Document, Link, Reading, Record, Verdict
+from gossamer.sites.page import NOTHING, PageLink, PageResponse, PageVerdict, Reading, Record
 
 
-class Page:
+class HandlerPage:
     """What a handler gets: the page as it came, and the usual ways to look into it."""
 
-    def __init__(self, site: CompiledSite, layer: str, document: Document) -> None:
+    def __init__(self, site: CompiledSite, layer: str, document: PageResponse) -> None:
         self._site = site
         self.layer, self.url, self.status = layer, document.url, document.status
         self.headers, self.body, self.inherited = document.headers, document.body, document.inherited
@@ -55,7 +55,7 @@ class Page:
         body: bytes = b"",
         priority: int = 0,
         again: bool = False,
-    ) -> Link:
+    ) -> PageLink:
         """A link to be yielded; `url` may be relative. Without `to`, the layer that matches it."""
         address = urljoin(self.url, url)
         layer = to
@@ -71,13 +71,15 @@ class Page:
         )  # fmt: skip
 
 
-async def handled(handler: Callable[[Page], Any], site: CompiledSite, layer: str, document: Document) -> Reading:
+async def handler_reader(
+    handler: Callable[[HandlerPage], Any], site: CompiledSite, layer: str, document: PageResponse
+) -> Reading:
     """What a handler yields: dicts are records, links are links. One that only returns may return a list of them."""
     records: list[Record] = []
-    links: list[Link] = []
+    links: list[PageLink] = []
 
     def take(output: Any) -> None:
-        if isinstance(output, Link):
+        if isinstance(output, PageLink):
             links.append(output)
         elif isinstance(output, Record):
             records.append(output)
@@ -88,13 +90,13 @@ async def handled(handler: Callable[[Page], Any], site: CompiledSite, layer: str
                 f"The handler of {layer} yielded {type(output).__name__}; it may yield dicts and what page.follow() gives."
             )
 
-    answer = handler(Page(site, layer, document))
+    answer = handler(HandlerPage(site, layer, document))
     if inspect.isasyncgen(answer):
         async for output in answer:
             take(output)
     else:
         if inspect.isawaitable(answer):
             answer = await answer
-        for output in [answer] if isinstance(answer, Mapping | Link | Record) else answer or ():
+        for output in [answer] if isinstance(answer, Mapping | PageLink | Record) else answer or ():
             take(output)
-    return Reading(Verdict.OK, "", records, links)
+    return Reading(PageVerdict.OK, "", records, links)

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from gossamer.sites.extract.charset import known
-from gossamer.sites.extract.content import Page, Unreadable
+from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
-from gossamer.sites.extract.fields import Path, Shape, compile_fields, fill
-from gossamer.sites.extract.links import Gathered, Rule
+from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill
+from gossamer.sites.extract.links import FollowRule, LinkSet
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, finder
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.format import Format, Layer
-from gossamer.sites.page import Document, Link, Reading, Verdict, records_of
+from gossamer.sites.page import PageLink, PageResponse, PageVerdict, Reading, records_of
 
 
 class RuleProblems(ValueError):
@@ -48,10 +48,10 @@ class LayerReader:
                 problems.append((path, str(error)))
 
         self._fields = compile_fields(
-            layer.fields, Shape(layer.format, lambda path, message: problems.append((path, message)))
+            layer.fields, FieldOptions(layer.format, lambda path, message: problems.append((path, message)))
         )
-        self._rules: list[Rule] = [
-            attempt(("follow", place), partial(Rule, name, place, follow, layer.format, site))
+        self._rules: list[FollowRule] = [
+            attempt(("follow", place), partial(FollowRule, name, place, follow, layer.format, site))
             for place, follow in enumerate(layer.follow)
         ]
         records = layer.records
@@ -68,36 +68,36 @@ class LayerReader:
         if problems:
             raise RuleProblems(name, problems)
 
-    def read(self, document: Document) -> Reading:
+    def read(self, document: PageResponse) -> Reading:
         layer = self._layer
-        page = Page(document, self.name, layer.format, layer.encoding, self._site)
+        page = PageContent(document, self.name, layer.format, layer.encoding, self._site)
         try:
             if reason := self._valid(page):
-                return Reading(Verdict.INVALID, reason, [], [], (), told(page))
+                return Reading(PageVerdict.INVALID, reason, [], [], (), notes_of(page))
             if self._reads_data:
                 page.data()
             return self._read(page)
-        except Unreadable as error:
-            return Reading(Verdict.INVALID, f"{error} (format: {layer.format.value})", [], [], (), told(page))
+        except WrongFormat as error:
+            return Reading(PageVerdict.INVALID, f"{error} (format: {layer.format.value})", [], [], (), notes_of(page))
 
-    def _read(self, page: Page) -> Reading:
+    def _read(self, page: PageContent) -> Reading:
         layer = self._layer
         things = [None] if self._records is None else self._things(page, self._records)
         filled = fill(page, things, self._fields) if layer.fields else [{} for _ in things]
-        verdict, reason, complete = Verdict.OK, "", filled
+        verdict, reason, complete = PageVerdict.OK, "", filled
         if self._lacking is not None:
             lacks = [self._lacking(fields) for fields in filled]
             if any(lacks):
-                verdict, reason = Verdict.LACK, told_lacks(lacks)
+                verdict, reason = PageVerdict.LACK, missing_message(lacks)
                 if layer.lacking == "fail":
-                    return Reading(verdict, reason, [], [], tuple(page.missing), told(page))
+                    return Reading(verdict, reason, [], [], tuple(page.missing), notes_of(page))
                 if layer.lacking == "drop":
                     complete = [fields for fields, lack in zip(filled, lacks, strict=True) if not lack]
         links = self._links(page, things, filled) if self._rules else []
         records = records_of(self.name, complete) if layer.fields else []
-        return Reading(verdict, reason, records, links, tuple(page.missing), told(page))
+        return Reading(verdict, reason, records, links, tuple(page.missing), notes_of(page))
 
-    def _things(self, page: Page, find: Finder) -> list[Any]:
+    def _things(self, page: PageContent, find: Finder) -> list[Any]:
         try:
             found = find(page, None)
         except FAILURES as error:
@@ -111,8 +111,8 @@ class LayerReader:
         page.records_left -= len(found)
         return found
 
-    def _links(self, page: Page, things: list[Any], filled: list[dict[str, Any]]) -> list[Link]:
-        gathered = Gathered()
+    def _links(self, page: PageContent, things: list[Any], filled: list[dict[str, Any]]) -> list[PageLink]:
+        gathered = LinkSet()
         for rule in self._rules:
             if self._records is None:
                 where = [(None, filled[0])]
@@ -128,11 +128,11 @@ class LayerReader:
         return gathered.links
 
 
-def told(page: Page) -> tuple[str, ...]:
+def notes_of(page: PageContent) -> tuple[str, ...]:
     return (*page.notes, f"… and {page.unnoted} more") if page.unnoted else tuple(page.notes)
 
 
-def told_lacks(lacks: list[str]) -> str:
+def missing_message(lacks: list[str]) -> str:
     """Which fields were lacking, and in how many records where there are many."""
     if len(lacks) == 1:
         return f"lacks {lacks[0]}"

@@ -9,15 +9,15 @@ from urllib.parse import urlencode
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES, finder
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
-from gossamer.sites.page import NOTHING, Link
-from gossamer.sites.template import Unknown, filled, look_up, named, text_of, urls
+from gossamer.sites.page import NOTHING, PageLink
+from gossamer.sites.template import UnknownName, filled, look_up, named, text_of, urls
 
 MOST = 10_000
 """Links of one page."""
@@ -25,20 +25,20 @@ LEFT_ALONE = ("javascript:", "mailto:", "tel:", "data:")
 ATTRIBUTES = ("href", "src", "action")
 
 
-class Gathered:
+class LinkSet:
     """The links of one page so far, each page once."""
 
     __slots__ = ("_keys", "full", "given", "links", "odd")
 
     def __init__(self) -> None:
-        self.links: list[Link] = []
+        self.links: list[PageLink] = []
         self._keys: set[tuple[str, int]] = set()
         self.given: dict[str, int] = {}
         """How many links each rule gave."""
         self.odd = 0
         self.full = False
 
-    def add(self, link: Link) -> bool:
+    def add(self, link: PageLink) -> bool:
         key = (link.layer, link.fingerprint)
         if key in self._keys:
             return False
@@ -46,14 +46,14 @@ class Gathered:
         self.links.append(link)
         return True
 
-    def tell(self, page: Page) -> None:
+    def tell(self, page: PageContent) -> None:
         if self.odd:
             page.note(f"links: {self.odd} addresses are no URLs that could be asked for")
         if self.full:
             page.note(f"links: those after the first {MOST} were left alone")
 
 
-class Rule:
+class FollowRule:
     """One rule of `follow`."""
 
     def __init__(self, layer: str, place: int, follow: Follow, format: Format, site: SiteContext) -> None:
@@ -72,7 +72,7 @@ class Rule:
             if not isinstance(follow.carry, dict)
             else {key: search(text) for key, text in follow.carry.items()}
         )
-        self._request = _Asked(follow)
+        self._request = _LinkRequest(follow)
         self._fragments: dict[str, bool] = {}
         if follow.to is not None and not site.has_layer(follow.to):
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
@@ -80,7 +80,7 @@ class Rule:
         self.of_records = fields and follow.pages is None
         """On a page of many records, whether it is looked for in each of them: it asks for their fields."""
 
-    def gather(self, page: Page, thing: Any, fields: Mapping[str, Any], into: Gathered) -> None:
+    def gather(self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet) -> None:
         follow, document = self._follow, page.document
         try:
             if self._when is not None and not _counts(self._when(fields)):
@@ -91,12 +91,12 @@ class Rule:
             carried = self._carried(page, fields)
             asked = self._request.of(page, fields)
             self._add(page, addresses, carried, asked, into, follow.limit, document.depth + 1)
-        except Unknown as error:
+        except UnknownName as error:
             page.note(f"{self._name}: {error}")
         except FAILURES as error:
             page.note(f"{self._name}: {type(error).__name__}: {error}")
 
-    def _addresses(self, page: Page, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
+    def _addresses(self, page: PageContent, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
         """What the rule finds, each text once, in the order of the page."""
         if self._find is None:
             return dict.fromkeys(urls(self._follow.url or "", page, fields))
@@ -119,11 +119,11 @@ class Rule:
 
     def _add(
         self,
-        page: Page,
+        page: PageContent,
         addresses: Iterable[str],
         carried: Mapping[str, Any],
         asked: tuple[str, Mapping[str, str], Mapping[str, str], bytes, str],
-        into: Gathered,
+        into: LinkSet,
         limit: int,
         depth: int,
     ) -> None:
@@ -173,7 +173,7 @@ class Rule:
                     inherited = {**page.document.inherited, **carried}
             if deepest and level > deepest:
                 continue
-            link = Link(
+            link = PageLink(
                 url, layer, site.fingerprint(layer, url, method, body), follow.priority,
                 method, headers, cookies, body, inherited, turn, level, follow.again,
             )  # fmt: skip
@@ -189,7 +189,7 @@ class Rule:
             self._fragments[layer] = one != other
         return self._fragments[layer]
 
-    def _carried(self, page: Page, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _carried(self, page: PageContent, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self._carry:
             return NOTHING
         if isinstance(self._carry, dict):
@@ -199,7 +199,7 @@ class Rule:
         return {name: value for name, value in found.items() if value is not None}
 
 
-class _Asked:
+class _LinkRequest:
     """How the linked page is asked for."""
 
     def __init__(self, follow: Follow) -> None:
@@ -210,7 +210,9 @@ class _Asked:
         self._method = follow.method or ("POST" if self._bodied else "GET")
         self._plain = (self._method, NOTHING, NOTHING, b"", "") if not any(given) and not self._bodied else None
 
-    def of(self, page: Page, fields: Mapping[str, Any]) -> tuple[str, Mapping[str, str], Mapping[str, str], bytes, str]:
+    def of(
+        self, page: PageContent, fields: Mapping[str, Any]
+    ) -> tuple[str, Mapping[str, str], Mapping[str, str], bytes, str]:
         """Method, headers, cookies, body, and what is added to the query: a form that is sent by GET."""
         if self._plain is not None:
             return self._plain

@@ -30,7 +30,7 @@ class TooSlow(Exception):
     """A regular expression took all the time there was, or cannot be run so that it could be stopped."""
 
 
-class Patient(Protocol):
+class TimeBudget(Protocol):
     """Who counts the time: a page."""
 
     patience: float
@@ -54,7 +54,7 @@ class Pattern:
         self._flags = regex.IGNORECASE if ignore_case else 0
         self._careful: Any = None
 
-    def first(self, text: str, page: Patient) -> str | None:
+    def first(self, text: str, page: TimeBudget) -> str | None:
         """The first group of the first match that has it, or all of the first match; None if there is none."""
         if self._quick is not None and len(text) <= SHORT:
             found: Any = self._quick.search(text)
@@ -66,7 +66,7 @@ class Pattern:
         # The group took no part: a later match may have it.
         return value if value is not None else next(iter(self.all(text, page)), None)
 
-    def all(self, text: str, page: Patient) -> list[str]:
+    def all(self, text: str, page: TimeBudget) -> list[str]:
         """The same of every match. Groups that took no part are left out."""
         group = self._group
         if self._quick is not None and len(text) <= SHORT:
@@ -78,12 +78,12 @@ class Pattern:
 
         return self._run(every, text, page)  # type: ignore[no-any-return]
 
-    def matches(self, text: str, page: Patient) -> bool:
+    def matches(self, text: str, page: TimeBudget) -> bool:
         if self._quick is not None and len(text) <= SHORT:
             return self._quick.search(text) is not None
         return self._run(_search, text, page) is not None
 
-    def replaced(self, text: str, by: str, page: Patient) -> str:
+    def replaced(self, text: str, by: str, page: TimeBudget) -> str:
         if self._quick is not None and len(text) <= SHORT:
             return self._quick.sub(by, text)
 
@@ -99,7 +99,7 @@ class Pattern:
         except (re.error, IndexError) as error:
             raise ValueError(f"{by!r} cannot replace {self.text!r}: {error}") from None
 
-    def _run(self, call: Callable[[Any, str, float], Any], text: str, page: Patient) -> Any:
+    def _run(self, call: Callable[[Any, str, float], Any], text: str, page: TimeBudget) -> Any:
         if page.patience <= 0:
             raise TooSlow(f"no time was left for the regular expression {self.text!r}")
         if len(text) > LONGEST:

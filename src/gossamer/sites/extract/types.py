@@ -36,13 +36,13 @@ HALF = re.compile(r"\\u[dD][89a-fA-F]").search
 MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE).search
 
 
-class Place(Protocol):
+class UrlBase(Protocol):
     """Where a value was found: what relative addresses are relative to."""
 
     def absolute(self, address: str) -> str: ...
 
 
-Turn = Callable[[Any, Place], Any]
+Turn = Callable[[Any, UrlBase], Any]
 
 
 def turn_into(rule: FieldRule) -> Turn:

@@ -29,7 +29,7 @@ _HOSTLESS = re.compile(r"(?:https?:)?//(?:[/?#:@]|$)", re.IGNORECASE).match
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 
 
-class Addresses:
+class PageUrls:
     """The addresses of one page. `codec` gives its character set, in which browsers write a query."""
 
     __slots__ = ("_base", "_codec", "_directory", "_origin", "_path")

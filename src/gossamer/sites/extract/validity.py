@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.regex import Pattern, TooSlow
 from gossamer.sites.extract.types import shown
 from gossamer.sites.format import Valid
 
-Check = Callable[[Page], str]
+Check = Callable[[PageContent], str]
 # Where a character never begins within another one, bytes can be searched instead of text.
 SEARCHABLE = ("utf-8", "ascii", "cp125", "iso8859", "koi8", "latin")
 
@@ -21,7 +21,7 @@ def compile_valid(valid: Valid) -> Check:
     content_type = Pattern(valid.content_type, ignore_case=True) if valid.content_type is not None else None
     rest = bool(valid.min_length or valid.contains or valid.lacks or content_type)
 
-    def check(page: Page) -> str:
+    def check(page: PageContent) -> str:
         document = page.document
         if not (document.status in statuses if statuses else 200 <= document.status <= 299):
             read = f"valid.status: {', '.join(map(str, sorted(statuses)))}" if statuses else "valid.status: 200 to 299"
@@ -48,7 +48,7 @@ def compile_valid(valid: Valid) -> Check:
     return check
 
 
-def has(page: Page, text: str) -> bool:
+def has(page: PageContent, text: str) -> bool:
     """Whether a text is on the page, without decoding it where that makes no difference."""
     if text.isascii() and page.codec().startswith(SEARCHABLE):
         return text.encode() in page.document.body

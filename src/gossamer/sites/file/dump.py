@@ -9,14 +9,14 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from gossamer.errors import SiteError
-from gossamer.sites.file.extend import Opened
+from gossamer.sites.file.extend import SourceFiles
 from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.params import BadParams, rows_of_file
 from gossamer.sites.file.problems import Problem, SiteErrors
-from gossamer.sites.file.yaml import _FLOAT, _INT, Unreadable
+from gossamer.sites.file.yaml import _FLOAT, _INT, InvalidYaml
 
 
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+class _SiteDumper(yaml.SafeDumper):  # type: ignore[misc]
     """Puts quotes around a text that YAML 1.1 or 1.2 would take for something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -29,15 +29,15 @@ def _text(dumper: Any, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if odd else None)
 
 
-_Dumper.add_representer(str, _text)
+_SiteDumper.add_representer(str, _text)
 for _pattern, _first in ((_INT, "-+0123456789"), (_FLOAT, "-+.0123456789")):
-    _Dumper.add_implicit_resolver("tag:gossamer,1.2:number", _pattern, list(_first))
+    _SiteDumper.add_implicit_resolver("tag:gossamer,1.2:number", _pattern, list(_first))
 
 
-def written(data: Any) -> str:
+def to_yaml(data: Any) -> str:
     """Data as YAML that reads back as the same data, keys in their order. SiteError for data that contain themselves."""
     _refuse_circles(data, ())
-    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.dump(data, Dumper=_SiteDumper, sort_keys=False, allow_unicode=True, width=120)
     return text
 
 
@@ -49,14 +49,14 @@ def _refuse_circles(data: Any, above: tuple[int, ...]) -> None:
             _refuse_circles(value, (*above, id(data)))
 
 
-def whole(path: str | os.PathLike[str]) -> str:
+def self_contained(path: str | os.PathLike[str]) -> str:
     """The text of a site file that needs no other file. One that extends none and has its rows itself stays as it is, comments
     and all; of another, every document is written anew with what it inherits and the rows of its parameters. Raises SiteErrors."""
     problems: list[Problem] = []
-    files, file = Opened(problems, set()), Path(path)
+    files, file = SourceFiles(problems, set()), Path(path)
     try:
         text, documents = files.open(file)
-    except Unreadable as error:
+    except InvalidYaml as error:
         raise SiteErrors([error.problem]) from None
     documents = [document for document in documents if isinstance(document.data, dict)]
     if not any(isinstance(document.data.get(key), str) for document in documents for key in ("extends", "params")):
@@ -74,7 +74,7 @@ def whole(path: str | os.PathLike[str]) -> str:
                 data = {**data, "params": rows_of_file(name, Path(where.file).parent)}
             except BadParams as error:
                 problems.append(problem_at(spot, ("params",), str(error), error.hint))
-        parts.append(written({"site": data.get("site"), **data} if "site" in data else data))
+        parts.append(to_yaml({"site": data.get("site"), **data} if "site" in data else data))
     if problems:
         raise SiteErrors(problems)
     return f"# Written together from {file.name} and the files it names.\n" + "---\n".join(parts)

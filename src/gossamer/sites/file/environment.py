@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from gossamer.errors import MissingVariable
 from gossamer.sites.file.grant import OURS
 from gossamer.sites.file.problems import Path, listed
-from gossamer.sites.format import Body, Request, Site
+from gossamer.sites.format import Body, RequestRule, Site
 
 _Rule = TypeVar("_Rule", bound=Body)
 
@@ -50,7 +50,7 @@ def places(site: Site) -> Iterator[tuple[Path, str]]:
             yield from _of_body(follow, ("layers", name, "follow", place))
 
 
-def _of_request(request: Request, path: Path) -> Iterator[tuple[Path, str]]:
+def _of_request(request: RequestRule, path: Path) -> Iterator[tuple[Path, str]]:
     yield from _of_body(request, path)
     for place, text in enumerate(request.auth or ()):
         yield (*path, "auth", place), text
@@ -108,7 +108,7 @@ def revealed_site(site: Site, environment: Mapping[str, str] | None = None) -> S
             for key in ("headers", "cookies")
             if key in rule.model_fields_set
         }
-        if isinstance(rule, Request):
+        if isinstance(rule, RequestRule):
             if rule.auth is not None:
                 changed["auth"] = tuple(map(text, rule.auth))
             if rule.proxy is not None:

@@ -9,17 +9,17 @@ from typing import Any
 from gossamer.sites.file.merge import merged
 from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.problems import Problem
-from gossamer.sites.file.yaml import Spot, Text, Unreadable, decoded, read
+from gossamer.sites.file.yaml import InvalidYaml, Spot, YamlDocument, decoded, read
 
 
-class Opened:
+class SourceFiles:
     """`problems` is where they are told; `parts` where the files are noted that others were completed by."""
 
     def __init__(self, problems: list[Problem], parts: set[str]) -> None:
         self.problems, self.parts = problems, parts
-        self._documents: dict[Path, tuple[str, list[Text]] | Unreadable] = {}
+        self._documents: dict[Path, tuple[str, list[YamlDocument]] | InvalidYaml] = {}
 
-    def open(self, path: Path) -> tuple[str, list[Text]]:
+    def open(self, path: Path) -> tuple[str, list[YamlDocument]]:
         """The text of a file and the documents in it. Raises Unreadable."""
         known = self._documents.get(path)
         if known is None:
@@ -28,15 +28,15 @@ class Opened:
                 known = text, list(read(text, str(path)))
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
-                known = Unreadable(Problem(str(path), 0, 0, "", f"the file cannot be read: {why}"))
-            except Unreadable as error:
+                known = InvalidYaml(Problem(str(path), 0, 0, "", f"the file cannot be read: {why}"))
+            except InvalidYaml as error:
                 known = error
             self._documents[path] = known
-        if isinstance(known, Unreadable):
+        if isinstance(known, InvalidYaml):
             raise known
         return known
 
-    def extended(self, document: Text, folder: Path | None, above: tuple[Path, ...]) -> tuple[Any, Spot] | None:
+    def extended(self, document: YamlDocument, folder: Path | None, above: tuple[Path, ...]) -> tuple[Any, Spot] | None:
         """A document with what it extends; None if that cannot be had."""
         data, spot = document.data, document.spot
         name = data.get("extends")
@@ -57,7 +57,7 @@ class Opened:
             return None
         try:
             _, documents = self.open(path)
-        except Unreadable as error:
+        except InvalidYaml as error:
             if error.problem.line:
                 self.problems.append(error.problem)
             else:

@@ -23,7 +23,7 @@ OWN_FOLDER = "."
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 
 
-class Values(Protocol):
+class SettingValues(Protocol):
     """Settings, by full name."""
 
     def __getitem__(self, name: str) -> Any: ...
@@ -78,7 +78,7 @@ class Grant(NamedTuple):
 EVERYTHING = ("*",)
 
 
-def grant_of(settings: Values, *, local: bool) -> Grant:
+def grant_of(settings: SettingValues, *, local: bool) -> Grant:
     """What the settings grant: to a file that this process's user names, or to one out of the crawl."""
     modules = listed(settings["GOSSAMER_ALLOWED_MODULES"])
     folder = own_folder() if local or OWN_FOLDER in modules else None

@@ -14,13 +14,13 @@ from pydantic import ValidationError
 
 from gossamer.sites.check.site import check
 from gossamer.sites.check.store import SHARED, shared_archives
-from gossamer.sites.file.extend import Opened
+from gossamer.sites.file.extend import SourceFiles
 from gossamer.sites.file.merge import with_likes
 from gossamer.sites.file.messages import problem_at, problems_of
 from gossamer.sites.file.params import BadParams, Parameters, fill_all, filled, names_in, parameters
 from gossamer.sites.file.problems import WARNING, Problem, SiteErrors, did_you_mean, errors_of, in_order
 from gossamer.sites.file.recovery import problems_besides
-from gossamer.sites.file.yaml import Spot, Text, Unreadable, read
+from gossamer.sites.file.yaml import InvalidYaml, Spot, YamlDocument, read
 from gossamer.sites.format import Site
 
 SUFFIXES = (".yaml", ".yml")
@@ -29,7 +29,7 @@ Given = Mapping[str, Any] | None
 """Other values for parameters than the files have: a value, or a list of them."""
 
 
-class Loaded(NamedTuple):
+class LoadedSite(NamedTuple):
     """A site, the file it came from as it is written there, and where everything in it stands."""
 
     site: Site
@@ -38,10 +38,10 @@ class Loaded(NamedTuple):
     spot: Spot
 
 
-class Survey(NamedTuple):
+class LoadResult(NamedTuple):
     """Every site that could be read, and everything that is wrong or doubtful."""
 
-    sites: list[Loaded]
+    sites: list[LoadedSite]
     problems: list[Problem]
 
 
@@ -56,11 +56,11 @@ def load_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str]
     return [loaded.site for loaded in sound(survey_text(text, name, folder))]
 
 
-def survey(paths: Paths, params: Given = None) -> Survey:
+def survey(paths: Paths, params: Given = None) -> LoadResult:
     """As `load`, with warnings, and without raising."""
     found = find(paths)
     sites, notes = read_files(found.files, params)
-    return Survey(sites, conclude(found, [notes], params))
+    return LoadResult(sites, conclude(found, [notes], params))
 
 
 @contextmanager
@@ -77,29 +77,29 @@ def _uninterrupted() -> Iterator[None]:
         gc.enable()
 
 
-def survey_texts(texts: Iterable[tuple[str, str]], params: Given = None) -> Survey:
+def survey_texts(texts: Iterable[tuple[str, str]], params: Given = None) -> LoadResult:
     """The sites of several texts, each with its name; as `survey`."""
-    reader = _Reader(params)
+    reader = _FileReader(params)
     for text, name in texts:
         reader.read_text(text, name, None)
-    return Survey(reader.found, conclude(find([]), [reader.notes], params))
+    return LoadResult(reader.found, conclude(find([]), [reader.notes], params))
 
 
-def survey_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> Survey:
+def survey_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> LoadResult:
     """As `load_text`, with warnings, and without raising."""
-    reader = _Reader()
+    reader = _FileReader()
     reader.read_text(text, name, None if folder is None else Path(folder))
-    return Survey(reader.found, conclude(find([]), [reader.notes]))
+    return LoadResult(reader.found, conclude(find([]), [reader.notes]))
 
 
-def sound(found: Survey) -> list[Loaded]:
+def sound(found: LoadResult) -> list[LoadedSite]:
     """What was found; SiteErrors if anything is wrong with it."""
     if wrong := errors_of(found.problems):
         raise SiteErrors(wrong)
     return found.sites
 
 
-class Files(NamedTuple):
+class FoundFiles(NamedTuple):
     """The files at some paths. `besides` are those that nobody named, because they lie in a folder."""
 
     files: list[Path]
@@ -107,12 +107,12 @@ class Files(NamedTuple):
     problems: list[Problem]
 
 
-def find(paths: Paths) -> Files:
+def find(paths: Paths) -> FoundFiles:
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     problems: list[Problem] = []
     found = [(file, sure) for path in given for file, sure in _files(Path(path), problems)]
     besides = frozenset(os.path.normpath(file) for file, sure in found if not sure)
-    return Files(list(dict.fromkeys(file for file, _ in found)), besides, problems)
+    return FoundFiles(list(dict.fromkeys(file for file, _ in found)), besides, problems)
 
 
 def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
@@ -134,7 +134,7 @@ def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
     yield from ((file, False) for file in found)
 
 
-class Named(NamedTuple):
+class NamedSite(NamedTuple):
     """The name of a site, and a problem that could be told of it: where it stands."""
 
     site: str
@@ -142,7 +142,7 @@ class Named(NamedTuple):
 
 
 @dataclass(slots=True)
-class Notes:
+class LoadNotes:
     """What can be told of files only when all of them are read. Files of one survey may be read in shares, each with its notes."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -151,19 +151,19 @@ class Notes:
     parts: set[str] = field(default_factory=set)
     """Files that serve others (`extends`, `params`)."""
     params: set[str] = field(default_factory=set)
-    names: list[Named] = field(default_factory=list)
+    names: list[NamedSite] = field(default_factory=list)
 
 
-def read_files(files: Iterable[Path], params: Given = None) -> tuple[list[Loaded], Notes]:
+def read_files(files: Iterable[Path], params: Given = None) -> tuple[list[LoadedSite], LoadNotes]:
     """The sites of files, and what is to be told of them when all are read."""
-    reader = _Reader(params)
+    reader = _FileReader(params)
     with _uninterrupted():
         for file in files:
             reader.read_file(file)
     return reader.found, reader.notes
 
 
-def conclude(found: Files, shares: Iterable[Notes], params: Given = None) -> list[Problem]:
+def conclude(found: FoundFiles, shares: Iterable[LoadNotes], params: Given = None) -> list[Problem]:
     """Everything that is wrong or doubtful with what was read, in shares or as a whole. Of files in a folder, those that only
     serve others are no sites."""
     shares = list(shares)
@@ -183,21 +183,21 @@ def conclude(found: Files, shares: Iterable[Notes], params: Given = None) -> lis
     return in_order(problems)
 
 
-class _Reader:
+class _FileReader:
     """Reads many files; each file that several extend is read once."""
 
     def __init__(self, params: Given = None) -> None:
-        self.notes = Notes()
-        self.found: list[Loaded] = []
+        self.notes = LoadNotes()
+        self.found: list[LoadedSite] = []
         self.problems = self.notes.problems
         self._given = params or {}
         self._besides: set[tuple[str, int]] = set()
-        self._files = Opened(self.problems, self.notes.parts)
+        self._files = SourceFiles(self.problems, self.notes.parts)
 
     def read_file(self, path: Path) -> None:
         try:
             text, documents = self._files.open(path)
-        except Unreadable as error:
+        except InvalidYaml as error:
             self.problems.append(error.problem)
             return
         self._take(documents, text, path.parent, path)
@@ -205,12 +205,12 @@ class _Reader:
     def read_text(self, text: str, name: str, folder: Path | None) -> None:
         try:
             documents = list(read(text, name))
-        except Unreadable as error:
+        except InvalidYaml as error:
             self.problems.append(error.problem)
             return
         self._take(documents, text, folder, Path(name))
 
-    def _take(self, documents: list[Text], text: str, folder: Path | None, path: Path) -> None:
+    def _take(self, documents: list[YamlDocument], text: str, folder: Path | None, path: Path) -> None:
         file = str(path)
         if len(documents) > 1:
             documents = [document for document in documents if document.data is not None]
@@ -291,12 +291,12 @@ class _Reader:
                 self.problems += problems_besides(error, data, spot)
             return
         self.problems += check(site, spot, values)
-        self.found.append(Loaded(site, file, text, spot))
-        self.notes.names.append(Named(site.site, problem_at(spot, ("site",), "", "rename one of them")))
+        self.found.append(LoadedSite(site, file, text, spot))
+        self.notes.names.append(NamedSite(site.site, problem_at(spot, ("site",), "", "rename one of them")))
 
 
-def _namesakes(names: Iterable[Named]) -> Iterator[Problem]:
-    first: dict[str, Named] = {}
+def _namesakes(names: Iterable[NamedSite]) -> Iterator[Problem]:
+    first: dict[str, NamedSite] = {}
     for named in names:
         other = first.setdefault(named.site, named)
         if other is not named:

@@ -46,7 +46,7 @@ def with_likes(data: Any, spot: Spot) -> tuple[Any, Spot, list[Problem]]:
         isinstance(layer, dict) and "like" in layer for layer in layers.values()
     ):
         return data, spot, []
-    follower = _Likes(layers, spot.inside["layers"])
+    follower = _LikeLayers(layers, spot.inside["layers"])
     whole = _copy(spot)
     whole.inside = dict(spot.inside)
     whole.inside["layers"] = there = _copy(spot.inside["layers"])
@@ -56,7 +56,7 @@ def with_likes(data: Any, spot: Spot) -> tuple[Any, Spot, list[Problem]]:
     return {**data, "layers": made}, whole, follower.problems
 
 
-class _Likes:
+class _LikeLayers:
     def __init__(self, layers: dict[str, Any], spot: Spot) -> None:
         self.problems: list[Problem] = []
         self._layers = layers

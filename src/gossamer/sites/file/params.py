@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gossamer.sites.file.yaml import Unreadable, decoded, read
+from gossamer.sites.file.yaml import InvalidYaml, decoded, read
 
 NAMED = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|(?<!\$)\{([A-Za-z_]\w*)\}")
 FORMATTED = frozenset(
@@ -175,7 +175,7 @@ def rows_of_file(name: str, folder: Path) -> list[Any]:
         raise BadParams(
             f"{name} cannot be read: {(error.strerror or str(error)).lower()}", "the name counts from the site file"
         ) from None
-    except Unreadable as error:
+    except InvalidYaml as error:
         raise BadParams(str(error)) from None
     except StopIteration:
         raise BadParams(f"{name} is empty") from None

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from gossamer.sites import format
-from gossamer.sites.format import Part, Site
+from gossamer.sites.format import Site, SiteModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = r"\{[A-Za-z_]\w*\}"
@@ -109,7 +109,7 @@ def _nullable(property: Any) -> Any:
     return {"anyOf": [inner, {"type": "null"}], **outer} if inner else property
 
 
-class Key(NamedTuple):
+class KeyReference(NamedTuple):
     """One key of a mapping: how it is written, what it is when it is not, what it means."""
 
     name: str
@@ -118,16 +118,16 @@ class Key(NamedTuple):
     meaning: str
 
 
-class Mapping(NamedTuple):
+class MappingReference(NamedTuple):
     """One mapping of a site file. `where` are the keys at which it stands."""
 
     name: str
     meaning: str
     where: tuple[str, ...]
-    keys: tuple[Key, ...]
+    keys: tuple[KeyReference, ...]
 
 
-def reference() -> list[Mapping]:
+def reference() -> list[MappingReference]:
     """Every mapping of the format, the site first, each with all of its keys."""
     order: list[type[BaseModel]] = [Site]
     where: dict[type[BaseModel], list[str]] = {Site: []}
@@ -140,14 +140,14 @@ def reference() -> list[Mapping]:
                     order.append(inner)
                 where[inner].append(place)
     return [
-        Mapping(model.__name__, _one_line(inspect.getdoc(model) or ""), tuple(where[model]), _keys(model))
+        MappingReference(model.__name__, _one_line(inspect.getdoc(model) or ""), tuple(where[model]), _keys(model))
         for model in order
     ]
 
 
-def _keys(model: type[BaseModel]) -> tuple[Key, ...]:
+def _keys(model: type[BaseModel]) -> tuple[KeyReference, ...]:
     return tuple(
-        Key(
+        KeyReference(
             field.alias or name,
             _type(field.annotation, field.metadata, field.json_schema_extra),
             _default(field),
@@ -223,7 +223,9 @@ def _one_line(text: str) -> str:
 def undocumented() -> list[str]:
     """Keys and mappings that say nothing of their meaning."""
     models = [
-        one for one in vars(format).values() if isinstance(one, type) and issubclass(one, Part) and one is not Part
+        one
+        for one in vars(format).values()
+        if isinstance(one, type) and issubclass(one, SiteModel) and one is not SiteModel
     ]
     found = [model.__name__ for model in models if not model.__doc__]
     return found + [f"{mapping.name}.{key.name}" for mapping in reference() for key in mapping.keys if not key.meaning]

@@ -57,7 +57,7 @@ class Spot:
         self.column = self.key_column = column
         self.inside: dict[Any, Spot] = NOTHING_INSIDE
 
-    def find(self, path: tuple[Any, ...]) -> Found:
+    def find(self, path: tuple[Any, ...]) -> FoundSpot:
         """What stands at a path, or the innermost thing on the way to it. The place in a list is passed over where one thing
         stands for a list of it."""
         spot, way = self, list(path)
@@ -68,11 +68,11 @@ class Spot:
             elif part == 0 and 0 not in spot.inside:
                 way[place] = None
             else:
-                return Found(spot, False, tuple(one for one in way if one is not None))
-        return Found(spot, True, tuple(one for one in way if one is not None))
+                return FoundSpot(spot, False, tuple(one for one in way if one is not None))
+        return FoundSpot(spot, True, tuple(one for one in way if one is not None))
 
 
-class Found(NamedTuple):
+class FoundSpot(NamedTuple):
     """Where something stands; `exact` is False if it is not there and only something around it is; `path` is how the file
     itself would say it."""
 
@@ -81,7 +81,7 @@ class Found(NamedTuple):
     path: tuple[Any, ...]
 
 
-class Text(NamedTuple):
+class YamlDocument(NamedTuple):
     """One document of a file: its data, and where everything in it stands."""
 
     data: Any
@@ -90,7 +90,7 @@ class Text(NamedTuple):
     """What is wrong but does not keep the rest from being read: keys that stand twice, tags."""
 
 
-class Unreadable(Exception):
+class InvalidYaml(Exception):
     """The text is no YAML that site files may be written in."""
 
     def __init__(self, problem: Problem) -> None:
@@ -98,7 +98,7 @@ class Unreadable(Exception):
         self.problem = problem
 
 
-class _Resolver:
+class _PlainResolver:
     """Says of a scalar only whether it is plain: all that is asked of it while nodes are composed."""
 
     def resolve(self, kind: type, value: Any, implicit: Any) -> str:
@@ -117,7 +117,7 @@ def _slow_loader() -> Any:
     from yaml.reader import Reader  # type: ignore[import-untyped]
     from yaml.scanner import Scanner  # type: ignore[import-untyped]
 
-    class Slow(Reader, Scanner, Parser, Composer, _Resolver):  # type: ignore[misc]
+    class Slow(Reader, Scanner, Parser, Composer, _PlainResolver):  # type: ignore[misc]
         def __init__(self, stream: str) -> None:
             Reader.__init__(self, stream)
             Scanner.__init__(self)
@@ -132,7 +132,7 @@ def _slow_loader() -> Any:
 if yaml.__with_libyaml__:
     from yaml.cyaml import CParser  # type: ignore[import-untyped]
 
-    class _Fast(CParser, _Resolver):  # type: ignore[misc]
+    class _Fast(CParser, _PlainResolver):  # type: ignore[misc]
         pass
 
     LOADER: Any = _Fast
@@ -148,21 +148,21 @@ def decoded(content: bytes, file: str) -> str:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         wrong = f"byte {content[error.start]:#04x} is not UTF-8"
-        raise Unreadable(Problem(file, line, column, "", wrong, "save the file in UTF-8")) from None
+        raise InvalidYaml(Problem(file, line, column, "", wrong, "save the file in UTF-8")) from None
 
 
-def read(text: str, file: str, loader: Any = None) -> Iterator[Text]:
+def read(text: str, file: str, loader: Any = None) -> Iterator[YamlDocument]:
     """The documents of a text. Raises Unreadable at the first thing that is no YAML."""
     made = None
     try:
         made = (loader or LOADER)(text)
         while made.check_node():
-            builder = _Builder(file)
-            yield Text(*builder.build(made.get_node(), ()), builder.problems)
+            builder = _YamlBuilder(file)
+            yield YamlDocument(*builder.build(made.get_node(), ()), builder.problems)
     except yaml.YAMLError as error:
-        raise Unreadable(_syntax(error, text, file)) from None
+        raise InvalidYaml(_syntax(error, text, file)) from None
     except RecursionError:
-        raise Unreadable(
+        raise InvalidYaml(
             Problem(file, 1, 1, "", f"more than {DEEP_MAX} mappings and lists stand inside each other")
         ) from None
     finally:
@@ -196,7 +196,7 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
     return Problem(file, line, column, "", f"this is no YAML: {said}", hint)
 
 
-class _Builder:
+class _YamlBuilder:
     """Turns the nodes of one document into data and spots."""
 
     def __init__(self, file: str) -> None:
@@ -297,5 +297,5 @@ class _Builder:
     def _note(self, line: int, column: int, message: str, hint: str) -> None:
         self.problems.append(Problem(self._file, line, column, "", message, hint))
 
-    def _refuse(self, spot: Spot, message: str, hint: str = "") -> Unreadable:
-        return Unreadable(Problem(self._file, spot.line, spot.column, "", message, hint))
+    def _refuse(self, spot: Spot, message: str, hint: str = "") -> InvalidYaml:
+        return InvalidYaml(Problem(self._file, spot.line, spot.column, "", message, hint))

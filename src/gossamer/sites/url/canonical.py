@@ -33,7 +33,7 @@ _DEFAULT_PORT = re.compile(r"\A(?:(http://[^/?#]*):0*80(?=/)|(https://[^/?#]*):0
 
 def canonical(url: str, fragment: bool = False) -> str:
     """The one form of a URL; a URL that w3lib cannot take apart stays as it is. With `fragment`, what follows # counts."""
-    known = None if fragment else short_way(url)
+    known = None if fragment else fast_path(url)
     if known is None:
         try:
             return without_default_port(canonicalize_url(url, keep_fragments=fragment))
@@ -43,7 +43,7 @@ def canonical(url: str, fragment: bool = False) -> str:
     return without_default_port(known) if ":" in known[6:] else known
 
 
-def short_way(url: str) -> str | None:
+def fast_path(url: str) -> str | None:
     """What `canonicalize_url(url)` gives for a URL of which that is known beforehand; None for any other."""
     found = _SHAPE(url)
     if found is None or "/." in url:

@@ -54,7 +54,7 @@ class AddressRefused(Exception):
     """A request leads to an address that it must not lead to; the message says where and what allows it."""
 
 
-class Guard(NamedTuple):
+class NetworkGuard(NamedTuple):
     """What one request may connect to. `private`: also addresses that are not public. `networks` are allowed in any case."""
 
     private: bool = True
@@ -76,7 +76,7 @@ class Guard(NamedTuple):
         return _refusal_by_name(self, host)
 
 
-ANYWHERE = Guard()
+ANYWHERE = NetworkGuard()
 _NEVER, _PRIVATE = "never", "private"
 _REMEDY = (
     f"and public pages do not lead there; allow it with `private_addresses: true` in the site file, or with {SETTING}"
@@ -85,7 +85,7 @@ _REMEDY = (
 
 # Asked for every page, of few hosts.
 @lru_cache(4096)
-def _refusal_by_name(guard: Guard, host: str) -> str:
+def _refusal_by_name(guard: NetworkGuard, host: str) -> str:
     address = literal(host)
     if address is not None:
         return guard.refusal(host, str(address))
@@ -128,15 +128,15 @@ def leads_inside(url: str) -> bool:
         return False
 
 
-def guard_of(setting: str, key: bool | None, hosts: Iterable[str]) -> Guard:
+def guard_of(setting: str, key: bool | None, hosts: Iterable[str]) -> NetworkGuard:
     """`setting` is the worker's, `key` the site file's own, `hosts` those that its seeds name, with or without ports."""
     if setting == NEVER:
-        return Guard(False)
+        return NetworkGuard(False)
     if setting == ALWAYS or key:
-        return Guard(True)
+        return NetworkGuard(True)
     networks = () if setting == AUTO else networks_of(setting)
     names = [name for host in hosts if (name := _without_port(host))]
-    return Guard(key is None and bool(names) and all(map(looks_private, names)), networks)
+    return NetworkGuard(key is None and bool(names) and all(map(looks_private, names)), networks)
 
 
 @lru_cache(64)

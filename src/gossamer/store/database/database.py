@@ -25,13 +25,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.types import UserDefinedType
 
-from gossamer.store.failure import Trouble
-from gossamer.store.layout import LINK, NAME_BYTES, Shape
+from gossamer.store.failure import StoreFailure
+from gossamer.store.layout import LINK, NAME_BYTES, TableLayout
 from gossamer.store.values import Take, same
-from gossamer.store.watchdog import Vigil
+from gossamer.store.watchdog import Watchdog
 
 
-class Named(UserDefinedType[Any]):
+class NamedType(UserDefinedType[Any]):
     """A type by its name in the database. Values pass as they are: `values` has made them what the driver takes."""
 
     cache_ok = True
@@ -43,7 +43,7 @@ class Named(UserDefinedType[Any]):
         return self.name
 
 
-class Found(NamedTuple):
+class FoundColumn(NamedTuple):
     """A column as the database has it, its type in the database's words."""
 
     type: str
@@ -75,7 +75,7 @@ class Database(ABC):
         """An engine whose connections are set up as the store needs them."""
 
     @abstractmethod
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def trouble(self, error: DBAPIError) -> StoreFailure:
         """What an error of this database means."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Database(ABC):
         """What to do when no connection can be had, in one sentence."""
 
     @abstractmethod
-    def columns(self, connection: Connection, table: str) -> dict[str, Found]:
+    def columns(self, connection: Connection, table: str) -> dict[str, FoundColumn]:
         """The columns of a table by name; empty when there is no such table."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Database(ABC):
         """Insert a row or write over the one with the same primary key."""
 
     @abstractmethod
-    def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
+    def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
         """Rename tables (old name → new name; parents first) and make `shapes` in their place, so that nobody ever finds a
         table missing."""
 
@@ -122,8 +122,8 @@ class Database(ABC):
             engine.dispose()
         return True
 
-    def vigil(self, engine: Engine, *, patient: bool) -> Vigil:
-        return Vigil(
+    def watchdog(self, engine: Engine, *, patient: bool) -> Watchdog:
+        return Watchdog(
             engine,
             self.cut,
             self.reachable,
@@ -142,29 +142,29 @@ class Database(ABC):
     def refuse_large(self, values: Mapping[str, Any]) -> None:  # noqa: B027
         """Raise ValueError for a row that the server would drop the connection for."""
 
-    def careful(self, connection: Connection, shape: Shape) -> bool:
+    def careful(self, connection: Connection, shape: TableLayout) -> bool:
         """Whether `upsert` could write over the wrong row of this table."""
         return False
 
-    def takers(self, shape: Shape) -> dict[str, Take]:
+    def takers(self, shape: TableLayout) -> dict[str, Take]:
         return {name: self.bind.get(column.type, same) for name, column in shape.columns.items()}
 
-    def givers(self, shape: Shape) -> dict[str, Take]:
+    def givers(self, shape: TableLayout) -> dict[str, Take]:
         return {name: self.back.get(column.type, same) for name, column in shape.columns.items()}
 
-    def selected(self, table: Table, shape: Shape, names: Sequence[str]) -> list[Any]:
+    def selected(self, table: Table, shape: TableLayout, names: Sequence[str]) -> list[Any]:
         """The columns to select, so that `givers` can read them."""
         return [table.c[name] for name in names]
 
-    def table(self, shape: Shape, metadata: MetaData) -> Table:
+    def table(self, shape: TableLayout, metadata: MetaData) -> Table:
         """A table for SQLAlchemy. Its parent, if it has one, must be in `metadata` already."""
         columns: list[Any] = [
-            SqlColumn(name, Named(self.digest_type), nullable=False, autoincrement=False) for name in shape.system
+            SqlColumn(name, NamedType(self.digest_type), nullable=False, autoincrement=False) for name in shape.system
         ]
         columns += [
             SqlColumn(
                 name,
-                Named(self.types.get(column.type, "TEXT")),
+                NamedType(self.types.get(column.type, "TEXT")),
                 nullable=name not in shape.required,
                 autoincrement=False,
             )
@@ -183,12 +183,12 @@ class Database(ABC):
         """A name for a new foreign key, where the database's own choice would not do."""
         return None
 
-    def create(self, connection: Connection, shapes: Sequence[Shape]) -> None:
+    def create(self, connection: Connection, shapes: Sequence[TableLayout]) -> None:
         """Make the tables of `shapes`, parents first."""
         for shape in shapes:
             self.table_with_ancestors(shape, MetaData()).create(connection)
 
-    def table_with_ancestors(self, shape: Shape, metadata: MetaData) -> Table:
+    def table_with_ancestors(self, shape: TableLayout, metadata: MetaData) -> Table:
         """As `table`, its parents included."""
         if shape.parent is not None:
             self.table_with_ancestors(shape.parent, metadata)

@@ -21,9 +21,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
 from gossamer.errors import StoreAway
-from gossamer.store.database.database import Database, Found, excluded, fitted
-from gossamer.store.failure import Trouble
-from gossamer.store.layout import Shape
+from gossamer.store.database.database import Database, FoundColumn, excluded, fitted
+from gossamer.store.failure import StoreFailure
+from gossamer.store.layout import TableLayout
 from gossamer.store.values import Take, decimal_within, finite, json_numbers_within_64_bits
 from gossamer.store.watchdog import shut
 
@@ -108,15 +108,15 @@ class MySQL(Database):
 
         return engine
 
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def trouble(self, error: DBAPIError) -> StoreFailure:
         code = _code(error.orig)
         if code in _AGAIN:
-            return Trouble.AGAIN
+            return StoreFailure.AGAIN
         if code in _CHANGED:
-            return Trouble.CHANGED
+            return StoreFailure.CHANGED
         if error.connection_invalidated or code in _AWAY:
-            return Trouble.AWAY
-        return Trouble.REFUSED
+            return StoreFailure.AWAY
+        return StoreFailure.REFUSED
 
     def remedy(self, error: BaseException) -> str:
         code = _code(error)
@@ -126,7 +126,7 @@ class MySQL(Database):
             return f"Create the database {self.url.database} and give the user rights on it, or correct the URL."
         return "Check that the server runs and that host and port in the URL are right."
 
-    def columns(self, connection: Connection, table: str) -> dict[str, Found]:
+    def columns(self, connection: Connection, table: str) -> dict[str, FoundColumn]:
         rows = connection.execute(
             text(
                 "SELECT column_name, column_type, is_nullable FROM information_schema.columns"
@@ -136,7 +136,7 @@ class MySQL(Database):
         ).all()
         is_json = self._json_columns(connection, table)
         return {
-            name: Found("json" if name in is_json else _plain(_text(kind)), nullable == "YES")
+            name: FoundColumn("json" if name in is_json else _plain(_text(kind)), nullable == "YES")
             for name, kind, nullable in rows
         }
 
@@ -164,7 +164,7 @@ class MySQL(Database):
             changes = {primary[0]: table.c[primary[0]]}
         return statement.on_duplicate_key_update(**changes)
 
-    def careful(self, connection: Connection, shape: Shape) -> bool:
+    def careful(self, connection: Connection, shape: TableLayout) -> bool:
         # ON DUPLICATE KEY writes over the row that any unique key finds, be it another than the table's key.
         return shape.table.existing and len(self.unique_keys(connection, shape.name)) > 1
 
@@ -172,7 +172,7 @@ class MySQL(Database):
         # Unique in the whole database, and kept when the table is renamed.
         return f"gossamer_{uuid.uuid4().hex}"
 
-    def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
+    def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
         fresh = {old: fitted(f"{old}__new") for old in names}
         for name in reversed(fresh.values()):
             connection.execute(text(f"DROP TABLE IF EXISTS {self.quoted(connection, name)}"))
@@ -211,8 +211,8 @@ def _escaped_bytes(value: str | bytes) -> int:
     return len(raw) + sum(raw.count(letter) for letter in (b"\0", b"\n", b"\r", b"\x1a", b'"', b"'", b"\\")) + 16
 
 
-def _renamed(shapes: Sequence[Shape], names: Mapping[str, str]) -> list[Shape]:
-    made: dict[str, Shape] = {}
+def _renamed(shapes: Sequence[TableLayout], names: Mapping[str, str]) -> list[TableLayout]:
+    made: dict[str, TableLayout] = {}
     for shape in shapes:
         parent = shape.parent
         if parent is not None:

@@ -16,9 +16,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
-from gossamer.store.database.database import Database, Found, fitted, on_conflict
-from gossamer.store.failure import Trouble
-from gossamer.store.layout import Shape
+from gossamer.store.database.database import Database, FoundColumn, fitted, on_conflict
+from gossamer.store.failure import StoreFailure
+from gossamer.store.layout import TableLayout
 from gossamer.store.values import Take, decimal_within
 from gossamer.store.watchdog import shut
 
@@ -132,17 +132,17 @@ class PostgreSQL(Database):
     def cut(self, connection: Any) -> None:
         shut(connection.fileno())
 
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def trouble(self, error: DBAPIError) -> StoreFailure:
         state = getattr(error.orig, "sqlstate", None) or ""
         if state.startswith(_AGAIN):
-            return Trouble.AGAIN
+            return StoreFailure.AGAIN
         if state.startswith(_CHANGED):
-            return Trouble.CHANGED
+            return StoreFailure.CHANGED
         if error.connection_invalidated or state.startswith(_AWAY):
-            return Trouble.AWAY
+            return StoreFailure.AWAY
         if not state and type(error.orig).__name__ in ("OperationalError", "InterfaceError"):
-            return Trouble.AWAY
-        return Trouble.REFUSED
+            return StoreFailure.AWAY
+        return StoreFailure.REFUSED
 
     def remedy(self, error: BaseException) -> str:
         said = str(error)
@@ -154,7 +154,7 @@ class PostgreSQL(Database):
             return "Create that user, or correct the name in the URL."
         return "Check that PostgreSQL runs and that host and port in the URL are right."
 
-    def columns(self, connection: Connection, table: str) -> dict[str, Found]:
+    def columns(self, connection: Connection, table: str) -> dict[str, FoundColumn]:
         rows = connection.execute(
             text(
                 "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute"
@@ -162,7 +162,7 @@ class PostgreSQL(Database):
             ),
             {"name": self.quoted(connection, table)},
         )
-        return {name: Found(kind, not notnull) for name, kind, notnull in rows}
+        return {name: FoundColumn(kind, not notnull) for name, kind, notnull in rows}
 
     def widen(self, connection: Connection, table: str, column: str, kind: str) -> None:
         name, changed, wanted = self.quoted(connection, table), self.quoted(connection, column), self.types[kind]
@@ -174,7 +174,7 @@ class PostgreSQL(Database):
         statement: ClauseElement = on_conflict(insert(table), columns, primary)
         return statement
 
-    def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
+    def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
         for old, new in names.items():
             indexes = connection.execute(
                 text(
@@ -201,7 +201,7 @@ class PostgreSQL(Database):
     def lock_history(self, connection: Connection, table: str) -> None:
         _lock(connection, f"history {table}")
 
-    def selected(self, table: Table, shape: Shape, names: Sequence[str]) -> list[Any]:
+    def selected(self, table: Table, shape: TableLayout, names: Sequence[str]) -> list[Any]:
         # As text: the driver would read JSON by itself, and then a text that was in it looks like JSON.
         return [
             cast(table.c[name], Text).label(name)

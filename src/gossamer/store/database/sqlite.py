@@ -22,11 +22,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
 from gossamer.errors import StoreError
-from gossamer.store.database.database import Database, Found, link_index, on_conflict
-from gossamer.store.failure import Trouble
-from gossamer.store.layout import LINK, Shape
+from gossamer.store.database.database import Database, FoundColumn, link_index, on_conflict
+from gossamer.store.failure import StoreFailure
+from gossamer.store.layout import LINK, TableLayout
 from gossamer.store.values import Take
-from gossamer.store.watchdog import Vigil
+from gossamer.store.watchdog import Watchdog
 
 READING = "gossamer_reading"
 BUSY_SECONDS = 5.0
@@ -118,22 +118,22 @@ class Sqlite(Database):
 
         return engine
 
-    def vigil(self, engine: Engine, *, patient: bool) -> Vigil:
+    def watchdog(self, engine: Engine, *, patient: bool) -> Watchdog:
         # Nobody to wait for but other processes' locks, which has its limit.
-        return Vigil(engine, self.cut, self.reachable, seconds=0.0, longest=0.0)
+        return Watchdog(engine, self.cut, self.reachable, seconds=0.0, longest=0.0)
 
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def trouble(self, error: DBAPIError) -> StoreFailure:
         orig = error.orig
         code = getattr(orig, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return Trouble.AGAIN
+            return StoreFailure.AGAIN
         if code in _AWAY:
-            return Trouble.AWAY
+            return StoreFailure.AWAY
         if code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA) and (
             "no such table" in str(orig) or "has no column" in str(orig) or "no such column" in str(orig)
         ):
-            return Trouble.CHANGED
-        return Trouble.REFUSED
+            return StoreFailure.CHANGED
+        return StoreFailure.REFUSED
 
     def remedy(self, error: BaseException) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -143,9 +143,9 @@ class Sqlite(Database):
             return "Another process keeps it locked: end that one's transaction."
         return "Check that the file and its directory may be read and written, and that the disk has room."
 
-    def columns(self, connection: Connection, table: str) -> dict[str, Found]:
+    def columns(self, connection: Connection, table: str) -> dict[str, FoundColumn]:
         rows = connection.execute(text('SELECT name, type, "notnull" FROM pragma_table_info(:table)'), {"table": table})
-        return {name: Found(kind.lower(), not notnull) for name, kind, notnull in rows}
+        return {name: FoundColumn(kind.lower(), not notnull) for name, kind, notnull in rows}
 
     def widen(self, connection: Connection, table: str, column: str, kind: str) -> None:
         # SQLite cannot change a column's type, but it can put another column in its place.
@@ -163,7 +163,7 @@ class Sqlite(Database):
         statement: ClauseElement = on_conflict(insert(table), columns, primary)
         return statement
 
-    def put_aside(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[Shape]) -> None:
+    def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
         for old, new in names.items():
             before, after = self.quoted(connection, old), self.quoted(connection, new)
             connection.execute(text(f"ALTER TABLE {before} RENAME TO {after}"))

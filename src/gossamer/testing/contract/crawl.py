@@ -11,7 +11,7 @@ from gossamer.frontier.contract import Frontier
 from gossamer.frontier.server import keys
 from gossamer.model import (
     AddOutcome,
-    Answer,
+    ExchangeReply,
     Fetched,
     GroupCounts,
     GroupPolicy,
@@ -36,7 +36,7 @@ class Worker:
         self.frontier, self.selection = frontier, selection
         self.token = Token.fresh()
 
-    def exchange(self, **told: Any) -> Answer:
+    def exchange(self, **told: Any) -> ExchangeReply:
         if self.selection is not None:
             told.setdefault("selection", self.selection)
         answer = self.frontier.exchange(self.token, **told)

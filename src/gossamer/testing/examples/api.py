@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from gossamer.testing.examples.server import Answer, Asked, Example, data
+from gossamer.testing.examples.server import Example, ExampleRequest, ExampleResponse, data
 
 TOPICS = ("sea", "stars", "bees")
 BOOKS, PER_PAGE, HITS = 23, 5, 3
@@ -23,7 +23,7 @@ class ApiExample(Example):
         """What a search for a topic finds."""
         return [book for book in self.books() if topic in book["topics"]]
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: ExampleRequest) -> ExampleResponse:
         if asked.headers.get("authorization") != f"Bearer {KEY}":
             return data({"error": f"who are you? (Authorization: Bearer {KEY})"}, 401)
         match asked.method, asked.path.strip("/").split("/"):
@@ -35,7 +35,7 @@ class ApiExample(Example):
                 return self._search(asked)
         return data({"error": "there is no such thing"}, 404)
 
-    def _list(self, cursor: str) -> Answer:
+    def _list(self, cursor: str) -> ExampleResponse:
         try:
             start = int(base64.urlsafe_b64decode(cursor)) if cursor else 0
         except ValueError:
@@ -44,7 +44,7 @@ class ApiExample(Example):
         after = base64.urlsafe_b64encode(str(end).encode()).decode() if end < BOOKS else None
         return data({"books": [{"id": book["id"]} for book in self.books()[start:end]], "cursor": after})
 
-    def _search(self, asked: Asked) -> Answer:
+    def _search(self, asked: ExampleRequest) -> ExampleResponse:
         try:
             wanted = asked.json()
             topic, page = str(wanted["query"]), int(wanted["page"])

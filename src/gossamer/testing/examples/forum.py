@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gossamer.testing.examples.server import NOT_FOUND, Answer, Asked, Example, data, html
+from gossamer.testing.examples.server import NOT_FOUND, Example, ExampleRequest, ExampleResponse, data, html
 
 BOARDS = ("python", "rust")
 LISTS, POSTS = 3, 5
@@ -25,13 +25,13 @@ class ForumExample(Example):
     def comments(self) -> list[dict[str, Any]]:
         return [comment for post in self.posts() for comment in _comments(post["id"])]
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: ExampleRequest) -> ExampleResponse:
         parts = asked.path.strip("/").split("/")
         match parts:
             case ["board", board, page] if board in BOARDS and page.isdigit() and 1 <= int(page) <= LISTS:
-                return Answer(_list(board, int(page)))
+                return ExampleResponse(_list(board, int(page)))
             case ["post", number] if number.isdigit() and 1 <= int(number) <= len(self.posts()):
-                return Answer(_page(_post(int(number))))
+                return ExampleResponse(_page(_post(int(number))))
             case ["comments", name] if name.removesuffix(".json").isdigit():
                 return data(_answer(int(name.removesuffix(".json")), int(asked.query.get("page", 1))))
         return NOT_FOUND

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from gossamer.testing.examples.server import NOT_FOUND, Answer, Asked, Example, html
+from gossamer.testing.examples.server import NOT_FOUND, Example, ExampleRequest, ExampleResponse, html
 
 ARTICLES = 3
 """Of each paper."""
@@ -76,7 +76,7 @@ class NewsExample(Example):
     def papers(self) -> list[Paper]:
         return [Paper.of(place) for place in range(self.hosts)]
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: ExampleRequest) -> ExampleResponse:
         paper, home = Paper.of(asked.place), self.urls[asked.place]
         if asked.path == paper.start:
             return _start(paper, home)
@@ -86,7 +86,7 @@ class NewsExample(Example):
         return NOT_FOUND
 
 
-def _start(paper: Paper, home: str) -> Answer:
+def _start(paper: Paper, home: str) -> ExampleResponse:
     articles = paper.articles()
     now = datetime.now(UTC)
     if paper.kind == "url":
@@ -101,10 +101,10 @@ def _start(paper: Paper, home: str) -> Answer:
         text = (
             f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}{about}</urlset>'
         )
-    return Answer(text.encode(), "application/xml")
+    return ExampleResponse(text.encode(), "application/xml")
 
 
-def _article(paper: Paper, article: dict[str, Any]) -> Answer:
+def _article(paper: Paper, article: dict[str, Any]) -> ExampleResponse:
     tag = "h1" if paper.headline.startswith("h1") else "h2"
     when = article["published"].strftime(paper.date)
     body = (
@@ -114,7 +114,7 @@ def _article(paper: Paper, article: dict[str, Any]) -> Answer:
     return _page(paper, article["title"], body)
 
 
-def _page(paper: Paper, title: str, body: str) -> Answer:
+def _page(paper: Paper, title: str, body: str) -> ExampleResponse:
     head = f'<meta charset="{paper.encoding}">' if paper.said != "header" else ""
     kind = f"text/html; charset={paper.encoding}" if paper.said != "meta" else "text/html"
-    return Answer(html(title, body, paper.encoding, head), kind)
+    return ExampleResponse(html(title, body, paper.encoding, head), kind)

@@ -16,7 +16,7 @@ from gossamer.testing.server_process import QuietHandler, ThreadedServer
 ALLOWED = "User-agent: *\nDisallow: /-/\n"
 
 
-class Asked(NamedTuple):
+class ExampleRequest(NamedTuple):
     """One request. `place` says which of the server's hosts it was for, counted from 0; `query` has the first value of each
     name."""
 
@@ -32,13 +32,13 @@ class Asked(NamedTuple):
         return json.loads(self.body or b"null")
 
 
-class Answer(NamedTuple):
+class ExampleResponse(NamedTuple):
     body: bytes = b""
     kind: str = "text/html; charset=utf-8"
     status: int = 200
 
 
-NOT_FOUND = Answer(b"<h1>There is no such page</h1>", status=404)
+NOT_FOUND = ExampleResponse(b"<h1>There is no such page</h1>", status=404)
 
 
 def html(title: str, body: str, encoding: str = "utf-8", head: str = "") -> bytes:
@@ -46,8 +46,8 @@ def html(title: str, body: str, encoding: str = "utf-8", head: str = "") -> byte
     return text.encode(encoding, "xmlcharrefreplace")
 
 
-def data(value: Any, status: int = 200) -> Answer:
-    return Answer(json.dumps(value, ensure_ascii=False).encode(), "application/json", status)
+def data(value: Any, status: int = 200) -> ExampleResponse:
+    return ExampleResponse(json.dumps(value, ensure_ascii=False).encode(), "application/json", status)
 
 
 class Example:
@@ -59,7 +59,7 @@ class Example:
     """The ports that the example's site file names."""
 
     def __init__(self, port: int = 0) -> None:
-        self._log: list[Asked] = []
+        self._log: list[ExampleRequest] = []
         self._lock = threading.Lock()
         self._servers: list[ThreadedServer] = []
         try:
@@ -78,11 +78,11 @@ class Example:
     def urls(self) -> list[str]:
         return [server.url for server in self._servers]
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: ExampleRequest) -> ExampleResponse:
         """What a page is like; for those who make an example."""
         raise NotImplementedError
 
-    def requests(self) -> list[Asked]:
+    def requests(self) -> list[ExampleRequest]:
         """What was asked for, in the order of arrival, without robots.txt."""
         with self._lock:
             return [asked for asked in self._log if asked.path != "/robots.txt"]
@@ -94,12 +94,12 @@ class Example:
         with self._lock:
             self._log.clear()
 
-    def serve(self, asked: Asked) -> Answer:
+    def serve(self, asked: ExampleRequest) -> ExampleResponse:
         """Remember a request and answer it."""
         with self._lock:
             self._log.append(asked)
         if asked.path == "/robots.txt":
-            return Answer(ALLOWED.encode(), "text/plain")
+            return ExampleResponse(ALLOWED.encode(), "text/plain")
         return self.answer(asked)
 
     def start(self) -> Self:
@@ -127,7 +127,7 @@ def _handler(example: Example, place: int) -> type[BaseHTTPRequestHandler]:
             parts = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(time.monotonic(), place, self.command, parts.path, query, headers, body)
+            asked = ExampleRequest(time.monotonic(), place, self.command, parts.path, query, headers, body)
             answer = example.serve(asked)
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.kind)

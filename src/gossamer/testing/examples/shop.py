@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from gossamer.testing.examples.server import NOT_FOUND, Answer, Asked, Example, html
+from gossamer.testing.examples.server import NOT_FOUND, Example, ExampleRequest, ExampleResponse, html
 
 GOODS = {"lamps": 7, "chairs": 5}
 """Kinds of goods, and how many there are of each."""
@@ -35,16 +35,16 @@ class ShopExample(Example):
         """Everything that is sold, as a crawl should find it today."""
         return [self._one(kind, place) for kind, count in GOODS.items() for place in range(1, count + 1)]
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: ExampleRequest) -> ExampleResponse:
         if asked.path == TOMORROW and asked.method == "POST":
             changed = self.tomorrow()
-            return Answer(f"day {self.day}: {len(changed)} prices have changed\n".encode(), "text/plain")
+            return ExampleResponse(f"day {self.day}: {len(changed)} prices have changed\n".encode(), "text/plain")
         match asked.path.strip("/").split("/"):
             case ["c", kind] if kind in GOODS:
-                return Answer(self._list(kind, int(asked.query.get("page", 1))))
+                return ExampleResponse(self._list(kind, int(asked.query.get("page", 1))))
             case ["p", sku]:
                 found = [one for one in self.goods() if one["sku"] == sku]
-                return Answer(_page(found[0])) if found else NOT_FOUND
+                return ExampleResponse(_page(found[0])) if found else NOT_FOUND
         return NOT_FOUND
 
     def _one(self, kind: str, place: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Literal, Self
 
 from gossamer.errors import EmbeddedServerError, ServerBinaryMissing
 from gossamer.testing import process
-from gossamer.testing.resp import Connection, Reply, ReplyError
+from gossamer.testing.resp import Reply, ReplyError, RespConnection
 
 Kind = Literal["valkey", "redis"]
 Fsync = Literal["always", "everysec"]
@@ -183,7 +183,7 @@ class Server:
 
     def call(self, *words: str | int | bytes, timeout: float = 5.0) -> Reply:
         """One administrative command on a connection of its own, past every fault proxy and TLS."""
-        with Connection(str(self._socket_path), timeout) as connection:
+        with RespConnection(str(self._socket_path), timeout) as connection:
             auth = self._auth or (
                 ("default", str(self._config["requirepass"])) if "requirepass" in self._config else None
             )
@@ -206,7 +206,7 @@ class Server:
         if not self.running:
             raise EmbeddedServerError(f"The {self.kind} server ended while starting. {self._log_tail()}")
         try:
-            with Connection(str(self._socket_path)) as connection:
+            with RespConnection(str(self._socket_path)) as connection:
                 connection.call("PING")
         except ReplyError as error:
             return error.code != "LOADING"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gossamer.model import Counter, HostPolicy, Request, Settlement, StartState
+from gossamer.model import CounterChange, HostPolicy, Request, Settlement, StartState
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, SETTLED, names
 from gossamer.testing.fault_proxy import FaultProxy
@@ -39,7 +39,7 @@ class TestLostAnswers:
         children = behind.requests(["child", "again"]) + behind.requests(["again"], dont_filter=True)
         getattr(fault_proxy, lose)(1, match=b"FCALL")
         answer = worker.exchange(
-            settle=[Settlement(page, add=children, items=[b"item"])], counters=[Counter("g", "n", 1.0)], want=1
+            settle=[Settlement(page, add=children, items=[b"item"])], counters=[CounterChange("g", "n", 1.0)], want=1
         )
         assert fault_proxy.counters.lost == 1
         assert answer.settled == [SETTLED]

@@ -13,13 +13,13 @@ from gossamer.model import (
     Feedback,
     GroupPolicy,
     HostPolicy,
+    HostVerdict,
     LanePolicy,
     Lease,
     SeenKind,
     SeenPolicy,
     Settlement,
     StartState,
-    Verdict,
 )
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, FULL, SETTLED, Worker, names
@@ -114,7 +114,7 @@ class TestBeyondTheLimit:
         assert worker.exchange(want=1).hints.paused == "memory"
         assert worker.exchange(settle=[Settlement(one, items=[b"item"])]).settled == [SETTLED]
         assert worker.release(two) == [True]
-        assert worker.settle(three, feedback=Feedback(Verdict.THROTTLED)) == [SETTLED]
+        assert worker.settle(three, feedback=Feedback(HostVerdict.THROTTLED)) == [SETTLED]
         assert crawl.add("more") == [FULL]
         crawl.frontier.pause(group="g")
         crawl.frontier.resume(group="g")

@@ -376,13 +376,13 @@ class TestVersions:
                 talk = connection._say.install(server_library.library())
                 ours, other = 0, False
                 try:
-                    trips = next(talk)
+                    round_trips = next(talk)
                     while True:
                         if ours == moment:
                             other = True
                             connection.function_install(newer)
                         ours += 1
-                        trips = talk.send(connection._wires.travel(trips))
+                        round_trips = talk.send(connection._pool.transmit(round_trips))
                 except StopIteration:
                     pass
                 assert other or moment > 2

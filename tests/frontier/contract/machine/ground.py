@@ -15,7 +15,7 @@ from tests.support.model.partition import Partition
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
-    Answer,
+    ExchangeReply,
     Fetched,
     GroupPolicy,
     HostPolicy,
@@ -33,7 +33,7 @@ from gossamer.model import (
 from gossamer.settings import load
 from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.servers import Server
-from gossamer.testing.state import Picture
+from gossamer.testing.state import PartitionPicture
 
 FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 UNIT = 1000.0
@@ -115,7 +115,7 @@ class Worker:
     leases: list[Lease] = field(default_factory=list)
     old: list[Lease] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
-    last: tuple[dict[str, Any], Answer] | None = None
+    last: tuple[dict[str, Any], ExchangeReply] | None = None
 
     @property
     def name(self) -> str:
@@ -144,7 +144,7 @@ def told(value: Any) -> str:
     return str(value)
 
 
-def same_state(part: Partition, picture: Picture, now: float) -> None:
+def same_state(part: Partition, picture: PartitionPicture, now: float) -> None:
     """The server has exactly what the model has, where it has it."""
     for mine, theirs in ((part.front, picture.fronts), (part.queue, picture.queues)):
         assert {spot: [job.request.payload for job in jobs] for spot, jobs in mine.items() if jobs} == {

@@ -24,7 +24,7 @@ from gossamer.frontier.call import Verb
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs import exchange as frontier_exchange
 from gossamer.model import (
-    Answer,
+    ExchangeReply,
     HostPolicy,
     LanePolicy,
     Lease,
@@ -75,8 +75,8 @@ class Attempt:
 
     def __init__(self, frontier: ValkeyFrontier, lease: Lease, token: Token, children: list[Request]) -> None:
         self.frontier, self.children = frontier, children
-        self.answer: Answer | None = None
-        self.verb: Verb[Answer] = frontier.verbs.work.exchange(token, settle=[Settlement(lease, add=children)])
+        self.answer: ExchangeReply | None = None
+        self.verb: Verb[ExchangeReply] = frontier.verbs.work.exchange(token, settle=[Settlement(lease, add=children)])
         self.asks = next(self.verb)
 
     def go(self, calls: int, some: int = 0) -> None:

@@ -16,7 +16,7 @@ from tests.frontier.contract.machine.ground import FACTOR
 from tests.frontier.contract.machine.machine import log_file
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import HostPolicy, LanePolicy, Lease, Request, Settlement, SettleOutcome, State, Token
+from gossamer.model import HostPolicy, LanePolicy, Lease, PartitionState, Request, Settlement, SettleOutcome, Token
 from gossamer.settings import load
 from gossamer.testing.servers import Server
 
@@ -37,7 +37,7 @@ class Careful:
         self.frontier, self.token = frontier, Token.fresh()
         self.held: list[Lease] = []
         self.known: set[int] = set()
-        self.states: dict[int, State] = {}
+        self.states: dict[int, PartitionState] = {}
 
     def lease(self) -> None:
         answer = self.frontier.exchange(self.token, want=PAGES)

@@ -31,13 +31,14 @@ from tests.support.model.model import Model
 from gossamer.errors import TokenReused
 from gossamer.model import (
     AddOutcome,
-    Answer,
-    Counter,
+    CounterChange,
     CounterOp,
     Ending,
+    ExchangeReply,
     Feedback,
     Fetched,
     GroupPolicy,
+    HostVerdict,
     LanePolicy,
     Lease,
     Request,
@@ -45,7 +46,6 @@ from gossamer.model import (
     SettleOutcome,
     Task,
     Token,
-    Verdict,
 )
 from gossamer.testing import clock
 
@@ -124,7 +124,13 @@ class Workers(RuleBasedStateMachine):
     def settlement(self, data: st.DataObject, lease: Lease) -> Settlement:
         feedback = data.draw(
             st.sampled_from(
-                (None, None, Feedback(), Feedback(Verdict.THROTTLED), Feedback(Verdict.THROTTLED, None, 2 * UNIT))
+                (
+                    None,
+                    None,
+                    Feedback(),
+                    Feedback(HostVerdict.THROTTLED),
+                    Feedback(HostVerdict.THROTTLED, None, 2 * UNIT),
+                )
             ),
             "feedback",
         )
@@ -188,12 +194,12 @@ class Workers(RuleBasedStateMachine):
         given = {
             "settle": [self.settlement(data, lease) for lease in self.some_leases(data, worker)],
             "fetched": [
-                Fetched(lease, data.draw(st.sampled_from((None, Feedback(Verdict.THROTTLED))), "feedback"))
+                Fetched(lease, data.draw(st.sampled_from((None, Feedback(HostVerdict.THROTTLED))), "feedback"))
                 for lease in self.some_leases(data, worker, 2)
             ],
             "sent": self.some_leases(data, worker, 2),
             "add": self.requests(data, 2),
-            "counters": [Counter("g", "seen", data.draw(st.integers(-3, 3)), op) for op in self.operators(data)],
+            "counters": [CounterChange("g", "seen", data.draw(st.integers(-3, 3)), op) for op in self.operators(data)],
             "want": self.every * data.draw(st.integers(0, 4), "want"),
             "selection": data.draw(st.sampled_from(SELECTIONS), "selection"),
         }
@@ -375,7 +381,7 @@ class Workers(RuleBasedStateMachine):
                 self.held_tasks[task.id] = held._replace(holder=holder, until=now + LEASE if how == "renew" else now)
 
 
-def whole_pages(settle: Sequence[Settlement], answer: Answer) -> None:
+def whole_pages(settle: Sequence[Settlement], answer: ExchangeReply) -> None:
     """Whatever the model thinks: what a settled page found is added, what a late worker found is not. Every payload is new,
     so no unfiltered child was there before, though pages differ from attempt to attempt."""
     for one, how, outcomes in zip(settle, answer.settled, answer.children, strict=True):

@@ -17,7 +17,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from gossamer.engine.http.request import FetchError
-from gossamer.sites.url.network import ANYWHERE, PRIVATE_ADDRESS, Guard
+from gossamer.sites.url.network import ANYWHERE, PRIVATE_ADDRESS, NetworkGuard
 
 IDLE_HOSTS = 256
 """Of so many hosts at most connections are kept that nobody uses; a crawl may visit thousands of hosts in a minute."""
@@ -28,7 +28,7 @@ def key(url: URL, secure: Any) -> ConnectionKey:
     return ConnectionKey(url.raw_host or "", url.port, url.scheme == "https", secure, None, None, None)
 
 
-class Reply:
+class ConnectorResponse:
     """The head of an answer, and its body as it arrives: so much of aiohttp's response as is needed."""
 
     __slots__ = ("_connection", "content", "headers", "raw_headers", "reason", "status", "version")
@@ -50,7 +50,7 @@ class Reply:
         self._connection.close()
 
 
-GUARD: ContextVar[Guard] = ContextVar("GUARD", default=ANYWHERE)
+GUARD: ContextVar[NetworkGuard] = ContextVar("GUARD", default=ANYWHERE)
 """What the request of this task may connect to."""
 
 
@@ -66,8 +66,8 @@ class Connector(aiohttp.TCPConnector):
         self._idle_hosts = idle_hosts
 
     async def again(
-        self, kept: ConnectionKey, head: bytes, read_timeout: float | None, guard: Guard = ANYWHERE
-    ) -> Reply | None:
+        self, kept: ConnectionKey, head: bytes, read_timeout: float | None, guard: NetworkGuard = ANYWHERE
+    ) -> ConnectorResponse | None:
         """The answer to a GET whose head these bytes are, over a connection that was kept; None where there is none. All
         that aiohttp does for a request in general, left out where nothing is needed."""
         connection = await super()._get(kept, [])
@@ -85,7 +85,7 @@ class Connector(aiohttp.TCPConnector):
             while True:
                 message, content = await protocol.read()
                 if message.code >= 200 or message.code == 101:
-                    return Reply(connection, message, content)
+                    return ConnectorResponse(connection, message, content)
         except BaseException:
             connection.close()
             raise
@@ -124,7 +124,7 @@ class Connector(aiohttp.TCPConnector):
                 idle.close()
 
 
-def _is_allowed(connection: Connection, guard: Guard) -> bool:
+def _is_allowed(connection: Connection, guard: NetworkGuard) -> bool:
     """Whether a connection that was kept, perhaps of another site, may be used. One that may not is put back."""
     if guard.private or getattr(connection.protocol, "made_under", None) == guard:
         return True

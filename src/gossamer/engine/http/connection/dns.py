@@ -22,7 +22,7 @@ Lookup = Callable[[str, int], list[tuple[int, str]]]
 """(host, family) → families and addresses; raises OSError where there are none. Runs in a thread."""
 
 
-class _Known(NamedTuple):
+class _CachedAddress(NamedTuple):
     until: float
     addresses: list[tuple[int, str]]
     failure: OSError | None = None
@@ -35,7 +35,7 @@ def system(host: str, family: int) -> list[tuple[int, str]]:
     return [(int(kind), str(address[0])) for kind, _, _, _, address in found]
 
 
-class Resolver(AbstractResolver):
+class CachingResolver(AbstractResolver):
     """For aiohttp's connector. `hosts` are names with an address that nobody has to be asked for."""
 
     def __init__(
@@ -50,8 +50,8 @@ class Resolver(AbstractResolver):
         self._kept, self._kept_failure, self._most = kept, kept_failure, most
         self._hosts = dict(hosts or {})
         self._lookup, self._clock = lookup, clock
-        self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
-        self._asking: dict[tuple[str, int], asyncio.Future[_Known]] = {}
+        self._known: OrderedDict[tuple[str, int], _CachedAddress] = OrderedDict()
+        self._asking: dict[tuple[str, int], asyncio.Future[_CachedAddress]] = {}
         self._threads = ThreadPoolExecutor(THREADS, "gossamer-dns")
 
     async def resolve(
@@ -73,17 +73,17 @@ class Resolver(AbstractResolver):
             raise OSError(*known.failure.args)
         return [_result(host, port, kind, address) for kind, address in known.addresses]
 
-    async def _ask(self, key: tuple[str, int], old: _Known | None) -> _Known:
+    async def _ask(self, key: tuple[str, int], old: _CachedAddress | None) -> _CachedAddress:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.run_in_executor(self._threads, self._lookup, *key)
-            known = _Known(self._clock() + self._kept, found)
+            known = _CachedAddress(self._clock() + self._kept, found)
         except (OSError, UnicodeError) as error:
             until = self._clock() + self._kept_failure
             if old is not None and old.addresses:
-                known = _Known(until, old.addresses)
+                known = _CachedAddress(until, old.addresses)
             else:
-                known = _Known(until, [], error if isinstance(error, OSError) else OSError(str(error)))
+                known = _CachedAddress(until, [], error if isinstance(error, OSError) else OSError(str(error)))
         self._known[key] = known
         self._known.move_to_end(key)
         if len(self._known) > self._most:

@@ -29,7 +29,7 @@ class Proxy:
     authorization: str = ""
     fails: int = 0
     resting_until: float = -math.inf
-    group: Group | None = field(default=None, repr=False)
+    group: ProxyGroup | None = field(default=None, repr=False)
 
 
 def parse(text: str) -> Proxy:
@@ -51,7 +51,7 @@ def parse(text: str) -> Proxy:
     return Proxy(f"{parts.scheme}://{host}:{port}", login)
 
 
-class Group:
+class ProxyGroup:
     """Proxies that stand for each other. What `former` knew of those that are the same is still known."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Group:
         fails: int = FAILS,
         rest: float = REST,
         clock: Callable[[], float] = time.monotonic,
-        former: Group | None = None,
+        former: ProxyGroup | None = None,
     ) -> None:
         self.name, self.fails, self.rest = name, max(1, fails), rest
         self._file, self._clock = Path(file) if file else None, clock
@@ -147,12 +147,12 @@ class Group:
         self._turn %= max(1, len(self._proxies))
 
 
-class Proxies:
+class ProxyPool:
     """All groups, by site and name. A URL instead of a name is a group of its own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._groups: dict[tuple[str, str], Group] = {}
+        self._groups: dict[tuple[str, str], ProxyGroup] = {}
 
     def define(
         self,
@@ -162,9 +162,9 @@ class Proxies:
         file: str | Path | None = None,
         fails: int = FAILS,
         rest: float = REST,
-    ) -> Group:
+    ) -> ProxyGroup:
         """Set a group; one of the same name is replaced, but what was known of its proxies stays known."""
-        group = Group(name, urls, file, fails, rest, self._clock, self._groups.get((site, name)))
+        group = ProxyGroup(name, urls, file, fails, rest, self._clock, self._groups.get((site, name)))
         self._groups[site, name] = group
         return group
 
@@ -191,7 +191,7 @@ class Proxies:
         if proxy.group is not None:
             proxy.group.vote(proxy, good)
 
-    def _lone(self, url: str) -> Group:
+    def _lone(self, url: str) -> ProxyGroup:
         try:
             shown = parse(url).url
         except ValueError as error:
@@ -199,5 +199,5 @@ class Proxies:
         lone = [key for key in self._groups if not key[0] and "://" in key[1]]
         if len(lone) >= MOST_LONE:
             del self._groups[lone[0]]
-        group = self._groups["", url] = Group(shown, [url], clock=self._clock)
+        group = self._groups["", url] = ProxyGroup(shown, [url], clock=self._clock)
         return group

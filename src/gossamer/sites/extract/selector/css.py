@@ -27,7 +27,7 @@ class Compound(NamedTuple):
         return self.name in ("*", element.tag) and all(test(element) for test in self.tests)
 
 
-class Plain(NamedTuple):
+class PlainSelector(NamedTuple):
     """A plain selector: `first` and `every` element that it finds in an element, that itself included."""
 
     first: Callable[[Any], Any]
@@ -37,7 +37,7 @@ class Plain(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def plain(css: str) -> Plain | None:
+def plain(css: str) -> PlainSelector | None:
     """The selector, if it is plain."""
     try:
         selectors = parser.parse(css)
@@ -65,7 +65,7 @@ def plain(css: str) -> Plain | None:
         def first(element: Any) -> Any:
             return next(every(element), None)
 
-    return Plain(first, lambda element: list(every(element)), len(parts) == 1 and parts[0].name != "*")
+    return PlainSelector(first, lambda element: list(every(element)), len(parts) == 1 and parts[0].name != "*")
 
 
 def _first(parts: list[Compound]) -> Callable[[Any], Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.css import plain
 from gossamer.sites.extract.selector.jmespath import keys_of, search
@@ -21,7 +21,7 @@ from gossamer.sites.extract.selector.selector import (
 )
 from gossamer.sites.format import Format, Selected
 
-First = Callable[[Page, Any], Any]
+First = Callable[[PageContent, Any], Any]
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
 
 
@@ -49,7 +49,7 @@ def nth_finder(selected: Selected, format: Format, nth: int, whole: bool = False
     sought = selected.css is not None or selected.xpath is not None
     place = 0 if sought and not (selected.regex or selected.jmespath or selected.attr) else nth
 
-    def one(page: Page, thing: Any) -> Any:
+    def one(page: PageContent, thing: Any) -> Any:
         values = find(page, thing)
         return _valued(values[place]) if -len(values) <= place < len(values) else None
 
@@ -63,7 +63,7 @@ def _of_matches(selected: Selected, format: Format) -> First:
     find = finder(selected, format)
     sought = selected.css is not None or selected.xpath is not None
 
-    def first(page: Page, thing: Any) -> Any:
+    def first(page: PageContent, thing: Any) -> Any:
         value = first_value(page, thing)
         if value is None:
             return None
@@ -94,7 +94,7 @@ def _of_nodes(selected: Selected, format: Format) -> First | None:
     quick = plain(selected.css) if selected.css is not None and format is Format.HTML else None
     first_in = quick.first if quick is not None else None
 
-    def first(page: Page, thing: Any) -> Any:
+    def first(page: PageContent, thing: Any) -> Any:
         node = element_of(page, thing)
         if node is None:
             return None
@@ -119,7 +119,7 @@ def _of_nodes(selected: Selected, format: Format) -> First | None:
 def _at_path(keys: tuple[str, ...]) -> First:
     """What most rules on JSON are: keys of objects within objects."""
 
-    def first(page: Page, thing: Any) -> Any:
+    def first(page: PageContent, thing: Any) -> Any:
         if thing.__class__ is not dict:
             thing = (
                 data_of(thing)
@@ -138,7 +138,7 @@ def _at_path(keys: tuple[str, ...]) -> First:
 
 
 def _of_data(ask: Callable[[Any], Any], whole: bool) -> First:
-    def first(page: Page, thing: Any) -> Any:
+    def first(page: PageContent, thing: Any) -> Any:
         if thing.__class__ is dict:
             result = ask(thing)
         elif thing is None:

@@ -11,13 +11,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from gossamer.sites.extract.clean import of_text
-from gossamer.sites.extract.content import Page
+from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.selector.jmespath import keys_of
 from gossamer.sites.extract.types import Turn, turn_into
 from gossamer.sites.format import FieldRule, Kind
 
-Extract = Callable[[Page, Any], Any]
-Column = Callable[[Page, list[Any]], list[Any] | None]
+Extract = Callable[[PageContent, Any], Any]
+Column = Callable[[PageContent, list[Any]], list[Any] | None]
 """The values of one field in many things; None if not all of them have what is wanted."""
 # Not float: it may be infinite.
 AS_THEY_ARE: dict[Kind, frozenset[type]] = {
@@ -34,7 +34,7 @@ TURNED = frozenset({Kind.FLOAT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.URL
 TEXTS, NUMBERS = frozenset({str}), frozenset({int, float})
 
 
-class Field(NamedTuple):
+class JsonField(NamedTuple):
     """One field of a record: how its value is found in a thing, and in many at once where that is sooner."""
 
     name: str
@@ -42,22 +42,22 @@ class Field(NamedTuple):
     column: Column | None = None
 
 
-def direct(key: str, name: str, rule: FieldRule, usual: Extract) -> Field:
+def direct(key: str, name: str, rule: FieldRule, usual: Extract) -> JsonField:
     """A field by the short way, before the usual one; by that alone if there is none. `name` is that for notes."""
     keys = _keys(rule)
     if not keys:
-        return Field(key, usual)
+        return JsonField(key, usual)
     if rule.type in TURNED:
-        return Field(key, usual, _column_of_turned(keys, turn_into(rule), rule.strip))
+        return JsonField(key, usual, _column_of_turned(keys, turn_into(rule), rule.strip))
     if rule.all:
-        return Field(key, _texts(name, keys, rule.default is None, usual))
+        return JsonField(key, _texts(name, keys, rule.default is None, usual))
     types = AS_THEY_ARE[rule.type]
     strip = rule.type is Kind.TEXT and rule.strip
     change = of_text(rule.clean)
     if change is not None:
-        return Field(key, usual, _column_of_texts(keys, change))
+        return JsonField(key, usual, _column_of_texts(keys, change))
     column = _column_of_texts(keys) if strip else _column(keys, types)
-    return Field(key, _one(name, keys, types, strip, rule.default, usual), column)
+    return JsonField(key, _one(name, keys, types, strip, rule.default, usual), column)
 
 
 def _keys(rule: FieldRule) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def _one(
 ) -> Extract:
     shared = isinstance(default, list | dict)
 
-    def extract(page: Page, thing: Any) -> Any:
+    def extract(page: PageContent, thing: Any) -> Any:
         value = thing
         for key in keys:
             if value.__class__ is not dict:
@@ -98,7 +98,7 @@ def _one(
 def _texts(name: str, keys: tuple[str, ...], empty: bool, usual: Extract) -> Extract:
     strip = str.strip
 
-    def extract(page: Page, thing: Any) -> Any:
+    def extract(page: PageContent, thing: Any) -> Any:
         values = thing
         for key in keys:
             if values.__class__ is not dict:
@@ -121,7 +121,7 @@ def _texts(name: str, keys: tuple[str, ...], empty: bool, usual: Extract) -> Ext
 def _column(keys: tuple[str, ...], types: frozenset[type]) -> Column:
     found = _getter(keys)
 
-    def column(page: Page, things: list[Any]) -> list[Any] | None:
+    def column(page: PageContent, things: list[Any]) -> list[Any] | None:
         try:
             values = list(found(things))
         except (KeyError, TypeError):
@@ -134,7 +134,7 @@ def _column(keys: tuple[str, ...], types: frozenset[type]) -> Column:
 def _column_of_texts(keys: tuple[str, ...], change: Callable[[str], str] | None = None) -> Column:
     found, strip = _getter(keys), str.strip
 
-    def column(page: Page, things: list[Any]) -> list[Any] | None:
+    def column(page: PageContent, things: list[Any]) -> list[Any] | None:
         try:
             texts = map(strip, found(things))
             return list(texts if change is None else map(change, texts))
@@ -147,7 +147,7 @@ def _column_of_texts(keys: tuple[str, ...], change: Callable[[str], str] | None 
 def _column_of_turned(keys: tuple[str, ...], turn: Turn, strip: bool) -> Column:
     found = _getter(keys)
 
-    def column(page: Page, things: list[Any]) -> list[Any] | None:
+    def column(page: PageContent, things: list[Any]) -> list[Any] | None:
         try:
             values = list(found(things))
             types = set(map(type, values))

@@ -16,7 +16,7 @@ from jmespath.exceptions import JMESPathError  # type: ignore[import-untyped]
 from lxml import etree  # type: ignore[import-untyped]
 from parsel import csstranslator  # also registers has-class() for XPath
 
-from gossamer.sites.extract.content import Page, tree
+from gossamer.sites.extract.content import PageContent, tree
 from gossamer.sites.extract.regex import Pattern, TooSlow
 from gossamer.sites.extract.selector.css import plain
 from gossamer.sites.extract.selector.jmespath import search
@@ -24,8 +24,8 @@ from gossamer.sites.extract.types import as_text, loads
 from gossamer.sites.format import Format, Selected
 from gossamer.sites.template import dig
 
-Finder = Callable[[Page, Any], list[Any]]
-Looked = Callable[[Page, Any], Any]
+Finder = Callable[[PageContent, Any], list[Any]]
+Looked = Callable[[PageContent, Any], Any]
 
 STRING = etree.XPath("string()", smart_strings=False, regexp=False)
 NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt.org/sets"}
@@ -79,7 +79,7 @@ def is_element(thing: Any) -> bool:
     return isinstance(thing, _Element)
 
 
-def element_of(page: Page, thing: Any) -> Any:
+def element_of(page: PageContent, thing: Any) -> Any:
     """The element that css and xpath are applied to: of a text, the root of the HTML it is; None of a value that is neither."""
     if thing is None:
         return page.root()
@@ -120,7 +120,7 @@ def finder(selected: Selected, format: Format, nth: int | None = None, whole: bo
 
 
 def _of_nodes(evaluate: Any, look: Looked | None, gives_nodes: bool, wanted: bool) -> Finder:
-    def find(page: Page, thing: Any) -> list[Any]:
+    def find(page: PageContent, thing: Any) -> list[Any]:
         if look is not None:
             thing = look(page, thing)
             if thing is None:
@@ -139,7 +139,7 @@ def _of_nodes(evaluate: Any, look: Looked | None, gives_nodes: bool, wanted: boo
 def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
     """A rule without css and xpath: on the thing itself."""
 
-    def itself(page: Page, thing: Any) -> list[Any]:
+    def itself(page: PageContent, thing: Any) -> list[Any]:
         if look is not None:
             thing = look(page, thing)
             return [] if thing is None else [thing]
@@ -149,7 +149,7 @@ def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
         ask = search(selected.jmespath)
         if look is None:
 
-            def of_data(page: Page, thing: Any) -> list[Any]:
+            def of_data(page: PageContent, thing: Any) -> list[Any]:
                 if thing is None:
                     return _results(ask(page.data() if page.format is Format.JSON else data_of(page.text())), whole)
                 return _results(ask(data_of(thing)), whole)
@@ -165,7 +165,7 @@ def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
 
 
 def _attributes(find: Finder, name: str) -> Finder:
-    def attributes(page: Page, thing: Any) -> list[Any]:
+    def attributes(page: PageContent, thing: Any) -> list[Any]:
         found = find(page, thing)
         return [value for one in found if isinstance(one, _Element) and (value := one.get(name)) is not None]
 
@@ -175,7 +175,7 @@ def _attributes(find: Finder, name: str) -> Finder:
 def _markup(find: Finder, xml: bool) -> Finder:
     method = "xml" if xml else "html"
 
-    def markup(page: Page, thing: Any) -> list[Any]:
+    def markup(page: PageContent, thing: Any) -> list[Any]:
         return [
             etree.tostring(one, method=method, encoding="unicode", with_tail=False)
             if isinstance(one, _Element)
@@ -187,14 +187,14 @@ def _markup(find: Finder, xml: bool) -> Finder:
 
 
 def _matches(find: Finder, pattern: Pattern) -> Finder:
-    def matches(page: Page, thing: Any) -> list[Any]:
+    def matches(page: PageContent, thing: Any) -> list[Any]:
         return [match for one in find(page, thing) for match in pattern.all(text_of(one), page)]
 
     return matches
 
 
 def _searched(find: Finder, ask: Callable[[Any], Any], whole: bool) -> Finder:
-    def searched(page: Page, thing: Any) -> list[Any]:
+    def searched(page: PageContent, thing: Any) -> list[Any]:
         return [result for one in find(page, thing) for result in _results(ask(data_of(one)), whole)]
 
     return searched
@@ -237,13 +237,13 @@ def source(name: str) -> Looked | None:
     return None
 
 
-def _of_fields(page: Page, key: str) -> Any:
+def _of_fields(page: PageContent, key: str) -> Any:
     if not key:
         return page.scopes[-1]
     return next((value for scope in reversed(page.scopes) if (value := dig(scope, key)) is not None), None)
 
 
-def _of_url(page: Page, key: str) -> str | None:
+def _of_url(page: PageContent, key: str) -> str | None:
     """A named group of `match`, or else an argument of the query."""
     if (group := page.groups().get(key)) is not None:
         return group

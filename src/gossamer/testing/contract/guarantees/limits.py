@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gossamer.frontier.call import read
-from gossamer.frontier.verbs.crawl import Verbs
+from gossamer.frontier.verbs.crawl import CrawlVerbs
 from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Settlement
 from gossamer.settings import load
 from gossamer.testing.contract.crawl import ADDED, FULL, SETTLED, Crawl, Worker
@@ -221,7 +221,7 @@ class TestBounded:
         assert paused(crawl, worker) == "items_full"
         place, data = crawl.frontier.read_items("g", 0, limit=2610)[-1]
         assert data == b"2609"
-        verb = Verbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.items_ack(
+        verb = CrawlVerbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.items_ack(
             "g", "sql", {0: place}
         )
         [first] = next(verb)

@@ -8,7 +8,7 @@ import pytest
 
 from gossamer.errors import TokenReused
 from gossamer.frontier.verbs import arguments, lists
-from gossamer.model import AddOutcome, Counter, CounterOp, Ending, HostPolicy, LanePolicy, Settlement, Token
+from gossamer.model import AddOutcome, CounterChange, CounterOp, Ending, HostPolicy, LanePolicy, Settlement, Token
 from gossamer.model.counter_names import ITEMS
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, names
 
@@ -24,7 +24,7 @@ class TestAtomicPage:
         children = crawl.requests(["child 1", "child 2"])
         answer = worker.exchange(
             settle=[Settlement(page, add=children, items=[b"item 1", b"item 2"])],
-            counters=[Counter("g", "bytes", 100.0)],
+            counters=[CounterChange("g", "bytes", 100.0)],
             want=2,
         )
         assert answer.settled == [SETTLED]
@@ -48,7 +48,9 @@ class TestAtomicPage:
         assert answer.settled == [SETTLED, SETTLED, LOST]
         assert (crawl.group().items, crawl.group().refused_items, crawl.items()) == (6, 0, [b"item"])
         # Those of no page come as a counter that is none.
-        worker.exchange(settle=[Settlement(late, kept=1)], counters=[Counter("g", ITEMS, 5), Counter("none", ITEMS, 5)])
+        worker.exchange(
+            settle=[Settlement(late, kept=1)], counters=[CounterChange("g", ITEMS, 5), CounterChange("none", ITEMS, 5)]
+        )
         assert (crawl.group().items, crawl.group().counters) == (12, {})
         assert [row.items for row in crawl.frontier.counts().groups] == [12]
 
@@ -122,7 +124,7 @@ class TestAtomicPage:
         told: dict[str, Any] = {
             "settle": settle,
             "add": [crawl.request("made")],
-            "counters": [Counter("g", "n", 1.0)],
+            "counters": [CounterChange("g", "n", 1.0)],
             "want": 1,
         }
         first = crawl.frontier.exchange(worker.token, **told)
@@ -239,7 +241,7 @@ class TestAtomicPage:
         crawl.define()
         worker = crawl.worker()
         for value in (3.0, 5.0, 4.0):
-            worker.exchange(counters=[Counter("g", op.value, value, op) for op in CounterOp])
+            worker.exchange(counters=[CounterChange("g", op.value, value, op) for op in CounterOp])
         assert crawl.group().counters == {"add": 12.0, "set": 4.0, "max": 5.0, "min": 3.0}
-        worker.exchange(counters=[Counter("g", "add", -0.5), Counter("g", "min", -1e18, CounterOp.MIN)])
+        worker.exchange(counters=[CounterChange("g", "add", -0.5), CounterChange("g", "min", -1e18, CounterOp.MIN)])
         assert crawl.group().counters == {"add": 11.5, "set": 4.0, "max": 5.0, "min": -1e18}

@@ -13,11 +13,11 @@ from gossamer.model import (
     Fetched,
     GroupPolicy,
     HostPolicy,
+    HostVerdict,
     LanePolicy,
     Request,
     Sent,
     Settlement,
-    Verdict,
 )
 from gossamer.testing.contract.crawl import SETTLED, Crawl, names
 
@@ -477,7 +477,7 @@ class TestBlocks:
 
     def test_a_throttled_answer_blocks_the_host_for_all(self, crawl: Crawl) -> None:
         crawl.define()
-        told(crawl, Feedback(Verdict.THROTTLED, retry_after=120))
+        told(crawl, Feedback(HostVerdict.THROTTLED, retry_after=120))
         crawl.add("1")
         assert crawl.worker().lease(1) == []
         crawl.advance(119)
@@ -490,14 +490,14 @@ class TestBlocks:
         crawl.add("1", "2")
         worker = crawl.worker()
         lease = worker.one()
-        worker.exchange(fetched=[Fetched(lease, Feedback(Verdict.THROTTLED, retry_after=60))])
+        worker.exchange(fetched=[Fetched(lease, Feedback(HostVerdict.THROTTLED, retry_after=60))])
         assert worker.lease(1) == []
 
     @pytest.mark.parametrize("asked", [10**6, 9e8])
     def test_retry_after_is_capped(self, crawl: Crawl, asked: float) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(block_max=600))
-        told(crawl, Feedback(Verdict.THROTTLED, retry_after=asked))
+        told(crawl, Feedback(HostVerdict.THROTTLED, retry_after=asked))
         [info] = crawl.frontier.hosts([crawl.host])
         assert 599 < info.blocked_until - info.now <= 600
 
@@ -505,7 +505,7 @@ class TestBlocks:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(block_base=7))
         for senseless in (float("nan"), float("inf"), -5.0):
-            told(crawl, Feedback(Verdict.THROTTLED, retry_after=senseless))
+            told(crawl, Feedback(HostVerdict.THROTTLED, retry_after=senseless))
             [info] = crawl.frontier.hosts([crawl.host])
             assert 6 < info.blocked_until - info.now <= 7
             crawl.frontier.block(crawl.host, 0)
@@ -514,7 +514,7 @@ class TestBlocks:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(block_base=5, block_max=35))
         for expected in (5, 10, 20, 35, 35):
-            told(crawl, Feedback(Verdict.THROTTLED))
+            told(crawl, Feedback(HostVerdict.THROTTLED))
             [info] = crawl.frontier.hosts([crawl.host])
             assert expected - 1 < info.blocked_until - info.now <= expected
             crawl.advance(expected)
@@ -524,7 +524,7 @@ class TestBlocks:
         crawl.frontier.set_host("", HostPolicy(block_base=5))
         crawl.add("1", "2", "3", "4")
         worker = crawl.worker()
-        refused = Feedback(Verdict.THROTTLED)
+        refused = Feedback(HostVerdict.THROTTLED)
         worker.exchange(fetched=[Fetched(lease, refused) for lease in worker.lease(4)])
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.throttled == 1
@@ -533,10 +533,10 @@ class TestBlocks:
     def test_a_good_answer_ends_the_doubling(self, crawl: Crawl) -> None:
         crawl.define()
         for _ in range(3):
-            told(crawl, Feedback(Verdict.THROTTLED))
+            told(crawl, Feedback(HostVerdict.THROTTLED))
             crawl.advance(100)
-        told(crawl, Feedback(Verdict.OK))
-        told(crawl, Feedback(Verdict.THROTTLED))
+        told(crawl, Feedback(HostVerdict.OK))
+        told(crawl, Feedback(HostVerdict.THROTTLED))
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.blocked_until - info.now <= 5
 
@@ -545,8 +545,8 @@ class TestBlocks:
         crawl.add("1", "2")
         worker = crawl.worker()
         one, two = worker.lease(2)
-        worker.exchange(fetched=[Fetched(one, Feedback(Verdict.THROTTLED, retry_after=500))])
-        worker.exchange(fetched=[Fetched(two, Feedback(Verdict.THROTTLED, retry_after=5))])
+        worker.exchange(fetched=[Fetched(one, Feedback(HostVerdict.THROTTLED, retry_after=500))])
+        worker.exchange(fetched=[Fetched(two, Feedback(HostVerdict.THROTTLED, retry_after=5))])
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.blocked_until - info.now > 400
 
@@ -585,7 +585,7 @@ class TestAdaptiveDelay:
     def delay(self, crawl: Crawl) -> float:
         return crawl.frontier.hosts([crawl.host])[0].delay
 
-    def answered(self, crawl: Crawl, verdict: Verdict, latency: float | None, times: int = 1) -> float:
+    def answered(self, crawl: Crawl, verdict: HostVerdict, latency: float | None, times: int = 1) -> float:
         for _ in range(times):
             crawl.advance(1000)
             told(crawl, Feedback(verdict, latency, retry_after=0))
@@ -594,43 +594,43 @@ class TestAdaptiveDelay:
     def test_it_follows_latency_by_the_target(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(adaptive=True, target=2.0, max_delay=60))
-        assert self.answered(crawl, Verdict.OK, 4.0, 12) == pytest.approx(2.0, abs=0.02)
-        assert self.answered(crawl, Verdict.OK, 1.0, 12) == pytest.approx(0.5, abs=0.02)
+        assert self.answered(crawl, HostVerdict.OK, 4.0, 12) == pytest.approx(2.0, abs=0.02)
+        assert self.answered(crawl, HostVerdict.OK, 1.0, 12) == pytest.approx(0.5, abs=0.02)
 
     def test_it_begins_with_the_delay_goes_down_by_halves_and_up_at_once(self, crawl: Crawl) -> None:
         crawl.define(policy=GroupPolicy(delay=0.5))
         crawl.frontier.set_host("", HostPolicy(delay=8, adaptive=True, min_delay=0.5, max_delay=60))
         assert self.delay(crawl) == 8
-        assert [self.answered(crawl, Verdict.OK, 0.2) for _ in range(4)] == [4.1, 2.15, 1.175, 0.687]
-        assert self.answered(crawl, Verdict.OK, 0.2, 5) == 0.5
-        assert self.answered(crawl, Verdict.OK, 20.0) == 20
-        assert self.answered(crawl, Verdict.OK, 100.0) == 60
+        assert [self.answered(crawl, HostVerdict.OK, 0.2) for _ in range(4)] == [4.1, 2.15, 1.175, 0.687]
+        assert self.answered(crawl, HostVerdict.OK, 0.2, 5) == 0.5
+        assert self.answered(crawl, HostVerdict.OK, 20.0) == 20
+        assert self.answered(crawl, HostVerdict.OK, 100.0) == 60
 
     def test_it_stays_between_min_and_max(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(adaptive=True, min_delay=1, max_delay=3))
         assert self.delay(crawl) == 1
-        assert self.answered(crawl, Verdict.OK, 500.0, 5) == 3
-        assert self.answered(crawl, Verdict.OK, 0.0, 20) == 1
+        assert self.answered(crawl, HostVerdict.OK, 500.0, 5) == 3
+        assert self.answered(crawl, HostVerdict.OK, 0.0, 20) == 1
 
     def test_errors_never_shorten_it(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(adaptive=True))
-        before = self.answered(crawl, Verdict.OK, 8.0, 5)
-        assert self.answered(crawl, Verdict.ERROR, 0.001, 5) == before
-        assert self.answered(crawl, Verdict.THROTTLED, 0.001, 3) == before
-        assert self.answered(crawl, Verdict.ERROR, 50.0) > before
+        before = self.answered(crawl, HostVerdict.OK, 8.0, 5)
+        assert self.answered(crawl, HostVerdict.ERROR, 0.001, 5) == before
+        assert self.answered(crawl, HostVerdict.THROTTLED, 0.001, 3) == before
+        assert self.answered(crawl, HostVerdict.ERROR, 50.0) > before
 
     def test_unknown_latency_changes_nothing(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(adaptive=True))
-        before = self.answered(crawl, Verdict.OK, 8.0, 5)
-        assert self.answered(crawl, Verdict.OK, None, 5) == before
+        before = self.answered(crawl, HostVerdict.OK, 8.0, 5)
+        assert self.answered(crawl, HostVerdict.OK, None, 5) == before
 
     def test_it_is_kept_between_requests(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(adaptive=True))
-        self.answered(crawl, Verdict.OK, 10.0, 8)
+        self.answered(crawl, HostVerdict.OK, 10.0, 8)
         crawl.advance(1000)
         crawl.add("1", "2")
         worker = crawl.worker()

@@ -11,12 +11,12 @@ from gossamer.model import (
     AddOutcome,
     GroupPolicy,
     LanePolicy,
+    PartitionState,
     Request,
     SeenPolicy,
     SeenScope,
     Settlement,
     StartState,
-    State,
     Token,
 )
 from gossamer.testing.contract.crawl import ADDED, SETTLED, Crawl, Worker
@@ -45,12 +45,12 @@ def another_process(crawl: Crawl, partition: int = 0) -> None:
     crawl.command(("HSET", key, "run", "another"), key)
 
 
-class Reader:
+class CachingWorker:
     """A worker that leaves out children which it knows to be known."""
 
     def __init__(self, crawl: Crawl) -> None:
         self.crawl, self.worker = crawl, crawl.worker()
-        self.states: dict[int, State] = {}
+        self.states: dict[int, PartitionState] = {}
         self.made = 0
 
     def settle(self, page: str, children: Sequence[str] = (), withheld: Sequence[str] = ()) -> None:
@@ -77,7 +77,7 @@ class TestWentBack:
     def test_what_is_known_is_left_out(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("a", "b")
-        reader = Reader(crawl)
+        reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
         before = crawl.lane().duplicates
         reader.settle("b", withheld=["child"])
@@ -88,7 +88,7 @@ class TestWentBack:
     def test_an_older_state_is_told_what_was_left_out(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("a", "b")
-        reader = Reader(crawl)
+        reader = CachingWorker(crawl)
         [a, b] = reader.worker.lease(2)
         earlier = picture(crawl)
         answer = reader.worker.exchange(settle=[Settlement(a, add=crawl.requests(["child"]))])
@@ -105,7 +105,7 @@ class TestWentBack:
     def test_so_is_another_server_process(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("a", "b", "c")
-        reader = Reader(crawl)
+        reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
         before = dict(reader.states)
         another_process(crawl)
@@ -119,7 +119,7 @@ class TestWentBack:
     def test_a_process_that_took_over_and_wrote_is_noticed_when_the_first_one_is_back(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("a", "b")
-        reader = Reader(crawl)
+        reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
         another_process(crawl)
         crawl.finish(Worker(crawl.frontier), most=0)
@@ -131,7 +131,7 @@ class TestWentBack:
     def test_a_refused_call_changes_nothing_before_it_is_told_everything(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("a", "b")
-        reader = Reader(crawl)
+        reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
         another_process(crawl)
         lease = reader.worker.one()
@@ -147,7 +147,7 @@ class TestWentBack:
     def test_a_call_that_was_told_everything_may_be_repeated(self, crawl: Crawl) -> None:
         crawl.define()
         crawl.add("a", "b")
-        reader = Reader(crawl)
+        reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
         lease = reader.worker.one()
         another_process(crawl)

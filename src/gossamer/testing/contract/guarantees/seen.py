@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gossamer.errors import UnknownLane
-from gossamer.frontier.call import Ask, ask
+from gossamer.frontier.call import FunctionCall, function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs import control
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope
@@ -243,11 +243,11 @@ class TestChangedPolicy:
         monkeypatch.setattr(control, "PURGE_BUDGET", 1)
         calls: list[str] = []
 
-        def told(verb: str, *rest: Any) -> Ask:
+        def told(verb: str, *rest: Any) -> FunctionCall:
             calls.append(verb)
-            return ask(verb, *rest)
+            return function_call(verb, *rest)
 
-        monkeypatch.setattr(control, "ask", told)
+        monkeypatch.setattr(control, "function_call", told)
         lane(crawl, self.OTHER)
         assert self.left(crawl, old) == []
         assert calls.count("purge") >= 3

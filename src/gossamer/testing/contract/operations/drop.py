@@ -13,7 +13,7 @@ from gossamer.errors import GroupDropping, UnknownGroup, UnknownLane
 from gossamer.frontier.server import keys
 from gossamer.model import (
     AddOutcome,
-    Counter,
+    CounterChange,
     Ending,
     GroupPolicy,
     HostPolicy,
@@ -222,7 +222,7 @@ class TestDropGroup:
         leases = worker.lease(12)
         for lease in leases[:6]:
             worker.settle(lease, ending=Ending.FAILED, reason="broken")
-        counter = Counter(group, "kept", 1.0)
+        counter = CounterChange(group, "kept", 1.0)
         worker.exchange(settle=[Settlement(leases[6], items=[b"item"])], counters=[counter])
         worker.release(*leases[7:])
         for partition in range(frontier.partitions):
@@ -404,7 +404,7 @@ class TestDropGroup:
         crawl.worker().exchange(want=crawl.frontier.partitions)
         list(steps)
         late = Settlement(page, add=[crawl.request("child", lane="zebra.a")], items=[b"item"])
-        answer = worker.exchange(settle=[late], counters=[Counter("zebra", "n", 1.0)])
+        answer = worker.exchange(settle=[late], counters=[CounterChange("zebra", "n", 1.0)])
         assert answer.settled == [LOST]
         crawl.frontier.keep_items("zebra", "consumer", {0: ""})
         with pytest.raises(UnknownGroup):

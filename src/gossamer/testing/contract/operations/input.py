@@ -10,7 +10,7 @@ import pytest
 from gossamer.errors import FrontierError, InvalidRequest, PolicyError
 from gossamer.model import (
     AddOutcome,
-    Counter,
+    CounterChange,
     Ending,
     GroupPolicy,
     HostPolicy,
@@ -174,7 +174,7 @@ class TestBadInput:
         worker = crawl.worker()
         lease = worker.one()
         with pytest.raises(InvalidRequest):
-            worker.exchange(settle=[Settlement(lease)], counters=[Counter("g", "n", value)])
+            worker.exchange(settle=[Settlement(lease)], counters=[CounterChange("g", "n", value)])
         assert crawl.lane().leased == 1
         assert worker.settle(lease) == [SETTLED]
 
