@@ -28,14 +28,15 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.sh
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test test-matrix scrapy-versions lint bench bench-crawl docs chaos mutants clean system
+.PHONY: help demo test test-matrix scrapy-versions lint bench bench-crawl docs site chaos mutants clean system
 
 help:
 	@echo "make demo     a crawl on this machine, start to end, nothing to set up"
 	@echo "make test     every check: lint, types, import directions, all tests"
 	@echo "make test-matrix  the workers' tests on every supported Scrapy"
 	@echo "make lint     only the checks that need no server"
-	@echo "make docs     write the generated pages of docs/reference again"
+	@echo "make docs     write the generated pages of docs/reference again, and bring all pages to one width"
+	@echo "make site     build the documentation as a website in build/site"
 	@echo "make bench    measure the frontier and whole crawls beside Scrapy and scrapy-redis"
 	@echo "make chaos    kill servers and workers under load and try random calls, for many minutes"
 	@echo "make mutants  break each guarantee on purpose and show that a test fails"
@@ -62,6 +63,10 @@ lint: $(DEV_STAMP)
 
 docs: $(DEV_STAMP)
 	@$(BIN)/python scripts/generate_docs.py
+
+site: $(DEV_STAMP)
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 # What both of them understand is passed on to the second: BENCH_ARGS=--quick
 CRAWL_ARGS ?= $(filter --quick --check,$(BENCH_ARGS))
@@ -96,5 +101,5 @@ $(DEV_STAMP): $(INSTALLED_FROM)
 	@PYTHON="$(PYTHON)" scripts/install.sh $(VENV) dev
 
 clean:
-	@rm -rf $(VENV) dist bench/results .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) build dist bench/results .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

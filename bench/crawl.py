@@ -3,7 +3,7 @@
     python bench/crawl.py [--quick] [--check] [--json FILE] [--rounds N] [--rule graph|forum] [--only NAME]
 
 Prints a table, says which targets are reached, and writes everything as JSON to bench/results. How it is measured and what the
-figures mean: docs/explanation/performance.md.
+figures mean: docs/evidence/performance.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python bench/engine.py [--quick] [--check] [--json FILE] [--rounds N] [--only NAME]
 
 Everybody follows every link of the site. Prints a table for each site, says which targets are reached, and writes everything as
-JSON to bench/results. How it is measured and what the figures mean: docs/explanation/performance.md.
+JSON to bench/results. How it is measured and what the figures mean: docs/evidence/performance.md.
 """
 
 from __future__ import annotations

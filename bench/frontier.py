@@ -3,7 +3,7 @@
     python bench/frontier.py [--quick] [--check] [--json FILE] [--only PART] [--preload LIBRARY]
 
 Prints tables, says which targets are reached, and writes everything as JSON to bench/results. How it is measured and what
-the figures mean: docs/explanation/performance.md.
+the figures mean: docs/evidence/performance.md.
 """
 
 from __future__ import annotations

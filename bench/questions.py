@@ -2,7 +2,7 @@
 
     python bench/questions.py [unserialisable|stateful|depth|meta|shape|kill|attack ...]
 
-What is asked and what the figures mean: docs/explanation/questions.md.
+What is asked and what the figures mean: docs/evidence/questions.md.
 """
 
 from __future__ import annotations

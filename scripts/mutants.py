@@ -2,7 +2,7 @@
 
 usage: python scripts/mutants.py [--docs] [NAME ...]
 
-Names pick mutations (all without any); `--docs` only writes docs/explanation/mutations.md.
+Names pick mutations (all without any); `--docs` only writes docs/evidence/mutations.md.
 
 A mutation is killed when one of its tests fails by what it asserts. An error while a test is set up, a function that the
 server cannot run, and a test that hangs prove nothing about the suite and count as bad mutations. The same
@@ -31,9 +31,13 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from scripts.reflow import reflow  # noqa: E402
+
 PACKAGE = Path("src") / "gossamer"
 LIST = Path(__file__).with_name("mutations.toml")
-PAGE = ROOT / "docs" / "explanation" / "mutations.md"
+PAGE = ROOT / "docs" / "evidence" / "mutations.md"
 SUITE = "tests/frontier/contract/test_contract.py"
 PLACE = "valkey"
 PLACES = (PLACE, "cluster")
@@ -303,7 +307,7 @@ def verdicts(pristine: Path, chosen: Sequence[Mutation]) -> Iterator[Verdict]:
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Break each guarantee on purpose and show that a test fails.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutations")
-    parser.add_argument("--docs", action="store_true", help="write docs/explanation/mutations.md, run nothing")
+    parser.add_argument("--docs", action="store_true", help="write docs/evidence/mutations.md, run nothing")
     asked = parser.parse_args(words)
     if asked.docs:
         PAGE.write_text(page(mutations()), encoding="utf-8")
@@ -337,7 +341,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def page(listed: Iterable[Mutation]) -> str:
-    """docs/explanation/mutations.md."""
+    """docs/evidence/mutations.md."""
     listed = list(listed)
     parts = [NOTE, "# Mutations", INTRODUCTION.format(len(listed)), UPKEEP]
     for topic, title in TOPICS.items():
@@ -350,7 +354,7 @@ def page(listed: Iterable[Mutation]) -> str:
             tests = ", ".join(f"`{test.node.rpartition('::')[2]}`" for test in row.tests)
             lines.append(f"| {row.name} | {row.breaks} | `{row.file}` | {tests} |")
         parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
+    return reflow("\n\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from gossamer.settings import SETTINGS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+GENERATED = generate_docs.pages()
 LUA = sorted(generate_docs.LUA.rglob("*.lua"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -52,10 +53,10 @@ def reachable_from(page: Path, found: set[Path]) -> set[Path]:
     return found
 
 
-@pytest.mark.parametrize("name", generate_docs.pages())
+@pytest.mark.parametrize("name", GENERATED)
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     written = (generate_docs.REFERENCE / name).read_text(encoding="utf-8")
-    assert written == generate_docs.pages()[name], "run make docs"
+    assert written == GENERATED[name], "run make docs"
 
 
 def test_every_setting_is_in_the_reference() -> None:

@@ -21,10 +21,3 @@ VARIES = {
 @pytest.mark.timeout(450)
 def test_from_an_empty_file_to_a_scheduled_site(tmp_path: Path) -> None:
     follow(PAGE, PORT, tmp_path, VARIES)
-
-
-def test_the_readme_shows_a_site_and_an_output_of_the_tutorial() -> None:
-    readme, tutorial = (ROOT / "README.md").read_text("utf-8"), PAGE.read_text("utf-8")
-    [(site, shown)] = re.findall(r"```yaml\n(.*?)```\n\n```console\n(.*?)```", readme, re.DOTALL)
-    assert f"```yaml\n{site}```" in tutorial
-    assert f"```console\n{shown}```" in tutorial

@@ -1,4 +1,4 @@
-"""What docs/explanation/questions.md says about attacks through the queue is so."""
+"""What docs/evidence/questions.md says about attacks through the queue is so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_queue_data_runs_in_scrapy_redis_and_not_here() -> None:
         timeout=220,
         check=True,
     )
-    page = rows((ROOT / "docs" / "explanation" / "questions.md").read_text("utf-8"))
+    page = rows((ROOT / "docs" / "evidence" / "questions.md").read_text("utf-8"))
     found = rows(done.stdout)[2:]
     assert len(found) > 5
     assert [row for row in found if row not in page] == []

@@ -1,4 +1,4 @@
-"""The tutorial is followed from top to bottom, every command of it, and prints what it says."""
+"""The tutorials are followed from top to bottom, every command of them, and print what they say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.tutorial import agrees, follow
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "from-one-process-to-a-fleet.md"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
+PAGE = TUTORIAL / "from-one-process-to-a-fleet.md"
 PORT = "8000"
 VARIES = {
     "gossamer top --count 1 | cat": re.compile(r"[\d.,]*\d( (Ki)?B/s)?"),
@@ -22,6 +23,10 @@ VARIES = {
 def test_from_one_process_to_a_fleet(tmp_path: Path) -> None:
     assert (Path(sys.executable).parent / "scrapy").exists(), "scrapy is not beside this Python"
     follow(PAGE, PORT, tmp_path, VARIES)
+
+
+def test_the_frontier_from_python(tmp_path: Path) -> None:
+    follow(TUTORIAL / "frontier-from-python.md", PORT, tmp_path, {})
 
 
 @pytest.mark.parametrize(
