@@ -14,8 +14,7 @@ from gossamer.errors import UnknownGroup
 from gossamer.frontier.server import keys
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
-from gossamer.model import DeadLetter, GroupCounts, LaneCounts, WorkerInfo
+from gossamer.model import Counts, DeadLetter, GroupCounts, HostInfo, LaneCounts, SeenInfo, WorkerInfo
 from gossamer.settings import Settings
 
 SILENT_SECONDS = 30.0
@@ -141,7 +140,7 @@ def tasks(frontier: ValkeyFrontier, counts: Counts) -> list[TaskCounts]:
         if source
     ]
     found: dict[str, TaskCounts] = {}
-    sizes = frontier.run(frontier.verbs.read.tasks([source for _, source in fed]))
+    sizes = frontier.task_counts([source for _, source in fed])
     for (name, _), (waiting, leased) in zip(fed, sizes, strict=True):
         old = found.get(name, TaskCounts(name, 0, 0))
         found[name] = TaskCounts(name, old.waiting + waiting, old.leased + leased)

@@ -17,8 +17,7 @@ from gossamer.cli.run import watch
 from gossamer.fleet import Fleet, Progress, WorkerProcess, stop_on_signals
 from gossamer.fleet.fleet import STEADY_SECONDS
 from gossamer.fleet.progress import progress_of
-from gossamer.frontier.verbs.counts import Counts
-from gossamer.model import GroupCounts, LaneCounts
+from gossamer.model import Counts, GroupCounts, LaneCounts
 from gossamer.testing.process import wait_until
 
 READY = "ready"

@@ -20,8 +20,8 @@ from gossamer.engine.page.payload import pack
 from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
-from gossamer.frontier.verbs.counts import PAGES_FULL, Counts
-from gossamer.model import EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
+from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
+from gossamer.model.counts import PAGES_FULL
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.counts import Counts
+from gossamer.model import Counts
 
 
 class Progress(NamedTuple):

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from gossamer.frontier.verbs.counts import Counts, HostInfo, SeenInfo
-from gossamer.frontier.verbs.exchange import Added
-from gossamer.frontier.verbs.scan import ScanPage
 from gossamer.model import (
+    Added,
     CounterChange,
+    Counts,
     DeadLetter,
     Document,
     DocumentInfo,
@@ -26,12 +25,15 @@ from gossamer.model import (
     ExchangeReply,
     Fetched,
     GroupPolicy,
+    HostInfo,
     HostPolicy,
     LanePolicy,
     Lease,
     PartitionState,
     Request,
     RoundInfo,
+    ScanPage,
+    SeenInfo,
     Selection,
     Sent,
     Settlement,
@@ -216,6 +218,9 @@ class Frontier(Protocol):
         renew: Sequence[Task] = (),
     ) -> list[bool]:
         """End, give back or keep tasks, in this order; False: was lost, or had been done by a call whose answer was lost."""
+
+    def task_counts(self, sources: Sequence[str]) -> list[tuple[int, int]]:
+        """How many tasks wait in each producer's key, and how many are leased."""
 
     def read_items(self, group: str, partition: int, after: str = "0-0", limit: int = 100) -> list[tuple[str, bytes]]:
         """Items after a position, with theirs."""

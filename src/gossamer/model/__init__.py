@@ -1,8 +1,10 @@
 """Frozen values that every room speaks in."""
 
+from gossamer.model.counts import Counts, HostInfo, SeenInfo
 from gossamer.model.document import Document, DocumentInfo
 from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.model.reply import (
+    Added,
     AddOutcome,
     DeadLetter,
     Drained,
@@ -34,11 +36,14 @@ from gossamer.model.request import (
     inherited,
 )
 from gossamer.model.round import EndState, RoundInfo
+from gossamer.model.scan import ScannedDeadLetter, ScannedRequest, ScanPage, SeenPage
 
 __all__ = [
     "AddOutcome",
+    "Added",
     "CounterChange",
     "CounterOp",
+    "Counts",
     "DeadLetter",
     "Document",
     "DocumentInfo",
@@ -51,6 +56,7 @@ __all__ = [
     "GroupCounts",
     "GroupPolicy",
     "Hints",
+    "HostInfo",
     "HostPolicy",
     "HostVerdict",
     "LaneCounts",
@@ -60,7 +66,12 @@ __all__ = [
     "PartitionState",
     "Request",
     "RoundInfo",
+    "ScanPage",
+    "ScannedDeadLetter",
+    "ScannedRequest",
+    "SeenInfo",
     "SeenKind",
+    "SeenPage",
     "SeenPolicy",
     "SeenScope",
     "Selection",

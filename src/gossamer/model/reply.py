@@ -30,6 +30,12 @@ class AddOutcome(enum.Enum):
     LOST = "l"
 
 
+Invalid = dict[int | tuple[int, int], str]
+"""Why requests were refused: by their place in `add`, or by the settlement and their place among its children."""
+Added = tuple[list[AddOutcome], Invalid, int | None]
+"""Outcome per request, why the invalid ones are, and the room left (None: no limit)."""
+
+
 class SettleOutcome(enum.Enum):
     """SETTLED: done as asked. LOST: the lease had been given away; its items and children were refused."""
 

@@ -380,25 +380,25 @@ def test_a_rolling_memory_keeps_its_age(valkey_server: Server, tmp_path: Path, t
 def test_two_snapshots_at_once_do_not_spoil_each_other(valkey_server: Server, crawl_name: str) -> None:
     with opened(valkey_server.url, crawl_name) as frontier:
         frontier.define("g", {"a": LanePolicy()})
-        scan, run = frontier.verbs.snapshot.page, frontier.run
-        run(scan(0, "begin", snapshot="one"))
-        run(scan(0, "begin", snapshot="two"))
+        scan = frontier.scan
+        scan(0, "begin", snapshot="one")
+        scan(0, "begin", snapshot="two")
         frontier.add([Request(1, "h", "g.a", b"1")])
-        run(scan(0, "end", snapshot="one"))
+        scan(0, "end", snapshot="one")
         frontier.add([Request(2, "h", "g.a", b"2")])
-        assert [row.payload for row in run(scan(0, "journal", snapshot="two")).rows] == [b"1", b"2"]
-        run(scan(0, "end", snapshot="two"))
+        assert [row.payload for row in scan(0, "journal", snapshot="two").rows] == [b"1", b"2"]
+        scan(0, "end", snapshot="two")
         frontier.add([Request(3, "h", "g.a", b"3")])
-        assert run(scan(0, "journal")).rows == []
+        assert scan(0, "journal").rows == []
 
 
 def test_a_snapshot_that_was_silent_too_long_says_so(valkey_server: Server, crawl_name: str) -> None:
     with opened(valkey_server.url, crawl_name) as frontier:
-        scan = frontier.verbs.snapshot.page
-        frontier.run(scan(0, "begin", snapshot="slow"))
+        scan = frontier.scan
+        scan(0, "begin", snapshot="slow")
         advance(frontier, 3600)
         with pytest.raises(SnapshotError, match="silent too long"):
-            frontier.run(scan(0, "leased", snapshot="slow"))
+            scan(0, "leased", snapshot="slow")
 
 
 def test_export_of_no_crawl_and_to_standard_output(valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_repeated_put_answers_as_the_first_did(valkey_server: Server, opened: 
     crawl = opened(valkey_server.url)
     frontier = crawl.frontier
     assert isinstance(frontier, ValkeyFrontier)
-    asks = next(frontier.verbs.documents.put("site", "bbs", "mine", None, "", ""))
+    asks = next(frontier.verbs.documents.put_document("site", "bbs", "mine"))
     assert frontier.ask(asks) == [b"1"]
     assert put(crawl, "theirs") == 2
     assert frontier.ask(asks) == [b"1"]

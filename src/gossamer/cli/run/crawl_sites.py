@@ -19,7 +19,8 @@ from gossamer.cli.site.site import user as user
 from gossamer.engine.site_files import digest
 from gossamer.fleet import Fleet, Progress, progress_of, read_progress_of, with_earlier
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.counts import PAGES_FULL, Counts
+from gossamer.model import Counts
+from gossamer.model.counts import PAGES_FULL
 from gossamer.registry import Registry
 from gossamer.registry.folder import SUFFIXES
 from gossamer.registry.folder import read as read_files

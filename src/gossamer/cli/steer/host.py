@@ -13,7 +13,7 @@ from gossamer.cli import options, output
 from gossamer.cli.progress import duration
 from gossamer.frontier.snapshot.line import host_policy_from
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.counts import HostInfo
+from gossamer.model import HostInfo
 
 app = options.noun("The hosts of a crawl, as the whole fleet treats them.")
 Name = Annotated[str, typer.Argument(metavar="HOST", help="Host name, with its port unless it is the scheme's own.")]

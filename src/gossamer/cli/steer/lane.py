@@ -12,8 +12,7 @@ from gossamer.cli import options, output, progress
 from gossamer.errors import UnknownLane
 from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.counts import Counts
-from gossamer.model import Order
+from gossamer.model import Counts, Order
 
 app = options.noun("The lanes of a crawl: named sub-queues of its groups.")
 Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's full name, group.lane.")]

@@ -13,8 +13,7 @@ from gossamer.cli.progress import duration
 from gossamer.cli.view.depth import depths_of
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.counts import HostInfo
-from gossamer.model import WorkerInfo
+from gossamer.model import HostInfo, WorkerInfo
 
 app = options.noun()
 

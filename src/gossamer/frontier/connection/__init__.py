@@ -2,7 +2,6 @@
 
 from gossamer.frontier.connection.connection import (
     AsyncConnection,
-    Commands,
     Connection,
     EmbeddedSession,
     connect,
@@ -10,4 +9,4 @@ from gossamer.frontier.connection.connection import (
     data_directory,
 )
 
-__all__ = ["AsyncConnection", "Commands", "Connection", "EmbeddedSession", "connect", "connect_async", "data_directory"]
+__all__ = ["AsyncConnection", "Connection", "EmbeddedSession", "connect", "connect_async", "data_directory"]

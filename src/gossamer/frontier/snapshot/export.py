@@ -23,9 +23,7 @@ from gossamer.frontier.codec.redaction import concealed
 from gossamer.frontier.server import keys, library
 from gossamer.frontier.snapshot import line, origin
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.counts import Counts
-from gossamer.frontier.verbs.scan import ScannedDeadLetter, ScannedRequest, ScanPage
-from gossamer.model import GroupCounts
+from gossamer.model import Counts, GroupCounts, ScannedDeadLetter, ScannedRequest, ScanPage
 
 PAGE = 500
 LISTS = 64
@@ -110,7 +108,7 @@ class Export:
         self.lines += 1
 
     def _page(self, partition: int, what: str, cursor: str = "0") -> ScanPage:
-        return self.frontier.run(self.frontier.verbs.snapshot.page(partition, what, cursor, PAGE, "", self.name))
+        return self.frontier.scan(partition, what, cursor, PAGE, "", self.name)
 
     def _pages(self, partition: int, what: str) -> Iterator[Any]:
         cursor = "0"
@@ -160,11 +158,11 @@ class Export:
 
     def _documents(self) -> None:
         """Every kept version, the oldest first. One that is put meanwhile may be missing, as it may be the moment after."""
-        run, verbs = self.frontier.run, self.frontier.verbs.documents
-        for kind, name in run(verbs.every()):
-            for info in reversed(run(verbs.history(kind, name))):
+        frontier = self.frontier
+        for kind, name in frontier.run(frontier.verbs.documents.every()):
+            for info in reversed(frontier.document_history(kind, name)):
                 with contextlib.suppress(UnknownDocument):
-                    self._write(line.document(kind, run(verbs.one(kind, name, info.version))))
+                    self._write(line.document(kind, frontier.document(kind, name, info.version)))
 
     def _tell(self, key: str, row: Line) -> None:
         if self._told.get(key) != row:

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gossamer.errors import PolicyError, UnknownGroup
+from gossamer.errors import PolicyError, UnknownDeadLetter, UnknownGroup
 from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.batch import RECORD, RequestChecker, entry_of
@@ -24,6 +24,9 @@ DROP_LANES = 16
 PURGE_BUDGET = 500
 CALL_FINGERPRINTS = 5000
 CALL_TASKS = 1000
+
+DropStep = Verb[tuple[list[int], int]]
+"""One bounded step of a drop: on which partitions more is left, and how many requests went."""
 
 
 def seen_table(policy: SeenPolicy) -> dict[str, Any]:
@@ -82,7 +85,7 @@ class ControlVerbs:
         self.checked.host(host)
         return self.bases[keys.partition_of(host, self.partitions)]
 
-    def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None) -> Verb[None]:
+    def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None) -> Verb[None]:
         tables = {lane_name(name): lane_table(lane) for name, lane in lanes.items()}
         for source in policy.tasks if policy else ():
             keys.task_keys(source)
@@ -106,7 +109,13 @@ class ControlVerbs:
         ]
         yield from self.purge(p for p, reply in enumerate(replies) if read(reply)[2])
 
-    def pause(self, scope: str, name: str, reason: str) -> Verb[None]:
+    def pause(self, *, group: str = "", lane: str = "", host: str = "", reason: str = "paused") -> Verb[None]:
+        yield from self._pause(*_scope(group, lane, host), reason or "paused")
+
+    def resume(self, *, group: str = "", lane: str = "", host: str = "") -> Verb[None]:
+        yield from self._pause(*_scope(group, lane, host), "")
+
+    def _pause(self, scope: str, name: str, reason: str) -> Verb[None]:
         header = {"salt": secrets.token_hex(8), "scope": scope, "name": name, "reason": reason}
         yield (
             [function_call("pause", self.of_host(name), header)]
@@ -133,13 +142,26 @@ class ControlVerbs:
             )
         ]
 
-    def block(self, host: str, seconds: float, reason: str) -> Verb[float]:
+    def block(self, host: str, seconds: float, reason: str = "blocked") -> Verb[float]:
         header = {"host": host, "for_ms": self.checked.delay(seconds), "reason": reason}
         [reply] = yield [function_call("block", self.of_host(host), header)]
         return int(reply) / 1000
 
-    def start(self, group: str, incarnation: str, action: str) -> Verb[tuple[str, int]]:
-        header = {"i": own(incarnation), "lease": self.lease_ms, "group": group, "action": action}
+    def start(self, group: str, token: Token) -> Verb[tuple[StartState, int]]:
+        state, number = yield from self._start(group, token, "take")
+        return StartState(state) if state in ("granted", "busy") else StartState.DONE, number
+
+    def renew_start(self, group: str, token: Token) -> Verb[bool]:
+        return (yield from self._start(group, token, "renew"))[0] == "granted"
+
+    def release_start(self, group: str, token: Token) -> Verb[bool]:
+        return (yield from self._start(group, token, "release"))[0] == "granted"
+
+    def started(self, group: str, token: Token) -> Verb[bool]:
+        return (yield from self._start(group, token, "done"))[0] == "done"
+
+    def _start(self, group: str, token: Token, action: str) -> Verb[tuple[str, int]]:
+        header = {"i": own(token.incarnation), "lease": self.lease_ms, "group": group, "action": action}
         home = keys.home_of(group, self.partitions)
         [reply] = yield [function_call("start", self.bases[home], header)]
         state, number, _ = read(reply)
@@ -170,7 +192,7 @@ class ControlVerbs:
             replies = yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
             left = [p for p, reply in zip(left, replies, strict=True) if int(reply) != 1]
 
-    def drop_lane(self, lane: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
+    def drop_lane(self, lane: str, left: Sequence[int] | None) -> DropStep:
         """One bounded step on the partitions that are left (None: the first step, on all of them): which are left then,
         and how many requests went."""
         asked = range(self.partitions) if left is None else left
@@ -185,7 +207,7 @@ class ControlVerbs:
             yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
         return still, sum(count for _, count in results)
 
-    def drop_group(self, group: str, left: Sequence[int] | None) -> Verb[tuple[list[int], int]]:
+    def drop_group(self, group: str, left: Sequence[int] | None) -> DropStep:
         """One bounded step, as `drop_lane`. Nothing but lanes goes before all lanes are gone everywhere: until then a page
         may still send children to another partition."""
         asked = range(self.partitions) if left is None else left
@@ -209,7 +231,13 @@ class ControlVerbs:
             yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in still]
         return still, sum(removed for _, _, removed, _ in results)
 
-    def seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
+    def seen(self, lane: str, fingerprints: Sequence[int]) -> Verb[list[bool]]:
+        return (yield from self._seen(lane, fingerprints, probe=True))
+
+    def forget(self, lane: str, fingerprints: Sequence[int]) -> Verb[list[bool]]:
+        return (yield from self._seen(lane, fingerprints, probe=False))
+
+    def _seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
         """A fingerprint lives in its host's partition; without the host every partition is asked."""
         entries = [entry_of(self.checked.fingerprint(fp)) for fp in fingerprints]
         found: list[bool] = []
@@ -220,7 +248,7 @@ class ControlVerbs:
             found += [any(letters[i] == "y" for letters in answers) for i in range(len(some))]
         return found
 
-    def dead_list(self, group: str, after: int, limit: int) -> Verb[list[DeadLetter]]:
+    def dead_letters(self, group: str, after: int = 0, limit: int = 100) -> Verb[list[DeadLetter]]:
         letters: list[DeadLetter] = []
         for partition, base in enumerate(self.bases):
             [reply] = yield [
@@ -229,14 +257,22 @@ class ControlVerbs:
             letters += [_dead(partition, head, b"") for head in read(reply[0])]
         return sorted(letters, key=lambda letter: letter.at)
 
-    def dead_show(self, partition: int, number: int) -> Verb[DeadLetter | None]:
+    def dead_letter(self, partition: int, number: int) -> Verb[DeadLetter]:
         [reply] = yield [
             function_call("dead", self._base(partition), {"action": "show", "group": "", "ids": [str(number)]})
         ]
         heads = read(reply[0])
-        return _dead(partition, heads[0], reply[1]) if heads else None
+        if not heads:
+            raise UnknownDeadLetter(f"there is no dead letter {partition}.{number} in crawl {self.crawl!r}.")
+        return _dead(partition, heads[0], reply[1])
 
-    def dead_change(self, action: str, partition: int, numbers: Sequence[int]) -> Verb[int]:
+    def replay(self, partition: int, numbers: Sequence[int]) -> Verb[int]:
+        return (yield from self._change_dead(partition, numbers, "replay"))
+
+    def drop_dead(self, partition: int, numbers: Sequence[int]) -> Verb[int]:
+        return (yield from self._change_dead(partition, numbers, "drop"))
+
+    def _change_dead(self, partition: int, numbers: Sequence[int], action: str) -> Verb[int]:
         [reply] = yield [
             function_call(
                 "dead", self._base(partition), {"action": action, "group": "", "ids": [str(n) for n in numbers]}
@@ -244,7 +280,9 @@ class ControlVerbs:
         ]
         return int(read(reply[0]))
 
-    def bury(self, group: str, lane: str, host: str, payload: bytes, reason: str, detail: str, key: str) -> Verb[bool]:
+    def bury(
+        self, group: str, payload: bytes, *, reason: str, key: str, detail: str = "", lane: str = "", host: str = ""
+    ) -> Verb[bool]:
         header = {
             "action": "bury",
             "group": group_name(group),
@@ -280,21 +318,25 @@ class ControlVerbs:
         ]
 
     def settle_tasks(
-        self, incarnation: str, source: str, done: Sequence[Task], release: Sequence[Task], renew: Sequence[Task]
-    ) -> Verb[tuple[list[bool], int, int]]:
+        self,
+        token: Token,
+        source: str,
+        *,
+        done: Sequence[Task] = (),
+        release: Sequence[Task] = (),
+        renew: Sequence[Task] = (),
+    ) -> Verb[list[bool]]:
         header = {
-            "i": incarnation,
+            "i": token.incarnation,
             "done": _tasks(done),
             "release": _tasks(release),
             "renew": _tasks(renew),
             "lease": self.lease_ms,
         }
         [reply] = yield [function_call("settle_tasks", keys.task_keys(source), header)]
-        letters, waiting, leased = read(reply)
-        return [letter == "s" for letter in letters], waiting, leased
+        return [letter == "s" for letter in read(reply)[0]]
 
-    def items_ack(self, group: str, consumer: str, positions: Mapping[int, str]) -> Verb[int]:
-        """Say what a consumer has kept, by partition; "" registers it, "gone" ends it. Answers how many still wait."""
+    def keep_items(self, group: str, consumer: str, positions: Mapping[int, str]) -> Verb[int]:
         waiting = dict.fromkeys(positions, 0)
         left = list(positions)
         while left:
@@ -330,13 +372,9 @@ def _tasks(tasks: Sequence[Task]) -> list[list[str]]:
     return [[str(task.id), task.nonce] for task in tasks]
 
 
-def scope_of(group: str, lane: str, host: str) -> tuple[str, str]:
+def _scope(group: str, lane: str, host: str) -> tuple[str, str]:
     """What a pause is about, from the one name given; none means the crawl."""
     given = [(scope, name) for scope, name in (("group", group), ("lane", lane), ("host", host)) if name]
     if len(given) > 1:
         raise PolicyError("pause or resume one thing at a time: a group, a lane, a host, or the crawl.")
     return given[0] if given else ("crawl", "")
-
-
-def start_state(state: str) -> StartState:
-    return StartState(state) if state in ("granted", "busy", "done") else StartState.DONE

@@ -18,7 +18,7 @@ class CookieVerbs:
         self.partitions = partitions
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
-    def put(self, group: str, cookies: Mapping[str, bytes], most: int) -> Verb[tuple[int, int]]:
+    def put_cookies(self, group: str, cookies: Mapping[str, bytes], *, most: int) -> Verb[tuple[int, int]]:
         home, names = keys.home_of(group, self.partitions), list(cookies)
         first = last = 0
         for start in range(0, len(names), AT_ONCE):
@@ -33,9 +33,9 @@ class CookieVerbs:
             yield [function_call("put_cookies", base, header) for base in others]
         return first, last
 
-    def since(self, group: str, version: int) -> Verb[tuple[int, dict[str, bytes], int]]:
+    def cookies(self, group: str, after: int = 0) -> Verb[tuple[int, dict[str, bytes], int]]:
         found: dict[str, bytes] = {}
-        more, began = 1, 0
+        version, more, began = after, 1, 0
         while more:
             header = {"group": group, "after": version, "began": True}
             [reply] = yield [function_call("cookies", self.bases[keys.home_of(group, self.partitions)], header)]

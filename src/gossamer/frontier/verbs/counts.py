@@ -3,63 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import ormsgpack
 
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot import line
-from gossamer.model import Drained, GroupCounts, LaneCounts, WorkerInfo
+from gossamer.model import Counts, Drained, GroupCounts, HostInfo, LaneCounts, SeenInfo, WorkerInfo
+from gossamer.model.counts import PAGES_FULL
 
 WORKERS_PAGE, SILENT_LOOK = 500, 64
 """The most workers that are asked for in a call."""
 LANE_NUMBERS = 11
 GROUP_NUMBERS = 7
-PAGES_FULL = "pages_full"
-"""Why a group is held whose round has as many pages as it may."""
 SETTLE_NOTHING: dict[str, Any] = {"i": "", "done": [], "release": [], "renew": [], "lease": 0}
-
-
-class Counts(NamedTuple):
-    """A whole crawl at a glance, summed over its partitions. `policies` are the raw tables by lane and by group."""
-
-    now: float
-    config_version: str
-    paused: str
-    lanes: list[LaneCounts]
-    groups: list[GroupCounts]
-    lane_policies: Mapping[str, Mapping[str, Any]]
-    group_policies: Mapping[str, Mapping[str, Any]]
-
-
-class HostInfo(NamedTuple):
-    """One host now. Times are server time in seconds, 0 where none is set; `delay` is the one in force for all,
-    `crawl_delay` what its robots.txt asks for, which counts for groups that heed it. `policy` has the fields of `HostPolicy`: its own, or the crawl's default."""
-
-    host: str
-    in_flight: int
-    next_at: float
-    blocked_until: float
-    reason: str
-    paused: str
-    delay: float
-    throttled: int
-    crawl_delay: float
-    own_policy: bool
-    now: float
-    policy: Mapping[str, Any]
-
-
-class SeenInfo(NamedTuple):
-    """One memory: its group and policy, and how many fingerprints it knows (a bloom counts what it took in); `bytes` is
-    taken from a sample."""
-
-    name: str
-    kind: str
-    known: int
-    keys: tuple[str, ...]
-    bytes: int
 
 
 class ReadVerbs:
@@ -154,7 +112,7 @@ class ReadVerbs:
         replies = yield [function_call("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
         return sum(read(reply)[1] + read(reply)[2] for reply in replies)
 
-    def tasks(self, sources: Sequence[str]) -> Verb[list[tuple[int, int]]]:
+    def task_counts(self, sources: Sequence[str]) -> Verb[list[tuple[int, int]]]:
         """How many tasks wait in each producer's key, and how many are leased."""
         if not sources:
             return []
@@ -221,7 +179,6 @@ class ReadVerbs:
         return known[-most:] if most else known
 
     def silent_workers(self, least: float, most: float) -> Verb[tuple[float, list[WorkerInfo]]]:
-        """As `Frontier.silent_workers`."""
         header = _workers("silent", before=least, begin=round(most * 1000), most=SILENT_LOOK)
         replies = [read(reply) for reply in (yield [function_call("workers", base, header) for base in self.bases])]
         names = sorted({row[0] for reply in replies for row in reply[1]})
@@ -245,8 +202,17 @@ class ReadVerbs:
         replies = yield [function_call("workers", base, _workers("newest", most=0)) for base in self.bases]
         return max(int(read(reply)[2]) for reply in replies)
 
-    def worker(self, action: str, incarnation: str = "", before: float = 0.0) -> Verb[int]:
-        """Drain, undrain or strike; answers how many were struck where most were."""
+    def leave(self, incarnation: str) -> Verb[None]:
+        yield from self._change_workers("leave", incarnation)
+
+    def drain_worker(self, incarnation: str, draining: bool = True) -> Verb[None]:
+        yield from self._change_workers("drain" if draining else "undrain", incarnation)
+
+    def forget_workers(self, silent: float) -> Verb[int]:
+        return (yield from self._change_workers("forget", before=silent))
+
+    def _change_workers(self, action: str, incarnation: str = "", before: float = 0.0) -> Verb[int]:
+        """Answers how many were struck where most were."""
         header = _workers(action, incarnation, before, most=WORKERS_PAGE)
         replies = yield [function_call("workers", base, header) for base in self.bases]
         return max(int(read(reply)[2]) for reply in replies)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from gossamer.errors import FrontierError, SchemaTooNew, SchemaTooOld
 from gossamer.frontier.call import Verb, function_call, read
@@ -20,6 +21,8 @@ from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings
+
+V = TypeVar("V")
 
 
 class CrawlVerbs:
@@ -50,9 +53,16 @@ class CrawlVerbs:
         self.work.bring = PartitionSync(self.control, self.rounds).bring
         self.cookies = CookieVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
+        parts = (self, self.work, self.control, self.read, self.snapshot, self.rounds, self.cookies, self.documents)
+        self._parts: dict[type, Any] = {type(part): part for part in parts}
 
-    def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:
-        """As `Frontier.gone`. Heard of in one partition, it is not gone in any."""
+    def part(self, kind: type[V]) -> V:
+        """The verbs of one kind, such as `WorkVerbs`."""
+        part: V = self._parts[kind]
+        return part
+
+    def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> Verb[int]:
+        """Heard of in one partition, it is not gone in any."""
         now, known = yield from self.read.named_workers([incarnation])
         if any(worker.seen > now - silent for worker in known):
             return 0

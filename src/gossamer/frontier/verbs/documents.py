@@ -12,7 +12,7 @@ import secrets
 from typing import Any
 
 from gossamer.errors import InvalidRequest, PolicyError, UnknownDocument
-from gossamer.frontier.call import Verb, function_call, read, text
+from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.model import Document, DocumentInfo
 from gossamer.model.policy import NAME
@@ -28,11 +28,13 @@ class DocumentVerbs:
     def __init__(self, crawl: str, kept: int) -> None:
         self.base, self.kept = keys.base(crawl, 0), kept
 
-    def put(self, kind: str, name: str, content: str, expected: int | None, who: str, note: str) -> Verb[int]:
-        data = checked_text(kind, name, content)
+    def put_document(
+        self, kind: str, name: str, text: str, *, expected: int | None = None, who: str = "", note: str = ""
+    ) -> Verb[int]:
+        data = checked_text(kind, name, text)
         return (yield from self._write(kind, name, expected, who, note, data, deleted=False))
 
-    def drop(self, kind: str, name: str, who: str, note: str) -> Verb[int]:
+    def drop_document(self, kind: str, name: str, *, who: str = "", note: str = "") -> Verb[int]:
         return (yield from self._write(kind, name, None, who, note, b"", deleted=True))
 
     def _write(
@@ -44,9 +46,9 @@ class DocumentVerbs:
             "note": _words("note", note), "digest": digest_of(data), "deleted": deleted,
         }  # fmt: skip
         [reply] = yield [function_call("put_document", self.base, header, data)]
-        return int(text(reply))
+        return int(reply)
 
-    def one(self, kind: str, name: str, version: int | None) -> Verb[Document]:
+    def document(self, kind: str, name: str, version: int | None = None) -> Verb[Document]:
         header = {"kind": kind_of(kind), "name": name_of(name), "version": version or 0}
         [reply] = yield [function_call("document", self.base, header)]
         head = read(reply[0])
@@ -57,11 +59,11 @@ class DocumentVerbs:
             )
         return Document(*_info(head), reply[1].decode())
 
-    def all(self, kind: str) -> Verb[list[DocumentInfo]]:
+    def documents(self, kind: str) -> Verb[list[DocumentInfo]]:
         [reply] = yield [function_call("documents", self.base, {"kind": kind_of(kind), "name": ""})]
         return [_info(head) for head in read(reply)]
 
-    def history(self, kind: str, name: str) -> Verb[list[DocumentInfo]]:
+    def document_history(self, kind: str, name: str) -> Verb[list[DocumentInfo]]:
         [reply] = yield [function_call("documents", self.base, {"kind": kind_of(kind), "name": name_of(name)})]
         rows = [_info(head) for head in read(reply)]
         if not rows:
@@ -73,9 +75,9 @@ class DocumentVerbs:
         [reply] = yield [function_call("documents", self.base, {"kind": "", "name": ""})]
         return [tuple(head[0].split("|", 1)) for head in read(reply)]
 
-    def version(self) -> Verb[int]:
+    def documents_version(self) -> Verb[int]:
         [reply] = yield [function_call("documents_version", self.base, {})]
-        return int(text(reply))
+        return int(reply)
 
 
 def checked_text(kind: str, name: str, content: str) -> bytes:

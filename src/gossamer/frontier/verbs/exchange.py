@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -40,13 +41,14 @@ from gossamer.model import (
     Settlement,
     SettleOutcome,
     Token,
+    inherited,
 )
+from gossamer.model.reply import Added, Invalid
 
 FIRST_ITEM = 4
 """Where the items begin among a function's arguments."""
 PUSHED = 11
 """Where a settlement says how much it pushes to lists."""
-Invalid = dict[int | tuple[int, int], str]
 SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 
 
@@ -98,6 +100,7 @@ class WorkVerbs:
         self.worker_leases = WorkerLeases()
         self.recent = RecentAdds()
         self.outbox = Outbox(self.bases, self.lease_ms, self.recent)
+        self._token, self._lock = Token.fresh(), threading.Lock()
         self.bring: Callable[[int, Collection[str]], Verb[Known]] = _nothing_to_bring
         """Brings a partition into step with the others, see `Step`."""
 
@@ -276,7 +279,7 @@ class WorkVerbs:
         """What the worker gets to hold: with a request that is to be tried alone, nothing else from any partition."""
         alone = next((lease for lease in leases if lease.alone), None)
         if alone is not None and len(leases) > 1:
-            yield from self.release(token.incarnation, [lease for lease in leases if lease is not alone])
+            yield from self.release(token, [lease for lease in leases if lease is not alone])
             leases = [alone]
         self.worker_leases.take(token.incarnation, leases)
         return leases
@@ -469,9 +472,15 @@ class WorkVerbs:
         self.recent.caught_up(partition, epoch)
 
     def add(
-        self, token: Token, requests: Sequence[Request], *, bound: bool = True, key: str | Sequence[str] = ""
+        self,
+        requests: Sequence[Request],
+        *,
+        bound: bool = True,
+        key: str | Sequence[str] = "",
+        token: Token | None = None,
     ) -> Verb[Added]:
-        """As `Frontier.add`. `key` names a source (a start, a task) under which unfiltered requests are added once."""
+        """`key` names a source (a start, a task) under which unfiltered requests are added once."""
+        token = token or self._next()
         own(token.incarnation)
         outcomes = [ADDED] * len(requests)
         invalid: Invalid = {}
@@ -481,13 +490,23 @@ class WorkVerbs:
         room = yield from self._produce(token, batches, bound=bound)
         return outcomes, invalid, room
 
-    def renew(self, incarnation: str, leases: Sequence[Lease]) -> Verb[list[Lease | None]]:
+    def _next(self) -> Token:
+        """The next call of a producer that has no token of its own."""
+        if inherited(self._token.incarnation):
+            self._lock = threading.Lock()  # a thread that is not in this child may have held it
+        with self._lock:
+            self._token = self._token.next()
+            return self._token
+
+    def renew(self, token: Token, leases: Sequence[Lease]) -> Verb[list[Lease | None]]:
         renewed: list[Lease | None] = [None] * len(leases)
         # Without leases it says that the worker lives: in one place, which is enough.
         by_partition = _by_partition(leases) or {0: []}
         asks = [
             function_call(
-                "renew", self.bases[p], {"i": incarnation, "lease": self.lease_ms, "leases": _ids(leases, indexes)}
+                "renew",
+                self.bases[p],
+                {"i": token.incarnation, "lease": self.lease_ms, "leases": _ids(leases, indexes)},
             )
             for p, indexes in by_partition.items()
         ]
@@ -499,22 +518,22 @@ class WorkVerbs:
                     renewed[index] = leases[index]._replace(deadline=deadline / 1000)
         return renewed
 
-    def release(self, incarnation: str, given: Sequence[Lease | Sent]) -> Verb[list[bool]]:
-        leases = [one.lease if isinstance(one, Sent) else one for one in given]
-        released = [False] * len(leases)
-        self.worker_leases.forget(incarnation, leases)
-        by_partition = _by_partition(leases)
+    def release(self, token: Token, leases: Sequence[Lease | Sent]) -> Verb[list[bool]]:
+        held = [one.lease if isinstance(one, Sent) else one for one in leases]
+        released = [False] * len(held)
+        self.worker_leases.forget(token.incarnation, held)
+        by_partition = _by_partition(held)
 
         def rows(indexes: Sequence[int]) -> list[list[Any]]:
-            found: list[list[Any]] = [*_ids(leases, indexes)]
+            found: list[list[Any]] = [*_ids(held, indexes)]
             for row, index in zip(found, indexes, strict=True):
-                one = given[index]
+                one = leases[index]
                 if isinstance(one, Sent):
                     row.append(max(0, arguments.milliseconds(one.age)))
             return found
 
         asks = [
-            function_call("release", self.bases[p], {"i": incarnation, "leases": rows(indexes)})
+            function_call("release", self.bases[p], {"i": token.incarnation, "leases": rows(indexes)})
             for p, indexes in by_partition.items()
         ]
         if asks:
@@ -557,10 +576,6 @@ class WorkVerbs:
             return {quarantined: want}
         whole, odd = divmod(want, self.partitions)
         return {p: whole + ((p + token.sequence) % self.partitions < odd) for p in range(self.partitions)}
-
-
-Added = tuple[list[AddOutcome], Invalid, int | None]
-"""Outcome per request, why the invalid ones are, and the room left (None: no limit)."""
 
 
 def _nothing_to_bring(partition: int, groups: Collection[str]) -> Verb[Known]:

@@ -74,7 +74,7 @@ class PartitionSync:
                 yield [function_call("pause", self._bases[partition], said)]
         number = max(one.round for one in held if one is not None)
         if (here.round if here else 0) < number:
-            yield from self._rounds.new(group, number, "", "")
+            yield from self._rounds.new_round(group, number)
         return {*(here.lanes if here else ()), *missing}
 
 

@@ -15,7 +15,7 @@ from gossamer.frontier.call import FunctionCall, Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import ControlVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
-from gossamer.model import RoundInfo
+from gossamer.model import EndState, RoundInfo, Token
 
 COUNTS = ("pages", "items", "failed", "dead")
 TIMES = ("began", "ended", "closed")
@@ -37,7 +37,7 @@ class RoundVerbs:
     def home(self, group: str) -> int:
         return keys.home_of(group, self.partitions)
 
-    def new(self, group: str, number: int, trigger: str, who: str) -> Verb[int]:
+    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> Verb[int]:
         home, others, present = self.home(group), NONE, 0
         header = {"salt": secrets.token_hex(8), "group": group, "round": number}
         told = {"trigger": _words("trigger", trigger), "who": _words("who", who)}
@@ -68,34 +68,37 @@ class RoundVerbs:
             counted = _sum(counted, counts)
         return parts[self.home(group)][0], counted
 
-    def take(self, group: str, incarnation: str) -> Verb[tuple[str, int]]:
+    def end_round(self, group: str, token: Token) -> Verb[tuple[EndState, int]]:
         """Which round it is comes first: what is found drained then is that round or a later one, which is not granted."""
         number, counts = yield from self.counts(group)
         drained = (yield from self.reading.drained(group)).drained
-        return (yield from self._end(group, incarnation, "take", round=number, drained=drained, counts=counts))
+        state, number = yield from self._end(group, token, "take", round=number, drained=drained, counts=counts)
+        return EndState(state), number
 
-    def keep(self, group: str, incarnation: str, action: str) -> Verb[bool]:
-        state, _ = yield from self._end(group, incarnation, action)
-        return state == "granted"
+    def renew_end(self, group: str, token: Token) -> Verb[bool]:
+        return (yield from self._end(group, token, "renew"))[0] == "granted"
 
-    def ended(self, group: str, incarnation: str, summary: Mapping[str, Any]) -> Verb[bool]:
-        fields = _fields(summary)
+    def release_end(self, group: str, token: Token) -> Verb[bool]:
+        return (yield from self._end(group, token, "release"))[0] == "granted"
+
+    def ended(self, group: str, token: Token, summary: Mapping[str, Any] | None = None) -> Verb[bool]:
+        fields = _fields(summary or {})
         _, counts = yield from self.counts(group)
-        state, _ = yield from self._end(group, incarnation, "done", counts=counts, fields=fields)
+        state, _ = yield from self._end(group, token, "done", counts=counts, fields=fields)
         return state == "done"
 
-    def _end(self, group: str, incarnation: str, action: str, **more: Any) -> Verb[tuple[str, int]]:
-        header = {"i": incarnation, "lease": self.lease_ms, "group": group, "action": action, **more}
+    def _end(self, group: str, token: Token, action: str, **more: Any) -> Verb[tuple[str, int]]:
+        header = {"i": token.incarnation, "lease": self.lease_ms, "group": group, "action": action, **more}
         [reply] = yield [function_call("end_round", self.bases[self.home(group)], header)]
         state, number, _ = read(reply)
         return state, number
 
-    def note(self, group: str, number: int, fields: Mapping[str, Any]) -> Verb[bool]:
+    def round_note(self, group: str, number: int, fields: Mapping[str, Any]) -> Verb[bool]:
         header = {"group": group, "round": number, "fields": _fields(fields)}
         [reply] = yield [function_call("round_note", self.bases[self.home(group)], header)]
         return int(reply) == 1
 
-    def list(self, group: str, limit: int) -> Verb[list[RoundInfo]]:
+    def rounds(self, group: str, limit: int = 100) -> Verb[list[RoundInfo]]:
         logged = function_call("rounds", self.bases[self.home(group)], {"group": group, "limit": max(1, limit)})
         reply, *replies = yield [logged, *self._counting(group)]
         present, rows = read(reply)

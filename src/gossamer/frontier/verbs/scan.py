@@ -7,65 +7,13 @@ the journal: whatever moved behind its back was queued anew and so is in the jou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from gossamer.frontier.call import Verb, function_call, read, text
 from gossamer.frontier.server import keys
+from gossamer.model import ScannedDeadLetter, ScannedRequest, ScanPage, SeenPage
 
 KEEP_MS = 600_000
-
-
-class ScannedRequest(NamedTuple):
-    """One stored request as a snapshot sees it. `due` is server time in seconds, 0 for now; `number` is its id, 0 if it was
-    never leased; `filtered` False: it was added without a look at the seen memory."""
-
-    partition: int
-    lane: str
-    host: str
-    priority: int
-    due: float
-    fingerprint: int
-    payload: bytes
-    number: int = 0
-    attempts: int = 0
-    strikes: int = 0
-    filtered: bool = True
-
-
-class ScannedDeadLetter(NamedTuple):
-    """One dead letter as a snapshot sees it."""
-
-    partition: int
-    number: int
-    group: str
-    lane: str
-    host: str
-    priority: int
-    attempts: int
-    strikes: int
-    reason: str
-    detail: str
-    at: float
-    record: bytes
-
-
-class ScanPage(NamedTuple):
-    """A page of a scan; `cursor` is "" at the end. Rows are `ScannedRequest`, `ScannedDeadLetter` or, for hosts, raw tables. `journal` is
-    how many entries the journal has."""
-
-    cursor: str
-    rows: list[Any]
-    now: float
-    journal: int = 0
-
-
-class SeenPage(NamedTuple):
-    """A page of a memory: `what` it is about (policy, fps, forgotten, bits, none), its details and, for bits, the bytes."""
-
-    cursor: str
-    what: str
-    details: list[Any]
-    data: bytes
 
 
 class SnapshotVerbs:
@@ -75,7 +23,7 @@ class SnapshotVerbs:
         self.crawl, self.partitions = crawl, partitions
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
-    def page(
+    def scan(
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
     ) -> Verb[ScanPage]:
         """`what`: begin and end the journal; leased, delayed, suspect, dead, journal, hosts; or list, with the `place` of one

@@ -50,7 +50,7 @@ def child(number):
     frontier.exchange(used.next().next(), want=1)
 
 # Threads that no child has may hold these at the moment of the fork.
-locks = [frontier._lock, frontier.verbs.work.recent._lock]
+locks = [frontier.verbs.work._lock, frontier.verbs.work.recent._lock]
 for lock in locks:
     lock.acquire()
 children = []
@@ -96,7 +96,7 @@ from gossamer.settings import load
 
 connection = connect(load({"GOSSAMER_URL": "embedded", "GOSSAMER_DATA_DIR": sys.argv[1]}, environ={}))
 # Threads that no child has may hold these at the moment of the fork.
-locks = [connection._wires._lock, connection._closing.__self__._renewing]
+locks = [connection._pool._lock, connection._closing.__self__._renewing]
 for lock in locks:
     lock.acquire()
 children = []

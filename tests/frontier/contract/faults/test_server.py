@@ -373,7 +373,7 @@ class TestVersions:
             with Server(kind) as server, connect(load({"GOSSAMER_URL": server.url}, environ={})) as connection:
                 if there:
                     server.call("FUNCTION", "LOAD", server_library.library(revision=there))
-                talk = connection._say.install(server_library.library())
+                talk = connection.commands.function_install(server_library.library())
                 ours, other = 0, False
                 try:
                     round_trips = next(talk)

@@ -221,7 +221,7 @@ class TestBounded:
         assert paused(crawl, worker) == "items_full"
         place, data = crawl.frontier.read_items("g", 0, limit=2610)[-1]
         assert data == b"2609"
-        verb = CrawlVerbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.items_ack(
+        verb = CrawlVerbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.keep_items(
             "g", "sql", {0: place}
         )
         [first] = next(verb)
