@@ -1,9 +1,9 @@
 """The contract of the frontier: what callers may rely on, whatever carries it.
 
-Guarantees, in short (docs/explanation/guarantees.md tells them in full, each with the test that would fail without it):
-nothing is lost, a page is atomic, seen means stored, leases are fenced, poison is contained, order is exact, hosts are
-treated politely by the whole crawl, everything is bounded, starts run once and drained is definite, only server time counts, and
-everything survives a restart.
+The guarantees in short (docs/explanation/guarantees.md states them in full, each with the test that fails without it):
+nothing is lost, a page is atomic, seen means stored, leases are fenced, poison is contained, order is exact, the whole crawl
+is polite to each host, everything is bounded, starts run once and drained is final, only server time counts, and everything
+survives a restart.
 
 `AsyncFrontier` has the same verbs as coroutines, with the same meaning.
 """
@@ -66,19 +66,20 @@ class Frontier(Protocol):
         session: str = "",
         everywhere: bool = False,
     ) -> ExchangeReply:
-        """A worker's one hot call, atomic within a partition: ends leases with all that their pages produced, frees the
-        slots of hosts that answered, notes what was sent, adds requests (limits apply), applies counters, and leases up to
-        `want` requests from the lanes selected (0: none; fewer than asked means that no more may be leased now).
+        """The one call a worker makes all the time; atomic within a partition. It settles leases together with
+        everything their pages produced, frees the slots of hosts that answered, records what was sent, adds requests
+        (limits apply), applies counters, and leases up to `want` requests from the selected lanes. Fewer leases than
+        `want` mean that no more may be leased now.
 
-        A call repeated with the same token changes nothing and answers as the first did; its leases are those still held.
-        `info` describes the worker for people; send it with the first call.
+        Repeating a call with the same token changes nothing and returns what the first call returned; its leases are
+        those still held. `info` describes the worker for people; send it with the first call.
 
-        `relies` has, by partition, the state that the caller's knowledge is from (`ExchangeReply.states`) by which it left children out.
-        A partition that is in another state changes nothing until the call is repeated with the `withheld` children: that happens
-        in here, and `ExchangeReply.states` says it.
+        `relies` maps a partition to the state (`ExchangeReply.states`) that the caller relied on when it left children
+        out. A partition in another state changes nothing until it gets the `withheld` children too; this method sends
+        them, and `ExchangeReply.states` shows the new state.
 
-        `session` is the group of which `Hints.session` tells the version of the shared cookies. With `everywhere` all partitions are
-        asked, also those that are told nothing and lease nothing: `ExchangeReply.states` has them all.
+        `session` names the group whose shared cookies `Hints.session` is about. With `everywhere`, the call goes to all
+        partitions, also to those that have nothing to do, so that `ExchangeReply.states` has all of them.
         """
 
     def add(
@@ -89,124 +90,127 @@ class Frontier(Protocol):
         key: str | Sequence[str] = "",
         token: Token | None = None,
     ) -> Added:
-        """Add requests from a producer, in as many bounded calls as they need. One outcome per request; none of them
-        keeps another from being added. With `bound`, limits apply. With `key`, the unfiltered ones are added once per key
-        and place in the list, however often this is called; with a list of keys, one for each request, once per key. With
-        `token`, a repeated call answers as the first did."""
+        """Add requests from a producer, in as many bounded calls as they need. Return one outcome per request; an
+        invalid request does not keep the others from being added. With `bound`, limits apply. With `key`, unfiltered
+        requests are added once per key and position in the list, however often you call this; with a list of keys, one
+        per request, once per key. With `token`, a repeated call returns what the first one returned."""
 
     def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
-        """Leases with a new deadline; None where one was given away: stop working on it. Without leases it only says that the worker
-        lives."""
+        """Return the leases with a new deadline; None for a lease that another worker holds by now: stop working
+        on it. Without leases, this only reports that the worker is alive."""
 
     def release(self, token: Token, leases: Sequence[Lease | Sent]) -> list[bool]:
-        """Give back what was not sent; it goes ahead of other work and nothing counts against it. `Sent`: its host was asked for
-        something else in its place, and the delay counts from then. False: was
-        lost, or had been given back by a call whose answer was lost."""
+        """Give back leases whose requests were not sent. They go ahead of other work, and the attempt does not
+        count. Use `Sent` if the host was asked for something else instead: its delay counts from then. False: the lease
+        was lost, or an earlier call whose reply was lost has released it."""
 
     def permit(self, token: Token, host: str) -> tuple[Lease | None, float | None]:
-        """A slot of a host for a download that is not a request (robots.txt, media). Settle it or let it run out.
-        None and seconds to wait when there is none now; None and None: until a slot is freed."""
+        """Take a slot of a host for a download that is not a request (robots.txt, media). Settle it, or let it
+        expire. Without a free slot, return None and the seconds to wait, or None and None: wait until one is freed."""
 
     def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None) -> None:
-        """Make or change a group and some of its lanes; the others stay. Queued work stays where it is. A new group
-        without a policy gets the default one. A lane with another seen policy begins with an empty memory, unless other lanes of
-        the group have that policy; the old memory goes when no lane uses it."""
+        """Create or change a group and some of its lanes; other lanes stay as they are, and so does queued work. A
+        new group without a policy gets the default one. A lane whose seen policy changes starts with an empty memory,
+        unless other lanes of the group have that policy; the old memory is deleted when no lane uses it."""
 
     def pause(self, *, group: str = "", lane: str = "", host: str = "", reason: str = "paused") -> None:
-        """Lease nothing from a group, a lane (full name), a host, or with none of them the crawl. Work in progress goes
-        on and adding goes on."""
+        """Lease nothing from a group, a lane (full name), a host, or, with none of them, the crawl. Work in progress
+        continues, and requests can still be added."""
 
     def resume(self, *, group: str = "", lane: str = "", host: str = "") -> None:
         """Undo a pause."""
 
     def set_host(self, host: str, policy: HostPolicy | None) -> None:
-        """How the fleet treats a host from now on; None: as the default. For host "", the default itself."""
+        """Set how the fleet treats a host; None: as the default. For host "", set the default itself."""
 
     def set_crawl_delay(self, host: str, seconds: float) -> None:
-        """The delay that robots.txt asks for: the host's delay is never shorter. 0: none."""
+        """Set the delay that robots.txt asks for; the host's delay is never shorter. 0: none."""
 
     def block(self, host: str, seconds: float, reason: str = "blocked") -> float:
-        """Lease nothing from a host for so long; answers the server time until which. 0 seconds unblocks it."""
+        """Lease nothing from a host for some seconds; 0 unblocks it. Return the server time at which the block
+        ends."""
 
     def start(self, group: str, token: Token) -> tuple[StartState, int]:
-        """Ask for the right to run the group's start in its present round, and that round's number."""
+        """Ask for the right to run the group's start in its current round. Return the state and the round."""
 
     def renew_start(self, group: str, token: Token) -> bool:
-        """Keep the right; False: it was given away."""
+        """Keep the right to run the start; False: it was given to another worker."""
 
     def release_start(self, group: str, token: Token) -> bool:
-        """Give the right back without having used it up: the next worker that asks runs the start from its beginning."""
+        """Give the right back unused: the next worker that asks runs the start from its beginning."""
 
     def started(self, group: str, token: Token) -> bool:
-        """The start has run to its end and its requests are added. False: the right had been given away."""
+        """Report that the start has run to its end and its requests are added. False: the right had been given to
+        another worker."""
 
     def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> int:
-        """Begin round `number` (one more than the present one): starts are owed again, memories of scope `round` are
-        empty, counting begins anew, and the log says when, why and by whom. Answers the round in force; an older number changes
-        nothing."""
+        """Begin round `number`, which is one more than the current round: starts are due again, memories of scope
+        `round` are empty, counts begin at 0, and the log records when, why and by whom. Return the current round; an
+        older number changes nothing."""
 
     def end_round(self, group: str, token: Token) -> tuple[EndState, int]:
-        """Ask for the right to do what comes after the group's present round, and that round's number. Granted once the
-        group is drained, to one worker for each round, until the next round begins."""
+        """Ask for the right to do what follows the group's current round. Return the state and the round. The
+        right is granted once the group is drained, to one worker per round, until the next round begins."""
 
     def renew_end(self, group: str, token: Token) -> bool:
-        """Keep the right; False: it was given away, or another round has begun."""
+        """Keep the right to end the round; False: it was given away, or another round has begun."""
 
     def release_end(self, group: str, token: Token) -> bool:
-        """Give the right back without having used it up, for instance because there is more to fetch in this round."""
+        """Give the right back unused, for instance because there is more to fetch in this round."""
 
     def ended(self, group: str, token: Token, summary: Mapping[str, Any] | None = None) -> bool:
-        """All is done that comes after the round. `summary` is noted as by `round_note`; the counts are those of the round
-        unless it has others. False: the right had been given away."""
+        """Report that everything that follows the round is done. `summary` is recorded as by `round_note`; counts not
+        in it are those of the round. False: the right had been given away."""
 
     def round_note(self, group: str, number: int, fields: Mapping[str, Any]) -> bool:
-        """Note something about a round: began, ended (server time in seconds), trigger, who, pages, items, failed, dead, late,
-        note. What was noted first stays for began, ended, trigger and who; of the rest the last counts. False: there is no such
-        round yet, or it is too long ago to be kept."""
+        """Record fields of a round: began, ended (server time in seconds), trigger, who, pages, items, failed,
+        dead, late, note. For began, ended, trigger and who the first value stays; for the rest the last one counts. False:
+        there is no such round yet, or it is too old to be kept."""
 
     def rounds(self, group: str, limit: int = 100) -> list[RoundInfo]:
-        """The last rounds of a group, newest first; of the present one with what it has brought so far. 1,000 are kept."""
+        """The last rounds of a group, newest first; the current one with its counts so far. 1,000 are kept."""
 
     def drop_lane(self, lane: str) -> Iterator[int]:
-        """Empty a lane and take it away, in bounded steps: yields how many requests each step dropped. Leased ones end
-        as usual first; until then the steps go on. What is dropped is no longer seen; a memory that no other lane of the group
-        uses goes too."""
+        """Empty a lane and delete it, in bounded steps; yield how many requests each step dropped. Leased requests
+        end as usual first, and the steps go on until they have. Dropped requests count as not seen; a memory that no other
+        lane of the group uses is deleted."""
 
     def drop_group(self, group: str) -> Iterator[int]:
-        """Drop every lane of a group, then all that is kept of it: dead letters, items and their consumers, counters,
-        memories, rounds, start and policy; in bounded steps: yields how many requests and dead letters each step dropped.
-        Nothing is leased from it meanwhile. Steps not taken are made up for by calling again. Task keys belong to their
-        producers and stay; keys given to `add` and `bury` are the crawl's and stay known."""
+        """Drop every lane of a group, then everything kept of it: dead letters, items and their consumers,
+        counters, memories, rounds, start and policy. Works in bounded steps and yields how many requests and dead letters
+        each step dropped. Nothing is leased from the group meanwhile. If the steps break off, call this again to finish.
+        Task keys belong to their producers and stay; keys given to `add` and `bury` belong to the crawl and stay."""
 
     def drained(self, group: str) -> Drained:
-        """Whether nothing is queued, delayed, leased, waiting as a task or owed as a start."""
+        """Whether nothing is queued, delayed, leased, waiting as a task or due as a start."""
 
     def seen(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
-        """Which fingerprints a lane's memory knows."""
+        """Which fingerprints are in a lane's memory."""
 
     def forget(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
-        """Make fingerprints new again; False: was not known."""
+        """Remove fingerprints from a lane's memory; False: it was not there."""
 
     def dead_letters(self, group: str, after: int = 0, limit: int = 100) -> list[DeadLetter]:
-        """A page of dead letters, oldest first, without payloads; `after` so many on each partition."""
+        """A page of dead letters, oldest first, without payloads. `after` skips that many on each partition."""
 
     def dead_letter(self, partition: int, number: int) -> DeadLetter:
         """One dead letter with its payload."""
 
     def replay(self, partition: int, numbers: Sequence[int]) -> int:
-        """Queue dead letters again, with their attempts forgiven. Answers how many could be: their lane must exist."""
+        """Queue dead letters again, with their attempts reset. Return how many were queued: their lane must exist."""
 
     def drop_dead(self, partition: int, numbers: Sequence[int]) -> int:
-        """Let dead letters go for good."""
+        """Delete dead letters for good. Return how many were there."""
 
     def bury(
         self, group: str, payload: bytes, *, reason: str, key: str, detail: str = "", lane: str = "", host: str = ""
     ) -> bool:
-        """Keep something from outside (a bad task) as a dead letter, once per key."""
+        """Keep something from outside (a bad task) as a dead letter, once per key. False: the key was used before."""
 
     def lease_tasks(self, token: Token, source: str, want: int) -> list[Task]:
-        """Up to `want` tasks from a producer's list, set or sorted set; those whose lease ran out come first. One that ran out
-        GOSSAMER_POISON_STRIKES times is leased alone; should it run out then too, it comes marked as `poison`."""
+        """Lease up to `want` tasks from a producer's list, set or sorted set; those whose lease expired come first.
+        A task whose lease expired GOSSAMER_POISON_STRIKES times is leased alone; if it expires once more, it comes marked as
+        `poison`."""
 
     def settle_tasks(
         self,
@@ -217,86 +221,90 @@ class Frontier(Protocol):
         release: Sequence[Task] = (),
         renew: Sequence[Task] = (),
     ) -> list[bool]:
-        """End, give back or keep tasks, in this order; False: was lost, or had been done by a call whose answer was lost."""
+        """Finish, give back or renew tasks, in this order; False: the lease was lost, or an earlier call whose
+        reply was lost has done it."""
 
     def task_counts(self, sources: Sequence[str]) -> list[tuple[int, int]]:
         """How many tasks wait in each producer's key, and how many are leased."""
 
     def read_items(self, group: str, partition: int, after: str = "0-0", limit: int = 100) -> list[tuple[str, bytes]]:
-        """Items after a position, with theirs."""
+        """Items after a position, each with its own position."""
 
     def keep_items(self, group: str, consumer: str, positions: Mapping[int, str]) -> int:
-        """A consumer has stored the items up to these positions (by partition); what all consumers have is trimmed.
-        Answers how many wait. Position "" only registers the consumer, "gone" ends it."""
+        """Report that a consumer has stored the items up to these positions, by partition; items that all consumers
+        have stored are trimmed. Return how many still wait. Position "" only registers the consumer, "gone" removes it."""
 
     def counts(self, group: str = "") -> Counts:
-        """Lanes and groups in numbers; O(lanes), whatever is queued."""
+        """Lanes and groups in numbers. Costs O(lanes), however much is queued."""
 
     def hosts(self, names: Sequence[str]) -> list[HostInfo]:
-        """What is known of hosts."""
+        """The state of hosts."""
 
     def workers(self, most: int = 0) -> list[WorkerInfo]:
-        """Who has called, longest silent first; with `most` at most that many, those who called last. A worker that says `leave` is
-        not listed any more, and one that was silent for an hour and holds nothing soon is not."""
+        """The workers that have called, longest silent first; with `most`, at most that many, those that called last. A
+        worker that has left is not listed; neither, after a while, is one that holds nothing and was silent for an hour."""
 
     def workers_count(self) -> int:
-        """How many workers are listed; of several partitions, the most that one of them lists."""
+        """How many workers are listed; with several partitions, the most that one of them lists."""
 
     def silent_workers(self, least: float, most: float) -> tuple[float, list[WorkerInfo]]:
-        """The server's time, and who was not heard of for at least and at most so many seconds; of many, those who called
-        last."""
+        """The server time, and the workers silent for at least `least` and at most `most` seconds; if there are
+        many, those that called last."""
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> int:
-        """A worker is known to be gone: what it holds goes to others now instead of at its deadlines, and so does the right to run the
-        start of one of `groups`, or to do what comes after its round. If it has called within the last `silent` seconds, nothing
-        changes. Answers how many leases run out, those rights among them."""
+        """Report that a worker is gone: its leases expire now instead of at their deadlines, and so do its rights to run
+        the start or to end the round of `groups`. If the worker has called within the last `silent` seconds, nothing
+        changes. Return how many leases and rights expired."""
 
     def leave(self, incarnation: str) -> None:
-        """A worker has ended: it is struck from the list, unless it holds something."""
+        """Remove a worker that has ended from the list, unless it holds something."""
 
     def drain_worker(self, incarnation: str, draining: bool = True) -> None:
-        """Ask a worker to take nothing more: its exchanges answer with `paused` = draining."""
+        """Ask a worker to take nothing more: its exchanges return `paused` = draining."""
 
     def forget_workers(self, silent: float) -> int:
-        """Strike workers that hold nothing and were silent for `silent` seconds; a bounded number. Answers how many; 0: none is left."""
+        """Remove workers that hold nothing and were silent for `silent` seconds, a bounded number per call. Return
+        how many; 0: none is left."""
 
     def put_cookies(self, group: str, cookies: Mapping[str, bytes], *, most: int) -> tuple[int, int]:
-        """Share cookies with the other workers of a group, by names; b"": it is gone. Beyond `most` those that changed longest ago are
-        forgotten. A new round begins without any. Answers the versions before and after: who knew the one before knows all."""
+        """Share cookies with the other workers of a group, by name; b"" deletes one. Beyond `most`, those that changed
+        longest ago are deleted. A new round begins without cookies. Return the versions before and after: a worker that
+        knew the version before knows everything."""
 
     def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes], int]:
-        """The present version, what has changed since another, and the version with which the present round began without any: what
-        was known before that counts no more. 0: none had been shared before."""
+        """The current version, the cookies that changed since version `after`, and the version at which the current
+        round began without cookies: forget what you knew before that one. 0: none had been shared before."""
 
     def seen_counts(self) -> list[SeenInfo]:
-        """The memories of the crawl."""
+        """The seen memories of the crawl."""
 
     def scan(
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
     ) -> ScanPage:
-        """A page of what the crawl holds (`what`: leased, delayed, suspect, dead, hosts, list, journal). A `snapshot`, any
-        name of its own, says begin first and end last: between, what is queued anew is kept for it in the journal."""
+        """A page of what the crawl holds (`what`: leased, delayed, suspect, dead, hosts, list, journal). A `snapshot`, under
+        any name of its own, begins with `begin` and finishes with `end`: what is queued in between is also kept in its
+        journal."""
 
     def put_document(
         self, kind: str, name: str, text: str, *, expected: int | None = None, who: str = "", note: str = ""
     ) -> int:
-        """Keep a text under a name, as the next version of what is there; answers its number. `VersionConflict` when
-        `expected` (0: none yet) is not the present version. So many versions as GOSSAMER_DOCUMENT_VERSIONS says are kept; a text has
-        at most 1 MB. Every worker's `config_version` changes with it."""
+        """Store a text under a name, as its next version. Return that version's number. Raise `VersionConflict` if
+        `expected` (0: none yet) is not the current version. GOSSAMER_DOCUMENT_VERSIONS versions are kept; a text has at
+        most 1 MB. Every worker's `config_version` changes with it."""
 
     def drop_document(self, kind: str, name: str, *, who: str = "", note: str = "") -> int:
-        """Say that a document is gone, as its next version; older ones stay, so that it can be put again. Answers the
-        version that says so."""
+        """Mark a document as deleted, as its next version; older versions stay, so that it can be restored. Return the
+        number of that version."""
 
     def document(self, kind: str, name: str, version: int | None = None) -> Document:
-        """A document in its present version, or in another that is kept; `UnknownDocument` if there is none. One that is
-        gone has no text."""
+        """A document in its current version, or in another that is kept. Raise `UnknownDocument` if there is none. A deleted
+        document has no text."""
 
     def documents(self, kind: str) -> list[DocumentInfo]:
-        """The present versions of all documents of a kind, by name, with those that are gone."""
+        """The current versions of all documents of a kind, by name, deleted ones included."""
 
     def document_history(self, kind: str, name: str) -> list[DocumentInfo]:
-        """The versions of a document that are kept, newest first; `UnknownDocument` if there never was one."""
+        """The versions of a document that are kept, newest first. Raise `UnknownDocument` if there never was one."""
 
     def documents_version(self) -> int:
-        """A number that grows with every change of any document; O(1). Worth asking when `config_version` has changed."""
+        """A number that grows with every change of any document; O(1). Read it when `config_version` has changed."""
