@@ -117,9 +117,12 @@ class TestCrowd:
             crawl.add(f"foreign {n}", host=hosts[n], lane="g.elsewhere")
         crawl.add("ours", host=hosts[50])
         for _ in range(crawl.strikes):
-            worker = crawl.worker(lanes=("g.a", "g.elsewhere"))
-            leases = drain(worker, 3)
-            worker.sent(*leases)
+            # What was leased first is tried first: ours comes last.
+            for lane, n in (("g.elsewhere", 50), ("g.a", 1)):
+                worker = crawl.worker(lanes=(lane,))
+                leases = worker.lease(n)
+                assert len(leases) == n
+                worker.sent(*leases)
             crawl.expire()
         worker = crawl.worker(lanes=("g.a",))
         for _ in range(10):

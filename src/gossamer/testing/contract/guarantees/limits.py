@@ -114,9 +114,12 @@ class TestBounded:
         assert len(worker.lease(1)) == 1
 
     def test_no_more_than_max_pages_are_in_hand_and_done(self, crawl: Crawl) -> None:
-        """Of all lanes together, whoever holds them and whatever the weights."""
-        crawl.define({"a": LanePolicy(weight=3), "b": LanePolicy(), "c": LanePolicy(tier=-1)}, GroupPolicy(max_pages=4))
-        for lane in "abc":
+        """Of all lanes together, whoever holds them and whatever the weights and stages."""
+        lanes = {
+            "a": LanePolicy(weight=3), "b": LanePolicy(), "c": LanePolicy(tier=-1), "d": LanePolicy(stage="other"),
+        }  # fmt: skip
+        crawl.define(lanes, GroupPolicy(max_pages=4))
+        for lane in lanes:
             crawl.add(*(f"{lane}{n}" for n in range(3 if lane != "c" else 1)), lane=f"g.{lane}")
         one, two = crawl.worker("g"), crawl.worker("g")
         first = one.lease(2)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
+from gossamer.frontier.call import Verb
+from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Order, Settlement, StartState
 from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, Crawl, names
 
 UNLIMITED = HostPolicy(concurrency=0)
+T = TypeVar("T")
 ORDERS = pytest.mark.parametrize("order", list(Order), ids=lambda order: order.value)
+
+
+def looked(answer: T) -> Verb[T]:
+    """A look at the server that was taken before."""
+    yield from ()
+    return answer
 
 
 class TestNothingLost:
@@ -90,16 +101,33 @@ class TestNothingLost:
         assert set(dead.settle(*held)) == {LOST}
         assert set(other.settle(*again)) == {SETTLED}
 
-    def test_a_worker_that_has_called_lately_is_not_gone(self, crawl: Crawl) -> None:
+    def test_a_worker_that_has_called_lately_is_not_gone(self, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
         crawl.define()
         crawl.add("one")
         worker, other = crawl.worker(), crawl.worker()
         lease = worker.one()
         crawl.advance(9)
+        before = crawl.frontier.silent_workers(8, 100)
+        assert [info.incarnation for info in before[1]] == [worker.token.incarnation]
         assert crawl.frontier.renew(worker.token, [lease]) != [None]
+        assert crawl.frontier.gone(worker.token.incarnation, 8) == 0
+        # Somebody may have looked before it called: the server decides.
+        monkeypatch.setattr(ReadVerbs, "named_workers", lambda *_: looked(before))
         assert crawl.frontier.gone(worker.token.incarnation, 8) == 0
         assert other.lease(5) == []
         assert worker.settle(lease) == [SETTLED]
+
+    def test_a_worker_that_has_called_one_partition_is_gone_in_none(self, crawl: Crawl) -> None:
+        crawl.define()
+        for host in crawl.spread(2):
+            crawl.add(host, host=host)
+        worker, other = crawl.worker(), crawl.worker()
+        held = worker.lease(2)
+        crawl.advance(9)
+        assert crawl.frontier.renew(worker.token, held[1:]) != [None]
+        assert crawl.frontier.gone(worker.token.incarnation, 8) == 0
+        assert other.lease(5) == []
+        assert worker.settle(*held) == [SETTLED, SETTLED]
 
     def test_of_others_nothing_is_taken_when_one_is_gone(self, crawl: Crawl) -> None:
         crawl.define()

@@ -232,9 +232,10 @@ class TestPoliteness:
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.in_flight == 1
 
-    def test_a_group_makes_its_hosts_stricter(self, crawl: Crawl) -> None:
+    @pytest.mark.parametrize("delay", [0, 5])
+    def test_a_group_makes_its_hosts_stricter(self, crawl: Crawl, delay: float) -> None:
         crawl.define(policy=GroupPolicy(delay=20, concurrency=1))
-        crawl.frontier.set_host("", HostPolicy(delay=5, concurrency=4))
+        crawl.frontier.set_host("", HostPolicy(delay=delay, concurrency=4))
         crawl.add("1", "2")
         worker = crawl.worker()
         [lease] = worker.send()

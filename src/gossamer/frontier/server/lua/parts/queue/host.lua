@@ -168,15 +168,19 @@ local function asked(S, host)
   return Host.policy(S, host).crawl_delay ~= false and host.floor or 0
 end
 
--- Without a group: what is the same for all.
-function Host.delay(S, host, group)
+-- The delay that is the same for all groups.
+function Host.delay(S, host)
   local policy = Host.policy(S, host)
   local delay = policy.delay
   if policy.adaptive and host.delay > 0 then delay = host.delay end
   if policy.adaptive then delay = max(delay, policy.min_delay) end
-  if group and heeds(group) then delay = max(delay, asked(S, host)) end
-  if group and group.delay > delay then delay = group.delay end
   return delay
+end
+
+-- Whether a request of a group (nil: what is the same for all) has a delay after it; `next` says how long.
+function Host.paced(S, host, group)
+  if Host.delay(S, host) > 0 then return true end
+  return group and (group.delay > 0 or heeds(group) and asked(S, host) > 0)
 end
 
 -- When the delay has passed after the last request, as far as is known.
@@ -229,7 +233,7 @@ function Host.capacity(S, name, host, group, group_name)
     free = min(free, group.concurrency - own_of(S, group_name, name).n)
     if free <= 0 then return 0, nil, true end
   end
-  if Host.delay(S, host, group) > 0 then return 1 end
+  if Host.paced(S, host, group) then return 1 end
   return free
 end
 
@@ -325,7 +329,7 @@ function Host.occupy(S, name, host, group, group_name, by, sent)
     S.counted[group_name .. '|' .. name] = true
   end
   group = group or ANYONE
-  if Host.delay(S, host, group) > 0 then
+  if Host.paced(S, host, group) then
     host.gap, host.heeds = group.delay, heeds(group)
     if sent then
       host.last = S.now
@@ -474,7 +478,7 @@ function Host.sent(S, name, nonce, at, lane_id)
   else
     local lane = lane_id ~= '' and Lane.by_id(S, lane_id)
     local group = lane and Lane.group(S, lane.group) or ANYONE
-    if host.plain and Host.delay(S, host, group) == 0 then return end
+    if host.plain and not Host.paced(S, host, group) then return end
     host.gap, host.heeds = max(host.gap, group.delay), host.heeds or heeds(group)
   end
   host.last = max(host.last, at)

@@ -163,7 +163,7 @@ end
 -- delay has one slot at a time, which nobody can hold on to.
 local function left_over(S, name, host, room, group)
   local kept = S.kept[name]
-  if not kept and (S.reserve == 0 or room == huge) or Host.delay(S, host, group) > 0 then return room end
+  if not kept and (S.reserve == 0 or room == huge) or Host.paced(S, host, group) then return room end
   -- Of what the host has: a group that is stricter has fewer to give.
   local free = Host.capacity(S, name, host)
   if not kept then

@@ -155,7 +155,7 @@ local function group_entry(S, stage, name, pass, only)
   S.passes = S.passes or {}
   S.passes[stage .. '|' .. name] = pass
   local group = Lane.group(S, name)
-  return {name, pass, stage = stage, only = only, weight = group.weight or 1, room = pages_left(S, name)}
+  return {name, pass, stage = stage, only = only, weight = group.weight or 1, room = huge}
 end
 
 -- Groups of a whole stage that may serve now, as many as `want`.
