@@ -231,7 +231,7 @@ class EmbeddedConnection(UnixDomainSocketConnection):
 def _embedded(address: FrontierUrl, chosen: Settings, params: dict[str, Any]) -> Client:
     embedded_session = EmbeddedSession(address, chosen)
     path = embedded_session.locate(Node("", 0)).host
-    kwargs = {"protocol": 2, **params, "path": path, "foothold": embedded_session}
+    kwargs = {"protocol": 2, **params, "path": path, "embedded_session": embedded_session}
     pool = ConnectionPool(connection_class=EmbeddedConnection, **kwargs)
     # The server stays as long as somebody may use this client.
     weakref.finalize(pool, embedded_session.close)
