@@ -1,8 +1,9 @@
 """Break the frontier on purpose, once per mutation of mutations.toml, and show that a test fails each time.
 
-usage: python scripts/mutants.py [--docs] [NAME ...]
+usage: python scripts/mutants.py [--docs] [--at-once N] [NAME ...]
 
-Names pick mutations (all without any); `--docs` only writes docs/evidence/mutations.md.
+Names pick mutations (all without any); `--docs` only writes docs/evidence/mutations.md; `--at-once 1` spares a machine that others
+use.
 
 A mutation is killed when one of its tests fails by what it asserts. An error while a test is set up, a function that the
 server cannot run, and a test that hangs prove nothing about the suite and count as bad mutations. The same
@@ -289,18 +290,18 @@ def judge(mutation: Mutation, pristine: Path) -> Verdict:
         return Verdict(mutation, run(tree, mutation.tests))
 
 
-def unmutated(pristine: Path, chosen: Sequence[Mutation]) -> list[str]:
+def unmutated(pristine: Path, chosen: Sequence[Mutation], at_once: int) -> list[str]:
     """Why the tests do not pass on the sources as they are; empty when they do."""
     tests = list(dict.fromkeys(test for mutation in chosen for test in mutation.tests))
     parts = [part for part in (tests[0::2], tests[1::2]) if part]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         runs = list(pool.map(lambda part: run(pristine, part), parts))
     problems = [each.problem for each in runs if each.problem]
     return problems + [f"{test.node}: {test.why}" for each in runs for test in each.ended if test.how != "passed"]
 
 
-def verdicts(pristine: Path, chosen: Sequence[Mutation]) -> Iterator[Verdict]:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+def verdicts(pristine: Path, chosen: Sequence[Mutation], at_once: int) -> Iterator[Verdict]:
+    with ThreadPoolExecutor(at_once) as pool:
         yield from pool.map(lambda mutation: judge(mutation, pristine), chosen)
 
 
@@ -308,6 +309,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Break each guarantee on purpose and show that a test fails.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutations")
     parser.add_argument("--docs", action="store_true", help="write docs/evidence/mutations.md, run nothing")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, metavar="N", help=f"runs at a time (default {AT_ONCE})")
     asked = parser.parse_args(words)
     if asked.docs:
         PAGE.write_text(page(mutations()), encoding="utf-8")
@@ -323,13 +325,13 @@ def main(words: Sequence[str]) -> int:
         pristine = copy_of(ROOT, Path(room) / "pristine")
         for mutation in chosen:
             mutation.apply((pristine / PACKAGE / mutation.file).read_text(encoding="utf-8"))
-        problems = unmutated(pristine, chosen)
+        problems = unmutated(pristine, chosen, asked.at_once)
         if problems:
             print("The tests must pass before anything is broken, and do not:", *problems, sep="\n  ", file=sys.stderr)
             return 1
         print(f"{'mutation':34} {'breaks':8} {'s':>5}  killed by", flush=True)
         survived = []
-        for verdict in verdicts(pristine, chosen):
+        for verdict in verdicts(pristine, chosen, asked.at_once):
             mutation = verdict.mutation
             print(f"{mutation.name:34} {mutation.topic:8} {verdict.run.seconds:5.1f}  {verdict.result}", flush=True)
             if not verdict.killers:
