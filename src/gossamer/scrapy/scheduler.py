@@ -200,6 +200,13 @@ class FleetScheduler(BaseScheduler):
         self._pace = min(TELL, worker_config.settings["GOSSAMER_LEASE_SECONDS"] / 3)
         self.link.later(self._pace, self._look_after)
 
+    def refuse(self, error: GossamerError) -> None:
+        """End a worker that has joined, before it does anything: what it lacks was found while its spider was opened."""
+        logger.error("%s", error)
+        fail(self.crawler, self._engine, error)
+        self._engine._start = self._refused(type(error).__name__)
+        self._denied = True
+
     async def _refused(self, reason: str) -> AsyncIterator[Any]:
         """The start of a worker that may not join: its end, as soon as the engine is through with its start."""
         self.link.later(REFUSED, lambda: self.end(reason))
@@ -305,7 +312,11 @@ class FleetScheduler(BaseScheduler):
         )
 
     def next_request(self) -> Request | None:
-        if not (self._opened and self.takes_part) or (self.cookies is not None and self._lacks_cookies(self.cookies)):
+        if (
+            self._denied
+            or not (self._opened and self.takes_part)
+            or (self.cookies is not None and self._lacks_cookies(self.cookies))
+        ):
             return None
         while (lease := self.courier.take()) is not None:
             try:

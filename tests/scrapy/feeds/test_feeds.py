@@ -147,11 +147,24 @@ def test_what_the_fleet_cannot_write_is_refused(project: Project) -> None:
     gz = json.dumps({"out.jl.gz": {"format": "jl", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}})
     said = project.crawl("-s", f"FEEDS={gz}", code=1)
     assert "The feed out.jl.gz cannot be written by the fleet as a whole: it has postprocessing." in said
+    said = project.run("gossamer", "crawl", "shop", "-O", "out.txt", code=2)
+    assert "The feed out.txt has the format 'txt', which no exporter has." in said
+    said = project.run("gossamer", "crawl", "shop", "-o", "-:jl", code=2)
+    assert "writes to standard output is in its log" in said
+    for feeds, why in (
+        (["out.jl", "./out.jl"], "The feeds out.jl and ./out.jl are one file, "),
+        (["%(absent)s.jl"], "The feed %(absent)s.jl has no name: KeyError: 'absent'."),
+        (["/dev/null"], "The feed /dev/null is not a file that can be cut and added to."),
+        (["/dev/stdout"], "The feed /dev/stdout is not a file that can be cut and added to."),
+    ):
+        said = project.crawl("-s", f"FEEDS={json.dumps({uri: {'format': 'jl'} for uri in feeds})}", code=1)
+        assert why in said
+        assert "Traceback" not in said
     own = json.dumps({"%(worker)s.jl": {"format": "jl"}})
     said = project.crawl("-s", f"FEEDS={own}", "-s", "GOSSAMER_FEEDS=worker")
     assert "Each worker writes FEEDS by itself" in said
     [file] = project.folder.glob("*-*.jl")
-    assert in_lines(file) == EVERY
+    assert in_lines(file) == EVERY, "nothing of the round was spent on feeds that were refused"
 
 
 @pytest.mark.timeout(400)

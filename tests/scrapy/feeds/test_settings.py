@@ -15,7 +15,8 @@ from gossamer.settings import load
 
 
 def looked_at(uri: str, options: dict[str, Any]) -> None:
-    check(load({}, {}), Crawler(Spider, Settings({"FEEDS": {uri: options}, "EXTENSIONS": {OURS: 0}})))
+    feeds = {uri: {"format": "jsonlines", **options}}
+    check(load({}, {}), Crawler(Spider, Settings({"FEEDS": feeds, "EXTENSIONS": {OURS: 0}})))
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,15 @@ def test_what_the_fleet_cannot_write_together_is_refused(uri: str, options: dict
 def test_local_files_and_standard_output_are_taken() -> None:
     for uri in ("out.json", "file:///tmp/%(name)s-%(time)s.csv", "stdout:"):
         looked_at(uri, {})
+
+
+def test_a_format_that_no_exporter_has_is_refused() -> None:
+    """Scrapy would crawl without any feed."""
+    with pytest.raises(
+        SettingError, match=r"The feed out.txt has the format 'txt', which no exporter has. Known are csv, "
+    ):
+        looked_at("out.txt", {"format": "txt"})
+    for mode in ("worker", "fleet"):
+        settings = Settings({"FEEDS": {"stdout:": {"format": None}}, "GOSSAMER_FEEDS": mode})
+        with pytest.raises(SettingError, match="The feed stdout: has the format None"):
+            check(load({"GOSSAMER_FEEDS": mode}, {}), Crawler(Spider, settings))

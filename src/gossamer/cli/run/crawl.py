@@ -75,6 +75,11 @@ def crawl(
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
     files = spider.feeds(overwrite, added)
+    if spider.STDOUT in files.get("FEEDS", ()):
+        raise typer.BadParameter(
+            "what a worker of `gossamer crawl` writes to standard output is in its log: write a file, or follow the items with "
+            "`gossamer items tail`; `gossamer work` has standard output for itself"
+        )
     spider.enter(project)
     if fresh and resume:
         raise typer.BadParameter("--fresh begins anew and --resume goes on; give one of them")
@@ -96,6 +101,7 @@ def crawl(
     from gossamer.scrapy.process.run import look_up
 
     found = look_up(name, arguments, {**chosen, **files})
+    found.check_feeds()
     number = workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
         if fresh:
@@ -218,6 +224,10 @@ def _imposed(found: FoundSpider, place: int, shared: bool) -> dict[str, Any]:
 
 def _warn_of_feeds(found: FoundSpider, number: int) -> None:
     feeds = [str(uri) for uri in found.scrapy.getdict("FEEDS")]
+    if any(uri.startswith(spider.STDOUT) for uri in feeds):
+        output.write_notice(
+            "FEEDS: what a worker writes to standard output is in its log. `gossamer items tail` follows the items."
+        )
     if feeds and number > 1 and found.ours["GOSSAMER_FEEDS"] == "worker":
         output.write_notice(
             f"FEEDS: each of the {number} workers writes to {', '.join(feeds)} by itself. "

@@ -50,6 +50,10 @@ Output = Annotated[
 ]
 
 
+STDOUT = "stdout:"
+"""The feed to standard output, for which people write `-`."""
+
+
 def feeds(overwrite: Sequence[str] | None, output: Sequence[str] | None) -> dict[str, Any]:
     """What `-O` and `-o` ask for, as the setting FEEDS; nothing if they were not given."""
     found: dict[str, dict[str, Any]] = {}
@@ -60,7 +64,7 @@ def feeds(overwrite: Sequence[str] | None, output: Sequence[str] | None) -> dict
                 name, form = word, Path(word).suffix.removeprefix(".")
             if not form:
                 raise typer.BadParameter(f"{word!r} does not tell the format; write {word}:jsonlines, for example")
-            found[name] = {"format": form, "overwrite": anew}
+            found[STDOUT if name == "-" else name] = {"format": form, "overwrite": anew}
     return {"FEEDS": found} if found else {}
 
 

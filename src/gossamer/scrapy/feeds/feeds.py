@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from scrapy import Spider, signals
+from scrapy.extensions import feedexport
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
@@ -71,10 +72,21 @@ class FleetFeedExporter(FeedExporter):
             self._closing: Callable[[], bool] = lambda: bool(scheduler._closing)
             self._patience = partial(self._seconds, scheduler)
             # One that may not join leaves the files as they are.
-            if scheduler._opened:
+            if scheduler._opened and self._are_possible(spider, scheduler):
                 self._thread = threading.Thread(target=self._serve, args=(spider, scheduler), name="feeds", daemon=True)
                 self._thread.start()
         return super().open_spider(spider)
+
+    def _are_possible(self, spider: Spider, scheduler: Any) -> bool:
+        try:
+            for file in self._files(spider, "", scheduler.join.group, time.time()).values():
+                file.check()
+        except SettingError as error:
+            scheduler.refuse(error)
+            return False
+        except Exception:
+            pass  # of a function of the project's own: it fails again in the thread, which tells of it
+        return True
 
     async def close_spider(self, spider: Spider) -> None:
         if self._thread is not None:
@@ -126,7 +138,8 @@ class FleetFeedExporter(FeedExporter):
         self.crawler.signals.send_catch_log(signals.feed_slot_closed, slot=slot)
 
     def _get_uri_params(self, spider: Spider, *more: Any, **named: Any) -> dict[str, Any]:
-        spider.__dict__.setdefault("worker", f"{socket.gethostname()}-{os.getpid()}")
+        if not hasattr(spider, "worker"):
+            spider.__dict__["worker"] = f"{socket.gethostname()}-{os.getpid()}"
         return super()._get_uri_params(spider, *more, **named)
 
     # In a thread of its own.
@@ -187,7 +200,8 @@ class FleetFeedExporter(FeedExporter):
         self, frontier: ValkeyFrontier, spider: Spider, files: Mapping[str, FeedFile], info: RoundInfo
     ) -> dict[str, FeedFile]:
         """The files of a round. Those of the round before that had other names get the rest of its items."""
-        found = self._files(spider, frontier.crawl, info)
+        assert info.began is not None
+        found = self._files(spider, frontier.crawl, info.group, info.began)
         for uri, old in files.items():
             if old.path == found[uri].path:
                 found[uri] = old
@@ -297,24 +311,35 @@ class FleetFeedExporter(FeedExporter):
                 file.path, file.failed,
             )  # fmt: skip
 
-    def _files(self, spider: Spider, crawl: str, info: RoundInfo) -> dict[str, FeedFile]:
+    def _files(self, spider: Spider, crawl: str, group: str, began: float) -> dict[str, FeedFile]:
         """All workers of a round write the same files: `%(time)s` is when the round began."""
-        assert info.began is not None
-        began = datetime.fromtimestamp(info.began, UTC)
-        found = {}
+        found: dict[str, FeedFile] = {}
         for uri, options in self._shared.items():
-            params = dict(self._get_uri_params(spider, None))
-            params["time"] = began.replace(microsecond=0).isoformat().replace(":", "-")
-            params["batch_time"] = began.isoformat().replace(":", "-")
-            if options["uri_params"]:
-                params = self._own_params(options["uri_params"], params, spider)
-            name = uri % params
-            local: Any = file_uri_to_path(name) if name.startswith("file:") else name
+            path = self._path(spider, uri, options, datetime.fromtimestamp(began, UTC))
+            same = [known for known, file in found.items() if file.path.resolve() == path.resolve()]
+            if same:
+                raise SettingError(f"The feeds {same[0]} and {uri} are one file, {path}. Give each a file of its own.")
             found[uri] = FeedFile(
-                Path(local).absolute(), uri, crawl, info.group, bool(options.get("overwrite")), bool(options["store_empty"]),
+                path, uri, crawl, group, bool(options.get("overwrite")), bool(options["store_empty"]),
                 partial(self._exporter, options=options), partial(self._item, spider, uri),
             )  # fmt: skip
         return found
+
+    def _path(self, spider: Spider, uri: str, options: Mapping[str, Any], began: datetime) -> Path:
+        params = dict(self._get_uri_params(spider, None))
+        params["time"] = began.replace(microsecond=0).isoformat().replace(":", "-")
+        params["batch_time"] = began.isoformat().replace(":", "-")
+        if options["uri_params"]:
+            params = self._own_params(options["uri_params"], params, spider)
+        try:
+            name = _filled_in(uri, params)
+        except (KeyError, ValueError, TypeError) as error:
+            raise SettingError(
+                f"The feed {uri} has no name: {type(error).__name__}: {error}. What is in %(…)s is an attribute of the spider, or comes from FEED_URI_PARAMS; a "
+                "percent sign alone is written %%."
+            ) from None
+        local: Any = file_uri_to_path(name) if name.startswith("file:") else name
+        return Path(local).absolute()
 
     @staticmethod
     def _own_params(function: Any, params: dict[str, Any], spider: Spider) -> dict[str, Any]:
@@ -345,6 +370,14 @@ class FleetFeedExporter(FeedExporter):
                     self._as_mappings.add(name)
                     logger.warning("Items of %s are exported as plain mappings: %s", name, error)
         return value if wanted.accepts(value) else None
+
+
+def _percent(uri: str, params: dict[str, Any]) -> str:
+    return uri % params
+
+
+# Newer versions of Scrapy leave other percent signs alone.
+_filled_in: Callable[[str, dict[str, Any]], str] = getattr(feedexport, "apply_uri_params", _percent)
 
 
 def _made(kind: type, fields: dict[str, Any]) -> Any:

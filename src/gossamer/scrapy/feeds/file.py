@@ -44,6 +44,8 @@ LOOKS = 2
 """So often in a row another group is seen to have the file before it is believed."""
 COUNTS = 5
 """So often what is missing is counted while items come."""
+STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
+"""Names behind which a regular file may be that is not ours."""
 
 
 class FeedFile:
@@ -157,7 +159,16 @@ class FeedFile:
                 self._mark.write(state)
                 frontier.keep_items(self.group, state["consumer"], {partition: state["positions"][partition]})
 
+    def check(self) -> None:
+        """SettingError for what is no file."""
+        if str(self.path).startswith(STREAMS) or (os.path.exists(self.path) and not os.path.isfile(self.path)):
+            raise SettingError(
+                f"The feed {self.path} is not a file that can be cut and added to. Name one; `-o -:jsonlines` writes what one worker scrapes to "
+                "standard output, and GOSSAMER_FEEDS=worker leaves the feed to each worker."
+            )
+
     def _lock(self) -> bool:
+        self.check()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
@@ -26,10 +26,14 @@ SCRAPYS, OURS = "scrapy.extensions.feedexport.FeedExporter", "gossamer.scrapy.fe
 
 def uris(settings: BaseSettings) -> dict[str, Mapping[str, Any]]:
     """The feeds that a project asks for, but for standard output, which is each process's own."""
+    return {uri: feed for uri, feed in _every(settings).items() if urlparse(uri).scheme != STDOUT}
+
+
+def _every(settings: BaseSettings) -> dict[str, dict[str, Any]]:
     found = {str(uri): dict(feed) for uri, feed in settings.getdict("FEEDS").items()}
     if settings["FEED_URI"]:
-        found.setdefault(str(settings["FEED_URI"]), {})
-    return {uri: feed for uri, feed in found.items() if urlparse(uri).scheme != STDOUT}
+        found.setdefault(str(settings["FEED_URI"]), {"format": settings["FEED_FORMAT"]})
+    return found
 
 
 def shared(ours: Settings, crawler: Crawler) -> bool:
@@ -56,11 +60,15 @@ def take_over(crawler: Crawler) -> None:
 
 def _place(crawler: Crawler, kind: type) -> int | None:
     """Of the extension of exactly this kind."""
-    try:
-        every = getattr(crawler.extensions, "middlewares", ())
-    except RuntimeError:
-        every = ()  # they are not made yet
+    every = _extensions(crawler) or ()
     return next((place for place, each in enumerate(every) if type(each) is kind), None)
+
+
+def _extensions(crawler: Crawler) -> Sequence[Any] | None:
+    try:
+        return getattr(crawler.extensions, "middlewares", None)
+    except RuntimeError:
+        return None  # they are not made yet
 
 
 def log_separate_files(settings: BaseSettings) -> None:
@@ -73,11 +81,45 @@ def log_separate_files(settings: BaseSettings) -> None:
 
 
 def check(ours: Settings, crawler: Crawler) -> None:
-    """SettingError for a feed that the fleet cannot write as a whole."""
+    """SettingError for a feed that the fleet cannot write as a whole, and for one that nobody would write."""
     settings = crawler.settings
+    if _exporter_is_on(settings):
+        check_formats(settings)
     if not shared(ours, crawler):
         log_separate_files(settings)
         return
+    if _extensions(crawler) is not None and _place(crawler, FleetFeedExporter) is None:
+        raise SettingError("Scrapy's exporter does not take these FEEDS, so nobody would write them; its log says why.")
+    refuse_if_not_whole(ours, settings)
+
+
+def check_early(ours: Settings, settings: BaseSettings, on_frontier: bool) -> None:
+    """What `check` finds by the settings alone, for those who start workers with the add-on."""
+    if not _exporter_is_on(settings):
+        return
+    check_formats(settings)
+    if on_frontier and ours["GOSSAMER_FEEDS"] == "fleet" and uris(settings):
+        refuse_if_not_whole(ours, settings)
+
+
+def _exporter_is_on(settings: BaseSettings) -> bool:
+    every = settings.getwithbase("EXTENSIONS")
+    return any(every.get(name) is not None for name in (SCRAPYS, OURS))
+
+
+def check_formats(settings: BaseSettings) -> None:
+    """Scrapy's exporter would log one line of a format that it does not have, and crawl without any feed."""
+    known = {name for name, kind in settings.getwithbase("FEED_EXPORTERS").items() if kind is not None}
+    for uri, feed in _every(settings).items():
+        if feed.get("format") not in known:
+            raise SettingError(
+                f"The feed {uri} has the format {feed.get('format')!r}, which no exporter has. Known are {', '.join(sorted(known))}: "
+                f"name one behind a colon ({uri}:jsonlines), as `format` in FEEDS, or add an exporter to FEED_EXPORTERS."
+            )
+
+
+def refuse_if_not_whole(ours: Settings, settings: BaseSettings) -> None:
+    """SettingError for a feed that the fleet cannot write as a whole."""
     remedy = (
         "Write a local file instead, or read the items from the stream; or set GOSSAMER_FEEDS=worker, by which each worker writes "
         "by itself, and put %(worker)s into the URI"

@@ -24,6 +24,7 @@ from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFa
 from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
 from gossamer.scrapy.addon import DEFAULT_SCHEDULER, Addon, part_of
+from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.process.exit_code import failure_of
 from gossamer.scrapy.settings import loaded
 from gossamer.settings import DEFAULT
@@ -57,6 +58,12 @@ class FoundSpider:
     def chosen(self, name: str) -> bool:
         """Whether somebody chose a value for this setting of Scrapy's."""
         return (self.scrapy.getpriority(name) or 0) > SETTINGS_PRIORITIES["addon"]
+
+    def check_feeds(self) -> None:
+        """SettingError for feeds that its workers would refuse, before any is started."""
+        scheduler = self.scrapy["SCHEDULER"]
+        on_frontier = scheduler == DEFAULT_SCHEDULER or bool(part_of(load_object(scheduler), self.scrapy))
+        feed_settings.check_early(self.ours, self.scrapy, on_frontier)
 
 
 @dataclass(frozen=True, slots=True)
