@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,7 +11,7 @@ import pytest
 import scrapy
 from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
 
-from gossamer.errors import ExportStopped, FrontierUnavailable
+from gossamer.errors import ExportStopped, FrontierUnavailable, SettingError
 from gossamer.frontier import codec, item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items.export import ExportPlan, export
@@ -67,9 +67,13 @@ def produce(frontier: ValkeyFrontier, *items: int) -> RoundInfo:
 
 
 def opened(
-    frontier: ValkeyFrontier, path: Path, kind: Any = JsonLinesItemExporter, overwrite: bool = False
+    frontier: ValkeyFrontier,
+    path: Path,
+    kind: Any = JsonLinesItemExporter,
+    overwrite: bool = False,
+    read: Callable[[bytes], Any] = codec.decode,
 ) -> FeedFile:
-    return FeedFile(path, path.name, frontier.crawl, "g", overwrite, True, kind, codec.decode)
+    return FeedFile(path, path.name, frontier.crawl, "g", overwrite, True, kind, read, kind.__name__)
 
 
 def bring(frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile, over: bool = False) -> FeedFile:
@@ -248,3 +252,26 @@ def test_a_file_goes_on_where_the_class_of_its_first_item_is_not_known(
         assert rows[0] == "n,title"
         assert sorted(rows[1:]) == ["0,", "1,", "2,t", "3,t"]
         frontier.new_round("g", frontier.rounds("g", 1)[0].round + 1)
+
+
+def test_a_file_is_not_gone_on_with_in_another_form(frontier: ValkeyFrontier, tmp_path: Path) -> None:
+    """Columns or a format that were changed between Ctrl-C and the next run would break it without a word."""
+    out, info = tmp_path / "out", produce(frontier, 0)
+    anew = opened(frontier, out, CsvItemExporter, overwrite=True)
+    anew.prepare(frontier, info, keep_all=False)
+    anew.write(frontier)
+    for overwrite in (True, False):
+        beside = opened(frontier, out, overwrite=overwrite)
+        with pytest.raises(
+            SettingError, match=r"begun with other options: CsvItemExporter.*would be broken: JsonLines"
+        ):
+            beside.prepare(frontier, info, keep_all=False)
+    anew.close(frontier, over=False)
+    with pytest.raises(SettingError, match="Go on with the options it was begun with, or name another file"):
+        opened(frontier, out).prepare(frontier, info, keep_all=False)
+    bring(frontier, produce(frontier, 1), opened(frontier, out, CsvItemExporter), over=True)
+    assert out.read_text().split() == ["n", "0", "1"]
+    frontier.new_round("g", 2)
+    bring(frontier, produce(frontier, 2), opened(frontier, out, JsonItemExporter), over=True)
+    bring(frontier, produce(frontier, 3), opened(frontier, out, JsonItemExporter), over=True)
+    assert out.read_text() == 'n\n0\n1\n[{"n": 2},{"n": 3}]', "added behind what is there, as Scrapy does"

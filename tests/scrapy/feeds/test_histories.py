@@ -15,6 +15,7 @@ import pytest
 from scrapy.exporters import CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
 from tests.scrapy.feeds.test_file import Whole, opened, produce
 
+from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy
 from gossamer.scrapy.feeds.file import FeedFile
@@ -59,6 +60,9 @@ class History:
     def __init__(self, frontier: ValkeyFrontier, folder: Path, choice: random.Random, fate: Fate) -> None:
         self.frontier, self.choice, self.fate = frontier, choice, fate
         self.kind, self.overwrite = choice.choice(KINDS), choice.random() < 0.5
+        self.unwanted = choice.choice((0, 0, 2, 5))
+        """So many items of a round are not for this feed."""
+        self.wanted_from = 0
         self.path = folder / "out"
         self.writers: list[FeedFile | None] = [None] * WRITERS
         self.items: Counter[int] = Counter()
@@ -69,14 +73,19 @@ class History:
         given = range(self.next, self.next + self.choice.randint(1, 4))
         self.next = given.stop
         produce(self.frontier, *given)
-        self.items.update(given)
+        self.items.update(n for n in given if n >= self.wanted_from)
         self.story.append(f"items {[*given]}")
+
+    def read(self, data: bytes) -> Any:
+        item = codec.decode(data)
+        # Of a round before this one, what is wanted was so then, too.
+        return item if item["n"] in self.items else None
 
     def act(self, number: int, what: Callable[[FeedFile], None], name: str) -> bool:
         """What one writer does; False: it was its last."""
         self.fate.steps = self.choice.randint(0, 6) if self.choice.random() < 0.4 else None
         file = self.writers[number] = self.writers[number] or opened(
-            self.frontier, self.path, self.kind, self.overwrite
+            self.frontier, self.path, self.kind, self.overwrite, self.read
         )
         try:
             what(file)
@@ -115,6 +124,7 @@ class History:
     def run_round(self, number: int) -> None:
         self.frontier.new_round("g", number)
         self.story.append(f"round {number}")
+        self.wanted_from = self.next + self.unwanted
         if self.overwrite:
             self.items.clear()
         # Somebody is there before the first item, as a worker with a feed is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -321,7 +322,7 @@ class FleetFeedExporter(FeedExporter):
                 raise SettingError(f"The feeds {same[0]} and {uri} are one file, {path}. Give each a file of its own.")
             found[uri] = FeedFile(
                 path, uri, crawl, group, bool(options.get("overwrite")), bool(options["store_empty"]),
-                partial(self._exporter, options=options), partial(self._item, spider, uri),
+                partial(self._exporter, options=options), partial(self._item, spider, uri), self._form(options),
             )  # fmt: skip
         return found
 
@@ -352,6 +353,13 @@ class FleetFeedExporter(FeedExporter):
             indent=options["indent"], **options["item_export_kwargs"],
         )  # fmt: skip
 
+    def _form(self, options: Mapping[str, Any]) -> str:
+        """What decides how items look in a file, in words that are the same in all processes."""
+        names = ("fields", "encoding", "indent", "item_export_kwargs")
+        kind = self.exporters[options["format"]]
+        chosen = {name: options[name] for name in names if options[name] not in (None, {}, [])}
+        return f"{kind.__qualname__} {json.dumps(chosen, default=_kind_name)}"
+
     def _item(self, spider: Spider, uri: str, data: bytes) -> Any:
         """The item as the spider made it, None if the feed does not want it."""
         self._passed += 1
@@ -370,6 +378,10 @@ class FleetFeedExporter(FeedExporter):
                     self._as_mappings.add(name)
                     logger.warning("Items of %s are exported as plain mappings: %s", name, error)
         return value if wanted.accepts(value) else None
+
+
+def _kind_name(value: Any) -> str:
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def _percent(uri: str, params: dict[str, Any]) -> str:

@@ -49,7 +49,8 @@ STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 class FeedFile:
-    """`exporter` makes one of Scrapy's exporters for a file, `read` an item of its bytes (None: not for this feed)."""
+    """`exporter` makes one of Scrapy's exporters for a file, `read` an item of its bytes (None: not for this feed). `form` is what the
+    file looks like by its options: all who write it mean the same."""
 
     def __init__(
         self,
@@ -61,10 +62,11 @@ class FeedFile:
         store_empty: bool,
         exporter: Callable[[IO[bytes]], Any],
         read: Callable[[bytes], Any],
+        form: str = "",
     ) -> None:
         self.path, self._uri, self._overwrite, self._make, self._read = path, uri, overwrite, exporter, read
         self._owner, self.group, self._store_empty = (crawl, group), group, store_empty
-        self._mark = FeedPosition(path, self._owner)
+        self._form, self._mark = form, FeedPosition(path, self._owner)
         self._file: IO[bytes] | None = None
         self._state: State = {}
         self._taken_by_others = 0
@@ -96,6 +98,8 @@ class FeedFile:
         if self._file is None and not self._lock():
             self.past = False  # whoever has it knows better
             self._check_owner()
+            if self._is_of(info, noted := self._mark.mine()):
+                self._check_form(noted)
             return
         if self._tap is None and self._is_finished(info):
             self._let_go()
@@ -153,7 +157,9 @@ class FeedFile:
                 file.write(self._taken())
                 if self._keeps:
                     continue
-                state["size"] = file.tell()
+                if state["first"] is not None:
+                    # Without any item, who goes on writes the exporter's beginning once more.
+                    state["size"] = file.tell()
                 file.flush()
                 os.fsync(file.fileno())
                 self._mark.write(state)
@@ -194,6 +200,15 @@ class FeedFile:
             raise SettingError(
                 f"The feed {self.path} is being written for group {group} of crawl {crawl}. Give this spider a file of its own, for "
                 "example by %(name)s in its name. Its items so far are on the server, and will be in that file."
+            )
+
+    def _check_form(self, state: State) -> None:
+        """SettingError where items are in the file that this one would go on with in another form."""
+        begun = state.get("form", self._form)
+        if begun != self._form and state.get("first") is not None:
+            raise SettingError(
+                f"The feed {self.path} was begun with other options: {begun}. With these it would be broken: {self._form}. "
+                "Go on with the options it was begun with, or name another file."
             )
 
     def _is_still_there(self) -> bool:
@@ -251,6 +266,12 @@ class FeedFile:
         assert file is not None
         size = file.seek(0, io.SEEK_END)
         if self._fits(frontier, info, before):
+            if size >= before["size"] and (self._is_of(info, before) or size < before.get("closed", size + 1)):
+                try:
+                    self._check_form(before)
+                except SettingError:
+                    self._let_go()
+                    raise
             before.pop("holder", None)
             before.setdefault("rows", None)
             closed = before.pop("closed", None)
@@ -267,6 +288,10 @@ class FeedFile:
                     # Behind an exporter's end it begins once more.
                     before["first"] = before["first"] if closed == before["size"] else None
                     before["size"] = size
+            if before["first"] is not None and before.get("form", self._form) != self._form:
+                # In a later round a file that is added to may look otherwise behind what it has: the exporter begins once more.
+                before["size"], before["first"] = max(before["size"], closed or 0), None
+            before["form"] = self._form
             if not self._is_of(info, before):
                 self._turn(frontier, info, before)
             self._state = before
@@ -333,7 +358,7 @@ class FeedFile:
             "consumer": consumer_of(self.path, self._uri, info.round if self._overwrite else None),
             "size": 0 if self._overwrite else size, "first": None, "rows": 0, "elsewhere": elsewhere(frontier, self.group, self.path, self._uri),
             "starts": {str(p): at for p, at in begin.items()}, "positions": begin,
-            "others": {} if self._overwrite else others,
+            "others": {} if self._overwrite else others, "form": self._form,
         }  # fmt: skip
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 `FILE.position` is one JSON object. It says of whom the file is (crawl, group, round), how large it was and up to which `positions`
 of the stream its items reach when both had come to disk, how many items of the round were read for it (`rows`; None: nobody knows),
-and the `first` item in it, of which an exporter learns what it was like, with its `columns`. A file that nobody writes was `closed` at some size: what is
+and the `first` item in it, of which an exporter learns what it was like, with its `columns`, and the `form` that its options give it. A file that nobody writes was `closed` at some size: what is
 behind that is not ours. `failed` items could not be written, of which nobody has told yet. `elsewhere` is the consumer of another machine that had the
 same feed before, `told` whether somebody has failed since the file lacks items. A file that is added to may be of several groups, one
 after another: what was noted for the `others` is in there too.
