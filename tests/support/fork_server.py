@@ -11,6 +11,7 @@ loop and no connection. Its children die with it, and it dies with the tests. El
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -248,6 +249,17 @@ LIBRARIES = (
     "scrapy.core.engine",
     "scrapy.crawler",
 )
+LATER = (
+    "aiohttp",
+    "gossamer.scrapy.speedups.handler",
+    "scrapy.core.downloader.contextfactory",
+    "scrapy.core.downloader.handlers.http11",
+    "scrapy.logformatter",
+    "scrapy.resolver",
+    "twisted.web.client",
+    "uvloop",
+)
+"""What a crawl imports when it begins, besides the parts that Scrapy has by default; not all versions have all of it."""
 
 
 def serve(connection: socket.socket) -> dict[str, Any]:
@@ -304,12 +316,24 @@ def _become(job: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
     return job
 
 
+def _parts() -> set[str]:
+    """The modules of what this Scrapy puts into every crawl: extensions, middlewares, handlers."""
+    from scrapy.settings import default_settings
+
+    groups = [value for name, value in vars(default_settings).items() if name.endswith("_BASE")]
+    paths = [part for group in groups for pair in group.items() for part in pair if isinstance(part, str)]
+    return {path.rpartition(".")[0] for path in paths if "." in path}
+
+
 def _preload() -> None:
     import gc
     import importlib
 
     for name in LIBRARIES:
         importlib.import_module(name)
+    for name in [*LATER, *_parts()]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     if "twisted.internet.reactor" in sys.modules or threading.active_count() > 1:
         raise RuntimeError("something imported installs a reactor or starts a thread: children would share it")
     gc.collect()
