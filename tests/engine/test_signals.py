@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.example_sites import Place
+from tests.support.fork_server import Started
 from tests.support.site import Site
 
 from gossamer.testing.process import wait_until
@@ -76,7 +77,7 @@ def wait(site, number):
 
 
 @contextmanager
-def stuck(place: Place, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def stuck(place: Place, *words: str) -> Iterator[Started]:
     """A worker in the middle of what never ends."""
     process = place.start(*words)
     try:

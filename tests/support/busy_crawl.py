@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.support import fork_server
+
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     CounterChange,
@@ -58,9 +60,7 @@ def environment(**others: str) -> dict[str, str]:
 
 def run(*words: str, cwd: Path, code: int = 0, **others: str) -> subprocess.CompletedProcess[str]:
     """Run `gossamer` to its end."""
-    done = subprocess.run(
-        [*GOSSAMER, *words], cwd=cwd, env=environment(**others), capture_output=True, text=True, timeout=90, check=False
-    )
+    done = fork_server.run("gossamer", words, environment(**others), cwd, 90)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from tests.support import fork_server
+from tests.support.fork_server import Started
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
 from gossamer.testing.servers import Server
 
 SITES = Path(__file__).parents[2] / "examples" / "sites"
-GOSSAMER = [sys.executable, "-P", "-m", "gossamer"]
 SECONDS = 300
 
 
@@ -42,26 +42,13 @@ class Place:
         """The example's own file, with another address."""
         return self.write(f"extends: {SITES / example}.yaml\nparams: {{base: '{base}'}}\n", f"{example}.yaml")
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*GOSSAMER, *words],
-            cwd=self.directory,
-            env=self.environ,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+    def start(self, *words: str) -> Started:
+        return fork_server.start(
+            "gossamer", words, environ=self.environ, directory=self.directory, stdout=Path(os.devnull), options=["-P"]
         )
 
     def run(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [*GOSSAMER, *words],
-            cwd=self.directory,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        done = fork_server.run("gossamer", words, self.environ, self.directory, SECONDS, options=["-P"])
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
         return done.stdout
 

@@ -4,6 +4,9 @@ Importing Scrapy and Gossamer takes most of a second of CPU, and the tests start
 `python -m MODULE ARGUMENTS...` does, in a process of its own with its own environment, directory and output, within milliseconds. A
 test about the start itself (imports, options of the interpreter, Ctrl-C in the first moments) needs the real one.
 
+What `gossamer crawl` starts, it starts as always, but the workers are forked as well: as its children, by a process beside it that is as the
+server was.
+
 There is one server for each search path and each set of interpreter options, started when it is first needed. It has one thread, no event
 loop and no connection. Its children die with it, and it dies with the tests. Elsewhere than on Linux, programs start as always.
 """
@@ -11,7 +14,6 @@ loop and no connection. Its children die with it, and it dies with the tests. El
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import json
 import os
@@ -29,10 +31,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support import fork_process
+from tests.support.fork_process import MESSAGE
+
 from gossamer.testing.process import end, spawn
 
 ROOT = Path(__file__).resolve().parents[2]
-MESSAGE = 1 << 20
 
 
 class Child:
@@ -96,7 +100,7 @@ class _Server:
         with listener:
             listener.bind(str(folder / "socket"))
             listener.listen(1)
-            command = [str(shutil.which("env")), f"PYTHONPATH={path}", sys.executable, *options, __file__]
+            command = [str(shutil.which("env")), f"PYTHONPATH={path}", sys.executable, *options, fork_process.__file__]
             self._process = spawn([*command, folder / "socket"], folder, folder / "log")
             listener.settimeout(60)
             self._socket, _ = listener.accept()
@@ -110,7 +114,10 @@ class _Server:
 
     def start(self, job: Mapping[str, Any], files: Sequence[int]) -> Child:
         with self._lock:
-            socket.send_fds(self._socket, [json.dumps(job).encode()], files)
+            try:
+                socket.send_fds(self._socket, [json.dumps(job).encode()], files)
+            except BrokenPipeError:
+                self._read()
             while True:
                 kind, number, more = self._read()
                 if kind == "started":
@@ -168,6 +175,7 @@ def start(
             "environ": environ,
             "directory": str(directory),
             "path": given if "-P" in options else [str(directory), *given],
+            "first": first,
         }
         kept = tuple(each for each in options if each != "-P")
         return _server(os.pathsep.join(first), kept, os.getpid()).start(job, [out.fileno(), err.fileno()])
@@ -236,116 +244,3 @@ def run(
     with Program(module, arguments, environ, directory, **more) as program:
         out, err = program.communicate(seconds)
         return subprocess.CompletedProcess([module, *arguments], program.wait(), out, err)
-
-
-# The process that forks.
-
-LIBRARIES = (
-    "gossamer.cli.app",
-    "gossamer.scrapy_redis.scheduler",
-    "gossamer.scrapy.addon",
-    "gossamer.scrapy.scheduler",
-    "scrapy.commands.crawl",
-    "scrapy.core.engine",
-    "scrapy.crawler",
-)
-LATER = (
-    "aiohttp",
-    "gossamer.scrapy.speedups.handler",
-    "scrapy.core.downloader.contextfactory",
-    "scrapy.core.downloader.handlers.http11",
-    "scrapy.logformatter",
-    "scrapy.resolver",
-    "twisted.web.client",
-    "uvloop",
-)
-"""What a crawl imports when it begins, besides the parts that Scrapy has by default; not all versions have all of it."""
-
-
-def serve(connection: socket.socket) -> dict[str, Any]:
-    """Fork for every job. Only a child returns from here, with its job; the server ends when the tests do."""
-    children: dict[int, int] = {}
-    watch = select.poll()
-    watch.register(connection, select.POLLIN)
-    while True:
-        for number, _ in watch.poll():
-            if number != connection.fileno():
-                pid = children.pop(number)
-                watch.unregister(number)
-                os.close(number)
-                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                connection.send(json.dumps(["ended", pid, code]).encode())
-                continue
-            text, files, _, _ = socket.recv_fds(connection, MESSAGE, 2, socket.MSG_CMSG_CLOEXEC)
-            if not text:
-                os._exit(0)
-            if (pid := os.fork()) == 0:
-                connection.close()
-                for each in children:
-                    os.close(each)
-                return _become(json.loads(text), files)
-            for each in files:
-                os.close(each)
-            pidfd = os.pidfd_open(pid)
-            children[pidfd] = pid
-            watch.register(pidfd, select.POLLIN)
-            socket.send_fds(connection, [json.dumps(["started", pid, 0]).encode()], [pidfd])
-
-
-def _become(job: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
-    """Be as a process that was started for this job."""
-    import ctypes
-
-    parent = os.getppid()
-    os.setsid()
-    if ctypes.CDLL(None).prctl(1, signal.SIGKILL) != 0 or os.getppid() != parent:
-        os._exit(1)
-    for place, number in enumerate(files, start=1):
-        os.dup2(number, place)
-        os.close(number)
-    os.chdir(job["directory"])
-    os.environ.clear()
-    os.environ.update(job["environ"])
-    sys.path[0:1] = job["path"]
-    if os.environ.get("PYTHONUNBUFFERED"):
-        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
-    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    if any((Path(each) / "sitecustomize.py").exists() for each in job["path"]):
-        sys.modules.pop("sitecustomize", None)
-        __import__("sitecustomize")
-    return job
-
-
-def _parts() -> set[str]:
-    """The modules of what this Scrapy puts into every crawl: extensions, middlewares, handlers."""
-    from scrapy.settings import default_settings
-
-    groups = [value for name, value in vars(default_settings).items() if name.endswith("_BASE")]
-    paths = [part for group in groups for pair in group.items() for part in pair if isinstance(part, str)]
-    return {path.rpartition(".")[0] for path in paths if "." in path}
-
-
-def _preload() -> None:
-    import gc
-    import importlib
-
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    for name in [*LATER, *_parts()]:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    if "twisted.internet.reactor" in sys.modules or threading.active_count() > 1:
-        raise RuntimeError("something imported installs a reactor or starts a thread: children would share it")
-    gc.collect()
-    gc.freeze()
-
-
-if __name__ == "__main__":
-    _connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    _connection.connect(sys.argv[1])
-    _preload()
-    _job = serve(_connection)
-    import runpy
-
-    sys.argv[1:] = _job["arguments"]
-    runpy.run_module(_job["module"], run_name="__main__", alter_sys=True)

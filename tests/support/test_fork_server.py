@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 from tests.support import fork_server
 from tests.support.fork_server import Program
+from tests.support.site import Site
 
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings import load
 from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
 
 SHOW = """
 import atexit, json, os, sys, threading
@@ -91,3 +95,47 @@ def test_signals_reach_it_and_its_end_is_seen_by_everybody_who_waits(tmp_path: P
         fork_server.run("waits", [], {}, tmp_path, 0.2)
     if sys.platform == "linux":
         assert not Path(f"/proc/{first.pid}").exists(), "nobody is left unreaped"
+
+
+SITE = """
+site: held
+seeds: [{url}/held]
+politeness: {{robots: ignore}}
+layers: {{page: {{match: /}}}}
+"""
+
+
+def test_workers_of_a_crawl_are_its_children_and_die_with_it(
+    tmp_path: Path, valkey_server: Server, crawl_name: str, site: Site
+) -> None:
+    (tmp_path / "site.yaml").write_text(SITE.format(url=site.url))
+    (tmp_path / "more").mkdir()
+    settings = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_DATA_DIR": str(tmp_path)}
+    environ = {**os.environ, **settings, "PYTHONPATH": str(tmp_path / "more")}
+    site.hold("/held")
+    with ValkeyFrontier.open(load(settings, {})) as frontier:
+
+        def workers() -> set[int]:
+            return {int(worker.info["pid"]) for worker in frontier.workers() if "closed" not in worker.info}
+
+        with Program("gossamer", ["crawl", "site.yaml", "-w", "2"], environ, tmp_path) as crawl:
+            wait_until(lambda: len(workers()) == 2, "two workers")
+            one, two = workers()
+            assert {parent(one), parent(two)} == {crawl.pid}
+            os.kill(one, signal.SIGKILL)
+            [third] = wait_until(lambda: workers() - {one, two}, "another in place of the dead one", 60)
+            assert parent(third) == crawl.pid
+            crawl.kill()
+            wait_until(lambda: not any(lives(pid) for pid in (two, third)), "its workers to die")
+    assert "was killed" in crawl.communicate()[1], "its exit code was seen"
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
