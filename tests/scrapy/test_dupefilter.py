@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
+from tests.support import fork_server
 
 from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.frontier.call import function_call
@@ -139,10 +138,7 @@ class Project:
             "settings": {**self.settings, **settings},
         }
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
-        done = subprocess.run(
-            [sys.executable, "crawl.py", json.dumps(wanted)],
-            cwd=self.directory, env=kept, capture_output=True, text=True, timeout=100, check=False,
-        )  # fmt: skip
+        done = fork_server.run("crawl", [json.dumps(wanted)], kept, self.directory, 100)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1]), done.stderr
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
+from tests.support import fork_server
 from tests.support.scrapy_redis.example import PREFIX, Project
 from tests.support.scrapy_redis.sides import SIDES
 from tests.support.site import Site, links
@@ -292,10 +291,9 @@ def test_a_crawl_is_moved_over_in_its_middle(tmp_path: Path, site: Site, server:
     assert there.zcard("catalog:requests") > 0
     there.rpush("catalog:start_urls", f"{site.url}/")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
-    subprocess.run(
-        [sys.executable, "-m", "gossamer", "import", "scrapy-redis", "catalog", "--allow-pickle", "--yes"],
-        env={**kept, "GOSSAMER_URL": server.url}, check=True, timeout=100, capture_output=True,
-    )  # fmt: skip
+    words = ["import", "scrapy-redis", "catalog", "--allow-pickle", "--yes"]
+    moved = fork_server.run("gossamer", words, {**kept, "GOSSAMER_URL": server.url}, tmp_path, 100)
+    assert moved.returncode == 0, moved.stderr
     with Project(tmp_path / "new", NEW, server.url, MAX_IDLE_TIME_BEFORE_CLOSE=1) as new:
         log = new.start("catalog").ended()
     assert "Resuming crawl (" in log

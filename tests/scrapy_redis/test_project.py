@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import scrapy
 from tests.scrapy.process.test_rounds import Project as Plain
+from tests.support import fork_server
 from tests.support.scrapy_redis.example import Project
 from tests.support.scrapy_redis.sides import SIDES, client
 from tests.support.site import Reply, Site, links
@@ -132,18 +132,8 @@ class Shop(RedisSpider):
 @pytest.mark.parametrize("queue", ["", "gossamer.scrapy_redis.queue.FifoQueue"])
 def test_a_server_that_is_away_is_said_in_one_line(queue: str, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(AWAY.replace("PORT", str(free_port())))
-    words = [
-        sys.executable,
-        "-m",
-        "scrapy",
-        "runspider",
-        "shop.py",
-        "-s",
-        f"SCHEDULER_QUEUE_CLASS={queue}",
-        "-L",
-        "WARNING",
-    ]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    words = ["runspider", "shop.py", "-s", f"SCHEDULER_QUEUE_CLASS={queue}", "-L", "WARNING"]
+    done = fork_server.run("scrapy", words, os.environ, tmp_path, 60)
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert "Connection refused. The server is redis://127.0.0.1:" in line

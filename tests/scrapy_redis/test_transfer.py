@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha1
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from scrapy import FormRequest, Request
 from tests.scrapy.request.test_objects import Point, Product
+from tests.support import fork_server
 from tests.support.scrapy_redis.sides import SIDES, client, module, request, spider
 from w3lib.url import canonicalize_url
 
@@ -440,11 +440,8 @@ def command(
     url: str, crawl: str, *words: str, say: str = "", cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
-    return subprocess.run(
-        [sys.executable, "-m", "gossamer", "import", "scrapy-redis", *words],
-        env={**kept, "GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}, input=say, capture_output=True, text=True, timeout=100,
-        check=False, cwd=cwd,
-    )  # fmt: skip
+    environ = {**kept, "GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}
+    return fork_server.run("gossamer", ["import", "scrapy-redis", *words], environ, cwd or Path.cwd(), 100, say=say)
 
 
 def test_the_command(

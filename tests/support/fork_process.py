@@ -60,7 +60,7 @@ def serve(connection: socket.socket) -> dict[str, Any]:
                 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
                 connection.send(json.dumps(["ended", pid, code]).encode())
                 continue
-            text, files, _, _ = socket.recv_fds(connection, MESSAGE, 2, socket.MSG_CMSG_CLOEXEC)
+            text, files, _, _ = socket.recv_fds(connection, MESSAGE, 3, socket.MSG_CMSG_CLOEXEC)
             if not text:
                 os._exit(0)
             if (pid := os.fork()) == 0:
@@ -83,11 +83,11 @@ def _begin(job: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
 
 
 def _become(job: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
-    """Be as a process that was started for this job. The files are its output and errors, and before them its input."""
+    """Be as a process that was started for this job. The files are its input, its output and its errors."""
     parent = os.getppid()
     os.setsid()
     _die_with(parent)
-    for place, number in enumerate(files, start=3 - len(files)):
+    for place, number in enumerate(files):
         os.dup2(number, place)
         os.close(number)
     os.chdir(job["directory"])

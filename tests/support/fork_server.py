@@ -152,6 +152,7 @@ def start(
     directory: Path,
     stdout: Path,
     stderr: Path | None = None,
+    stdin: Path = Path(os.devnull),
     path: Sequence[str] = (),
     options: Sequence[str] = (),
 ) -> Started:
@@ -163,11 +164,11 @@ def start(
     first = [*filter(None, path), str(ROOT)]
     given = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each and each not in first]
     environ = {**environ, "PYTHONPATH": os.pathsep.join([*given, *first])}
-    with stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
+    with stdin.open("rb") as given_in, stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
         if sys.platform != "linux":
             return subprocess.Popen(
                 [sys.executable, *options, "-m", module, *arguments],
-                cwd=directory, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+                cwd=directory, env=environ, stdin=given_in, stdout=out, stderr=err, start_new_session=True,
             )  # fmt: skip
         job = {
             "module": module,
@@ -178,18 +179,30 @@ def start(
             "first": first,
         }
         kept = tuple(each for each in options if each != "-P")
-        return _server(os.pathsep.join(first), kept, os.getpid()).start(job, [out.fileno(), err.fileno()])
+        return _server(os.pathsep.join(first), kept, os.getpid()).start(
+            job, [one.fileno() for one in (given_in, out, err)]
+        )
 
 
 class Program:
-    """A program whose output is kept, as `subprocess.Popen` with pipes does. Leaving the `with` block waits for its end."""
+    """A program whose output is kept, as `subprocess.Popen` with pipes does; `say` is what it reads. Leaving the `with` block waits for
+    its end."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], environ: Mapping[str, str], directory: Path, **more: Any
+        self,
+        module: str,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        directory: Path,
+        say: str | bytes = "",
+        **more: Any,
     ) -> None:
         folder = tempfile.mkdtemp(prefix="gossamer-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._out, self._err = (Path(folder) / name for name in ("out", "err"))
+        if say:
+            more["stdin"] = Path(folder) / "in"
+            more["stdin"].write_bytes(say.encode() if isinstance(say, str) else say)
         self.process = start(
             module, arguments, environ=environ, directory=directory, stdout=self._out, stderr=self._err, **more
         )

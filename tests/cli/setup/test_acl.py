@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -15,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.cli.setup.test_doctor import crawl_a_little
+from tests.support import fork_server
 
 from gossamer.cli import exit_codes, main
 from gossamer.doctor import Check, CheckState, examine
@@ -27,7 +27,6 @@ from gossamer.settings import load
 from gossamer.testing.forum import Forum, Layout
 from gossamer.testing.servers import Cluster, Server
 
-GOSSAMER = [sys.executable, "-P", "-m", "gossamer"]
 SPIDER = """
     import gossamer
 
@@ -83,9 +82,7 @@ class Place(NamedTuple):
         self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
-        done = subprocess.run(
-            [*GOSSAMER, *words], cwd=self.directory, env=kept | dict(environ or {}), capture_output=True, text=True, timeout=200, check=False
-        )  # fmt: skip
+        done = fork_server.run("gossamer", words, kept | dict(environ or {}), self.directory, 200, options=["-P"])
         assert done.returncode == code, done.stdout + done.stderr
         return done
 

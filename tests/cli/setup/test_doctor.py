@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.support import fork_server
 
 from gossamer.cli import exit_codes
 from gossamer.doctor import CheckState, clock_check, examine, memory_checks, settings_checks
@@ -22,13 +21,11 @@ from gossamer.model import LanePolicy, Request, Selection, Settlement, Token
 from gossamer.settings import load
 from gossamer.testing.servers import Cluster, Server
 
-GOSSAMER = [sys.executable, "-m", "gossamer"]
-
 
 def doctor(url: str, crawl: str, cwd: Path, code: int = 0, **more: str) -> dict[str, dict[str, Any]]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")} | more
-    words = [*GOSSAMER, "doctor", "--json", "--url", url, "--crawl", crawl]
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False)
+    words = ["doctor", "--json", "--url", url, "--crawl", crawl]
+    done = fork_server.run("gossamer", words, env, cwd, 60)
     assert done.returncode == code, done.stdout + done.stderr
     told = json.loads(done.stdout)
     assert told["ok"] is (code == 0)

@@ -6,10 +6,10 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.support import fork_server
 from tests.support.busy_crawl import environment, run, settings_for
 
 from gossamer.deploy import Choice, deploy_files, project_files
@@ -28,10 +28,7 @@ def files(directory: Path) -> set[str]:
 
 
 def scrapy(*words: str, cwd: Path, **others: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scrapy", *words]
-    done = subprocess.run(
-        command, cwd=cwd, env=environment(**others), capture_output=True, text=True, timeout=110, check=False
-    )
+    done = fork_server.run("scrapy", words, environment(**others), cwd, 110)
     assert done.returncode == 0, done.stderr
     return done
 

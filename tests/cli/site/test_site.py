@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import fork_server
 from tests.support.command import Command
 from tests.support.site import Reply, Site
 
@@ -313,8 +313,8 @@ class TestTry:
         file = write("f.yaml", "engine: scrapy\n" + FORUM, site)
         site.on("/post/old", Reply(301, headers={"Location": "/post/1"}))
         # In a process of its own: a reactor is there for good.
-        words = [sys.executable, "-m", "gossamer", "site", "try", f"{site.url}/post/old", "--file", file, "--json"]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        words = ["site", "try", f"{site.url}/post/old", "--file", file, "--json"]
+        done = fork_server.run("gossamer", words, os.environ, tmp_path, 120)
         assert done.returncode == 0, done.stdout + done.stderr
         told = json.loads(done.stdout)
         assert [hop["status"] for hop in told["hops"]] == [301, 200]

@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -16,7 +15,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.support import fork_server
 from tests.support.command import Command
+from tests.support.fork_server import Program
 
 from gossamer.frontier import codec, item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -26,8 +27,6 @@ from gossamer.items.consumer import ItemConsumer
 from gossamer.model import GroupPolicy, LanePolicy, Lease, Request, Settlement, Token
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
-
-GOSSAMER = [sys.executable, "-m", "gossamer"]
 
 
 def produce(frontier: ValkeyFrontier, items: list[Any], hosts: int = 4) -> None:
@@ -91,18 +90,23 @@ class TestTail:
     def test_it_follows(self, frontier: ValkeyFrontier, valkey_server: Server, tmp_path: Path) -> None:
         produce(frontier, numbered(0, 3))
         words = ["items", "tail", "g", "-f", "--url", valkey_server.url, "--crawl", frontier.crawl]
-        with subprocess.Popen(
-            [*GOSSAMER, *words], cwd=tmp_path, env=clean(), stdout=subprocess.PIPE, text=True
-        ) as tail:
-            assert tail.stdout is not None
-            assert sorted(json.loads(tail.stdout.readline())["n"] for _ in range(3)) == [0, 1, 2]
+        told = 0
+        with Program("gossamer", words, clean(), tmp_path) as tail:
+
+            def more(count: int) -> list[int]:
+                """So many more lines, as soon as they are there."""
+                nonlocal told
+                wait_until(lambda: tail.output().count("\n") >= told + count, f"{count} lines", 60)
+                lines = tail.output().splitlines()[told:]
+                told += len(lines)
+                return sorted(json.loads(line)["n"] for line in lines)
+
+            assert more(3) == [0, 1, 2]
             for first in (3, 10):
                 produce(frontier, numbered(first, 5))
-                assert sorted(json.loads(tail.stdout.readline())["n"] for _ in range(5)) == list(
-                    range(first, first + 5)
-                )
+                assert more(5) == list(range(first, first + 5))
             tail.send_signal(signal.SIGINT)
-        assert tail.returncode == 130
+            assert tail.wait(60) == 130
 
 
 def clean() -> dict[str, str]:
@@ -243,10 +247,7 @@ class TestExport:
             (tmp_path / name).write_text("mine")
         produce(frontier, numbered(0, 3))
         where = ("--url", valkey_server.url, "--crawl", frontier.crawl)
-        done = subprocess.run(
-            [*GOSSAMER, "items", "export", "g", *words, *where], cwd=tmp_path, env=clean(), capture_output=True, text=True,
-            timeout=60, check=False,
-        )  # fmt: skip
+        done = fork_server.run("gossamer", ["items", "export", "g", *words, *where], clean(), tmp_path, 60)
         assert (done.returncode, said in done.stderr) == (code, True), done.stderr
         assert sorted(path.name for path in tmp_path.iterdir()) == ["there.jsonl", "there.parquet"]
         assert frontier.counts("g").groups[0].items_waiting == 3
@@ -352,13 +353,13 @@ class TestKilled:
         watched = tmp_path / (f"{name}.part" if name.endswith(".parquet") else name)
         growth, killed = Growth(watched), 0
         for _ in range(3):
-            with subprocess.Popen([*GOSSAMER, *words], cwd=tmp_path, env=clean(), stdout=subprocess.DEVNULL) as process:
+            with Program("gossamer", words, clean(), tmp_path) as process:
                 wait_until(partial(growth, process), "a file that grows", 60)
                 process.kill()
             killed += process.returncode == -signal.SIGKILL
         assert killed
-        done = subprocess.run([*GOSSAMER, *words], cwd=tmp_path, env=clean(), timeout=120, check=False)
-        assert done.returncode == 0
+        done = fork_server.run("gossamer", words, clean(), tmp_path, 120)
+        assert done.returncode == 0, done.stderr
         assert numbers(file) == list(range(count))
 
 
@@ -368,7 +369,7 @@ class Growth:
     def __init__(self, file: Path) -> None:
         self._file, self._size = file, 0
 
-    def __call__(self, process: subprocess.Popen[bytes]) -> bool:
+    def __call__(self, process: Program) -> bool:
         before, self._size = self._size, self._file.stat().st_size if self._file.exists() else 0
         return self._size > before or process.poll() is not None
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import fork_server
 from tests.support.command import Command
 
 from gossamer.frontier.producer import BATCH_BYTES, BATCH_TASKS, batches, checked
@@ -176,8 +177,7 @@ def test_a_key_of_another_kind_is_left_alone(command: Command, valkey_server: Se
 
 
 def test_a_missing_file_is_named(key: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "gossamer", "task", "push", key, "--file", "absent"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    done = fork_server.run("gossamer", ["task", "push", key, "--file", "absent"], os.environ, tmp_path, 60)
     assert (done.returncode, done.stderr) == (1, "error: absent: No such file or directory.\n")
 
 

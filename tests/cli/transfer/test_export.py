@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections import Counter as Tally
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import busy_crawl
+from tests.support import busy_crawl, fork_server
 from tests.support.command import Command
+from tests.support.fork_server import Program
 
 from gossamer.engine.page.payload import pack
 from gossamer.errors import SnapshotError
@@ -43,13 +43,12 @@ from gossamer.testing.forum import ForumProcess, Layout, Trouble
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Cluster, Server
 
-GOSSAMER = [sys.executable, "-m", "gossamer"]
 POLITE = ["CONCURRENT_REQUESTS_PER_DOMAIN=4", "DOWNLOAD_DELAY=0.012", "RANDOMIZE_DOWNLOAD_DELAY=0"]
 
 
 def worker(forum: str) -> list[str]:
     """A worker that crawls the forum."""
-    command = [*GOSSAMER, "work", "forum", "-a", f"forum={forum}", "-s", "SPIDER_MODULES=gossamer.scrapy.demo.spider"]
+    command = ["work", "forum", "-a", f"forum={forum}", "-s", "SPIDER_MODULES=gossamer.scrapy.demo.spider"]
     return command + [word for setting in [*POLITE, "LOG_LEVEL=WARNING"] for word in ("-s", setting)]
 
 
@@ -60,9 +59,7 @@ def environ(url: str, crawl: str, partitions: int = 1) -> dict[str, str]:
 
 
 def gossamer(*words: str, env: dict[str, str], cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*GOSSAMER, *words], env=env, cwd=cwd, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = fork_server.run("gossamer", words, env, cwd, 100)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -100,7 +97,7 @@ def test_a_crawl_exported_while_it_runs_is_finished_elsewhere(
         with Server().start(fsync="everysec") as server:
             env = environ(server.url, crawl_name, before)
             with opened(server.url, crawl_name, before) as frontier:
-                workers = [subprocess.Popen(worker(forum.url), env=env, cwd=tmp_path) for _ in range(2)]
+                workers = [Program("gossamer", worker(forum.url), env, tmp_path) for _ in range(2)]
                 try:
                     wait_until(
                         lambda: sum(group.pages for group in frontier.counts("forum").groups) > 200,
@@ -121,7 +118,7 @@ def test_a_crawl_exported_while_it_runs_is_finished_elsewhere(
         assert written["end"] == 1
         env = environ(cluster.url, crawl_name, after)
         gossamer("import", str(file), env=env, cwd=tmp_path)
-        workers = [subprocess.Popen(worker(forum.url), env=env, cwd=tmp_path) for _ in range(2)]
+        workers = [Program("gossamer", worker(forum.url), env, tmp_path) for _ in range(2)]
         assert [process.wait(240) for process in workers] == [0, 0]
         arrived = {f"http://{a.host}{a.path}" for a in forum.arrivals() if a.status == 200}
         assert arrived == forum.expected_pages()

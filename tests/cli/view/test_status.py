@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections import Counter as Tally
 from pathlib import Path
 
 import pytest
-from tests.support import busy_crawl
+from tests.support import busy_crawl, fork_server
 
 from gossamer import status
 from gossamer.cli.run.watch import figures
@@ -31,8 +30,6 @@ from gossamer.model import (
 from gossamer.settings import load
 from gossamer.testing.servers import Cluster, Server
 
-GOSSAMER = [sys.executable, "-m", "gossamer"]
-
 
 def opened(url: str, crawl: str, partitions: int = 1) -> ValkeyFrontier:
     given = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl, "GOSSAMER_PARTITIONS": partitions}
@@ -41,9 +38,7 @@ def opened(url: str, crawl: str, partitions: int = 1) -> ValkeyFrontier:
 
 def run(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
-    done = subprocess.run(
-        [*GOSSAMER, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = fork_server.run("gossamer", words, env, cwd, 60)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

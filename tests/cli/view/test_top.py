@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from tests.support.busy_crawl import GOSSAMER, Busy, environment, run, settings_for
+from tests.support.fork_server import Program
 
 from gossamer.cli.view import top_screen
 from gossamer.cli.view.rates import Rates
@@ -138,13 +139,12 @@ def test_off_a_terminal_it_is_a_line_at_each_look(valkey_server: Server, busy: B
 
 def test_the_first_line_has_a_rate(valkey_server: Server, busy: Busy, tmp_path: Path) -> None:
     words = ["top", "--url", valkey_server.url, "--crawl", busy.frontier.crawl, "--count", "1"]
-    with subprocess.Popen([*GOSSAMER, *words], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) as top:
+    with Program("gossamer", words, environment(), tmp_path) as top:
         while top.poll() is None:
             busy.work()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 top.wait(0.05)
-        assert top.stdout is not None
-        said = top.stdout.read().decode()
+        said = top.output()
     assert re.search(r": [\d.,]*[1-9][\d.,]* pages/s", said), said
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import fork_server
 from tests.support.fork_server import Program
 from tests.support.site import Reply, Site
 from tests.support.workers.variants import FIRST, LAST, Variant
@@ -206,7 +205,7 @@ def test_what_was_looked_at_is_still_crawled_and_commands_that_crawl_take_part(t
         said = project.begin(words, addon=True).communicate(timeout=60)[1]
         assert "gossamer.scrapy.addon.Addon" in said, said
     environ = {**os.environ, "WITH_ADDON": "1"}
-    done = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env=environ, text=True, capture_output=True)
+    done = fork_server.run("main", [], environ, tmp_path, 60)
     assert "gossamer.scrapy.addon.Addon" in done.stderr, done.stderr
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support import fork_server
 from tests.support.fork_server import Program
 from tests.support.site import Reply, Site, links
 
@@ -224,10 +223,7 @@ def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(proje
     for file in files:
         file.write_text("old\n")
     site.on(PAGES[0], Reply(500))
-    done = subprocess.run(
-        [sys.executable, "script.py", site.url],
-        cwd=project.folder, env=project.environ, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+    done = fork_server.run("script", [site.url], project.environ, project.folder, 100)
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("Round 0 of shop is not over and was begun with arguments 0, tag (") == 1
     assert "this worker has arguments 0, tag (" in done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from scrapy import Request
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.request import fingerprint
+from tests.support import fork_server
 
 from gossamer.errors import SettingError, SnapshotError
 from gossamer.frontier.server import keys
@@ -225,10 +224,7 @@ def test_an_imported_file_makes_its_requests_seen(valkey_server: Server, crawl_n
 
 def run(*words: str, cwd: Path, code: int = 0, **environ: str) -> tuple[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
-    command = [sys.executable, "-m", "gossamer", "import", "requests-seen", *words]
-    done = subprocess.run(
-        command, cwd=cwd, env={**kept, **environ}, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = fork_server.run("gossamer", ["import", "requests-seen", *words], {**kept, **environ}, cwd, 100)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout, done.stderr
 
@@ -268,10 +264,9 @@ def test_the_spider_must_be_named(tmp_path: Path) -> None:
 def piped() -> Callable[[bytes, str, str], str]:
     def run_piped(data: bytes, url: str, crawl: str) -> str:
         words = ["import", "requests-seen", "-", "--spider", "books", "--url", url, "--crawl", crawl]
-        done = subprocess.run(
-            [sys.executable, "-m", "gossamer", *words], input=data, capture_output=True, timeout=100, check=True
-        )
-        return done.stdout.decode()
+        done = fork_server.run("gossamer", words, os.environ, Path.cwd(), 100, say=data)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     return run_piped
 
