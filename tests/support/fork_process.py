@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,8 @@ def _become(job: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
     sys.path[0:1] = job["path"]
     if os.environ.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+    sys.warnoptions += job["warnings"]
+    warnings._processoptions(job["warnings"])  # type: ignore[attr-defined]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if any((Path(each) / "sitecustomize.py").exists() for each in job["path"]):
         sys.modules.pop("sitecustomize", None)
@@ -177,6 +180,7 @@ def _start_by_fork(connection: socket.socket, first: Sequence[str]) -> None:
                 "environ": environ,
                 "directory": str(cwd or os.getcwd()),
                 "path": path,
+                "warnings": [],
             }
             files = [given if given >= 0 else own for own, given in enumerate((p2cread, c2pwrite, errwrite))]
             with lock:

@@ -7,8 +7,7 @@ test about the start itself (imports, options of the interpreter, Ctrl-C in the 
 What `gossamer crawl` starts, it starts as always, but the workers are forked as well: as its children, by a process beside it that is as the
 server was.
 
-There is one server for each search path and each set of interpreter options, started when it is first needed. It has one thread, no event
-loop and no connection. Its children die with it, and it dies with the tests. Elsewhere than on Linux, programs start as always.
+There is one server for each search path, started when it is first needed. It has one thread, no event loop and no connection. Its children die with it, and it dies with the tests. Elsewhere than on Linux, programs start as always.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ Started = Child | subprocess.Popen[bytes]
 class _Server:
     """The process that forks, seen from the tests."""
 
-    def __init__(self, path: str, options: tuple[str, ...]) -> None:
+    def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._codes: dict[int, int] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="gossamer-")
@@ -100,7 +99,7 @@ class _Server:
         with listener:
             listener.bind(str(folder / "socket"))
             listener.listen(1)
-            command = [str(shutil.which("env")), f"PYTHONPATH={path}", sys.executable, *options, fork_process.__file__]
+            command = [str(shutil.which("env")), f"PYTHONPATH={path}", sys.executable, fork_process.__file__]
             self._process = spawn([*command, folder / "socket"], folder, folder / "log")
             listener.settimeout(60)
             self._socket, _ = listener.accept()
@@ -140,8 +139,8 @@ class _Server:
 
 
 @functools.cache
-def _server(path: str, options: tuple[str, ...], pid: int) -> _Server:
-    return _Server(path, options)
+def _server(path: str, pid: int) -> _Server:
+    return _Server(path)
 
 
 def start(
@@ -159,8 +158,10 @@ def start(
     """Start `python OPTIONS -m MODULE ARGUMENTS` with this whole environment; its output is appended to the files.
 
     `path` comes first in the search path, and decides which Scrapy is imported; what `environ` has as PYTHONPATH comes before it,
-    and the directory before that, unless `-P` is among the options.
+    and the directory before that, unless `-P` is among the options. Besides, these may be `-Wfilter`, in one word.
     """
+    if others := [each for each in options if each != "-P" and not each.startswith("-W")]:
+        raise ValueError(f"a process that runs already cannot be given {others}")
     first = [*filter(None, path), str(ROOT)]
     given = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each and each not in first]
     environ = {**environ, "PYTHONPATH": os.pathsep.join([*given, *first])}
@@ -177,11 +178,9 @@ def start(
             "directory": str(directory),
             "path": given if "-P" in options else [str(directory), *given],
             "first": first,
+            "warnings": [each[2:] for each in options if each != "-P"],
         }
-        kept = tuple(each for each in options if each != "-P")
-        return _server(os.pathsep.join(first), kept, os.getpid()).start(
-            job, [one.fileno() for one in (given_in, out, err)]
-        )
+        return _server(os.pathsep.join(first), os.getpid()).start(job, [one.fileno() for one in (given_in, out, err)])
 
 
 class Program:

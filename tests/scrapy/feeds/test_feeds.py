@@ -134,8 +134,8 @@ def test_one_file_has_every_item_once(project: Project) -> None:
         assert frontier.counts("shop").groups[0].items_waiting == 0
 
     site.on("/list", links("/0", "/new"))
-    project.environ["SLOW_END"] = "6"  # longer than anybody waits for what does not come on
-    said = project.run("gossamer", "crawl", "shop", "-w", "2", "-O", "out.json", "-s", "GOSSAMER_CLOSE_SECONDS=3")
+    project.environ["SLOW_END"] = "4"  # longer than anybody waits for what does not come on
+    said = project.run("gossamer", "crawl", "shop", "-w", "2", "-O", "out.json", "-s", "GOSSAMER_CLOSE_SECONDS=2")
     assert "each of the" not in said
     assert in_json(out) == Counter(["list", "0", "new"]), "a new round begins the file anew"
     assert in_json(folder / "whole.json") == Counter(["list", "0", "new"])
@@ -374,7 +374,8 @@ def test_two_spiders_may_add_to_one_file_but_not_at_once(project: Project) -> No
     with project.start("scrapy", "crawl", "shop", "-o", "all.jl", *SLOW) as first:
         site.reached(PAGES[-1])
         wait_until(lambda: out.exists() and in_lines(out).total() == 1, "an item to be in the file")
-        said = project.run("scrapy", "crawl", "other", "-o", "all.jl", *SLOW, code=1)
+        # Its second page is held as well: it gives it back soon.
+        said = project.run("scrapy", "crawl", "other", "-o", "all.jl", *SLOW, "-s", "GOSSAMER_STOP_SECONDS=2", code=1)
         assert "all.jl is being written for group shop of crawl" in said
         first.send_signal(signal.SIGTERM)
         site.release(PAGES[-1])

@@ -67,7 +67,7 @@ class Worker:
             stdout=self._log,
             path=[path],
             # A warning from within the garbage collector imports modules, which Python 3.11 does not always survive there.
-            options=["-W", "always", "-W", "ignore::ResourceWarning"],
+            options=["-Walways", "-Wignore::ResourceWarning"],
         )
 
     @property
