@@ -35,6 +35,7 @@ LATER = (
     "gossamer.scrapy.speedups.handler",
     "gossamer.store.database.sqlite",
     "gossamer.store.writer",
+    "scrapy.cmdline",
     "scrapy.core.downloader.contextfactory",
     "scrapy.core.downloader.handlers.http11",
     "scrapy.logformatter",
@@ -193,12 +194,17 @@ def _start_by_fork(connection: socket.socket, first: Sequence[str]) -> None:
 
 
 def _parts() -> set[str]:
-    """The modules of what this Scrapy puts into every crawl: extensions, middlewares, handlers. That for FTP may install a reactor."""
+    """The modules of what this Scrapy puts into every crawl: extensions, middlewares, handlers (that for FTP may install a reactor), and
+    all its commands."""
+    import pkgutil
+
+    from scrapy import commands
     from scrapy.settings import default_settings
 
     groups = [value for name, value in vars(default_settings).items() if name.endswith("_BASE")]
     paths = [part for group in groups for pair in group.items() for part in pair if isinstance(part, str)]
-    return {path.rpartition(".")[0] for path in paths if "." in path and ".ftp." not in path}
+    parts = {path.rpartition(".")[0] for path in paths if "." in path and ".ftp." not in path}
+    return parts | {found.name for found in pkgutil.iter_modules(commands.__path__, "scrapy.commands.")}
 
 
 def _preload() -> None:
