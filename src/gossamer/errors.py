@@ -83,7 +83,7 @@ class UnknownSpider(GossamerError):
 
 
 class WorkerFailed(GossamerError):
-    """A worker ended before its group was drained, and nobody had asked it to. Its log says why."""
+    """A worker ended before its group was drained, without being asked to. Its log says why."""
 
 
 class FeedIncomplete(WorkerFailed):
@@ -110,7 +110,7 @@ class FrontierUnavailable(FrontierError):
     """The frontier's server cannot be reached. Check that it runs and that GOSSAMER_URL points at it.
 
     `maybe_executed` is False when the call certainly changed nothing (the connection was refused, or the server
-    answered that it cannot serve now), True when the answer was lost and nobody can tell.
+    answered that it cannot serve now), True when the reply was lost and this cannot be known.
     """
 
     def __init__(self, message: str | None = None, *, maybe_executed: bool = True) -> None:
@@ -193,7 +193,7 @@ class UnknownDocument(FrontierError):
 
 
 class VersionConflict(FrontierError):
-    """A document has another version than was expected. Somebody was faster: read what is there now, then put yours again."""
+    """A document has another version than was expected. Another client was faster: read the current version, then put yours again."""
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""One question to the server's functions, and what its errors mean. No I/O."""
+"""One call of a server function, and what its errors mean. No I/O."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FunctionCall(NamedTuple):
 
 
 Verb = Generator[list[FunctionCall], list[Any], T]
-"""A verb as a conversation: it yields questions that may be asked at once, is sent the answers, and returns."""
+"""A verb as a generator without I/O: it yields calls that may be made at once, is sent their replies, and returns the result."""
 
 
 def function_call(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> FunctionCall:
@@ -50,7 +50,7 @@ def function_call(verb: str, key: str | list[str], header: dict[str, Any], *rest
 
 
 def own(incarnation: str) -> str:
-    """A worker's name, unless it is that of a process which this one was forked from."""
+    """Return the incarnation; raise `TokenReused` if it belongs to the process that this one was forked from."""
     if inherited(incarnation):
         raise TokenReused(
             "The token was made before this process was forked, and others may use it. Make one with Token.fresh()."
@@ -59,7 +59,7 @@ def own(incarnation: str) -> str:
 
 
 def read(reply: Any) -> Any:
-    """A msgpack answer."""
+    """Unpack a msgpack reply."""
     return ormsgpack.unpackb(reply)
 
 
@@ -79,7 +79,7 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     ),
     "GSMNOLANE": (UnknownLane, "There is no lane {0!r} in this crawl. Define it first."),
     "GSMNODOCUMENT": (UnknownDocument, "The crawl has no {0}, and never had one."),
-    "GSMVERSION": (VersionConflict, "{0}. Somebody was faster: read what is there now, then put yours again."),
+    "GSMVERSION": (VersionConflict, "{0}. Another client was faster: read the current version, then put yours again."),
     "GSMOUTBOX": (
         FrontierUnavailable,
         "The server went back to an older state while the call was made ({0}). Make the call again.",
@@ -96,7 +96,7 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
 
 
 def translate(error: FrontierError) -> FrontierError:
-    """Our own error replies as our own errors; anything else stays as it is."""
+    """Turn an error reply of our functions into its exception; return any other error unchanged."""
     message = str(error)
     for code, (kind, form) in ERRORS.items():
         start = message.find(code)

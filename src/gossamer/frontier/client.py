@@ -1,7 +1,7 @@
-"""Asking the server's functions and waiting for the answer: the blocking and the asyncio way.
+"""Clients that call the server's functions: one blocking, one for asyncio.
 
-A question whose answer was lost is asked again, word for word and so with the same token, until GOSSAMER_OUTAGE_SECONDS have
-passed: it takes effect at most once.
+A call whose reply was lost is repeated unchanged, and so with the same token, until GOSSAMER_OUTAGE_SECONDS have passed: it takes
+effect at most once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gossamer.settings import Settings
 
 T = TypeVar("T")
 REPEAT_SECONDS = 240.0
-"""No question is asked again for longer: the shortest time that an answer is kept for is five minutes."""
+"""No call is repeated for longer: the server keeps replies for at least five minutes."""
 
 
 class FunctionClient:
-    """Asks over a blocking connection. `library` is the code to load where it is missing; ours by default."""
+    """Calls functions over a blocking connection. `library` is the code to load where it is missing; ours by default."""
 
     def __init__(self, connection: Connection, outage: float, library: str | None = None) -> None:
         self.connection = connection
@@ -47,7 +47,7 @@ class FunctionClient:
         self.connection.function_install(self._library)
 
     def run(self, verb: Verb[T]) -> T:
-        """Carry a conversation to its end. It is told of refusals where it asked, and may deal with them."""
+        """Run a verb to its end. An error reply is raised inside the verb, at the call that caused it, so that the verb may handle it."""
         try:
             asks = next(verb)
             while True:
@@ -88,7 +88,7 @@ class FunctionClient:
 
 
 class AsyncFunctionClient:
-    """Asks over an asyncio connection; otherwise as `FunctionClient`."""
+    """`FunctionClient` for asyncio."""
 
     def __init__(self, connection: AsyncConnection, outage: float, library: str | None = None) -> None:
         self.connection = connection

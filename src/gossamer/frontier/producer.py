@@ -45,7 +45,7 @@ class Producer:
         self._token = Token.fresh()
 
     def push(self, tasks: Iterable[bytes]) -> int:
-        """Push tasks in bounded batches; how many are new (in a set or sorted set, one that waits already is not)."""
+        """Push tasks in bounded batches. Return how many are new (in a set or sorted set, one that waits already is not)."""
         return sum(self._push(batch) for batch in batches(tasks))
 
     def _push(self, batch: list[bytes]) -> int:
@@ -68,7 +68,7 @@ class Producer:
 
 
 def batches(tasks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Tasks by so many as one command should carry."""
+    """Split tasks into batches, each of a size that one command should carry."""
     batch: list[bytes] = []
     size = 0
     for task in tasks:

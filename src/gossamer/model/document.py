@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class DocumentInfo(NamedTuple):
-    """One version of a document. `at` is server time in seconds; `deleted` says that this version is the word that the
-    document is gone; `digest` is the SHA-256 of its text, which has so many `bytes`."""
+    """One version of a document. `at` is server time in seconds; `deleted` marks a version that deletes the document;
+    `digest` is the SHA-256 of its text, `bytes` the length of the text."""
 
     name: str
     version: int
@@ -20,7 +20,7 @@ class DocumentInfo(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One version of a document with its text, "" where it is gone."""
+    """One version of a document with its text, "" where it is deleted."""
 
     name: str
     version: int

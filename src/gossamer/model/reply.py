@@ -1,4 +1,4 @@
-"""What the frontier answers. Outcomes are enums; numbers that may be None say so."""
+"""What the frontier returns. Outcomes are enums; numbers that may be None say so."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Added = tuple[list[AddOutcome], Invalid, int | None]
 
 
 class SettleOutcome(enum.Enum):
-    """SETTLED: done as asked. LOST: the lease had been given away; its items and children were refused."""
+    """SETTLED: applied. LOST: another worker holds the request by now; items and children were rejected."""
 
     SETTLED = "s"
     LOST = "l"
@@ -188,7 +188,7 @@ _PACKED = "deflated:"
 
 
 def groups_text(names: Iterable[str]) -> str:
-    """The groups that a worker serves, as it tells them of itself; the names of hundreds are packed."""
+    """The groups that a worker serves, as text for its `info`; many names are packed."""
     text = "\n".join(names)
     if len(text) <= MANY_GROUPS:
         return text

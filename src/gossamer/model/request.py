@@ -1,4 +1,4 @@
-"""What is asked for, who holds it, and how it ended.
+"""Requests, leases, and how leases end.
 
 The values on the hot path are named tuples: immutable like frozen dataclasses, at a quarter of the cost to make.
 """
@@ -40,7 +40,7 @@ _inherited: set[str] = set()
 
 
 def _forked() -> None:
-    """In a child: what its parent was called is no name of its own."""
+    """In a forked child: forget the parent's incarnations."""
     _inherited.update(_made)
     _made.clear()
 

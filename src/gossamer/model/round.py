@@ -17,11 +17,11 @@ class EndState(enum.Enum):
 
 
 class RoundInfo(NamedTuple):
-    """One round of a group. Times are server time in seconds, None where nobody said: `began`, `ended` when it was found
+    """One round of a group. Times are server time in seconds, None where unknown: `began`, `ended` when it was found
     drained, `closed` when all was done that comes after it. `state`: running, ending (what comes after it is under way), ended,
     or cut short (the next round began before). The counts are those of this round: `pages` with those that failed, `failed`
     those that a worker gave up, `dead` all requests that became dead letters in it, also those that were replayed since. `late`
-    and `note` are what somebody noted."""
+    and `note` are as recorded by `round_note`."""
 
     group: str
     round: int

@@ -1,4 +1,4 @@
-"""What is said to the server, as generators: no I/O, shared by blocking and asyncio connections."""
+"""The commands of a connection, as generators: no I/O, shared by blocking and asyncio connections."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Commands:
         return self.value(entry)
 
     def execute_many(self, calls: Sequence[Call], *, raise_errors: bool = True) -> Talk[list[Any]]:
-        """Call many functions, one round trip per node; the answers are in the order of the calls.
+        """Call many functions, one round trip per node; the replies are in the order of the calls.
 
-        All are sent whatever becomes of one. The first error is raised after all have ended; with `raise_errors`
+        All are sent, whatever becomes of any of them. The first error is raised after all have ended; with `raise_errors`
         False errors stand in the list, each in its place. Calls for different nodes have no order.
         """
         if not calls:
@@ -96,7 +96,7 @@ class Commands:
         return self.value(entry)
 
     def execute_everywhere(self, *command: Any) -> Talk[dict[str, Any]]:
-        """Run a command on every primary; the answers by `host:port`."""
+        """Run a command on every primary. Return the replies by `host:port`."""
         nodes = yield from self.nodes()
         entries = yield from self.router.run([RoutedCommand(command, node=node) for node in nodes])
         return {str(node): self.value(entry) for node, entry in zip(nodes, entries, strict=True)}
@@ -133,7 +133,7 @@ class Commands:
         yield from self.execute_everywhere("FUNCTION", "LOAD", *(["REPLACE"] if replace else []), code)
 
     def function_install(self, code: str) -> Talk[None]:
-        """See that every primary has this library, or the newest that any of them has.
+        """Make sure that every primary has this library, or the newest that any of them has.
 
         No command loads a library only where it is newer. But a library cannot be loaded, without REPLACE, beside another
         that has its functions, and can be deleted only by its name, which says its revision. So what stood there when

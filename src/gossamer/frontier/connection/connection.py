@@ -30,7 +30,7 @@ SCAN_KEYS = 1000
 
 
 def blocking(verb: Callable[Concatenate[Commands, P], Talk[T]]) -> Callable[Concatenate[Connection, P], T]:
-    """A method that says this and waits for the answer."""
+    """A method that sends this and waits for the reply."""
 
     @wraps(verb)
     def method(self: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -42,7 +42,7 @@ def blocking(verb: Callable[Concatenate[Commands, P], Talk[T]]) -> Callable[Conc
 def awaited(
     verb: Callable[Concatenate[Commands, P], Talk[T]],
 ) -> Callable[Concatenate[AsyncConnection, P], Coroutine[Any, Any, T]]:
-    """A coroutine method that says this."""
+    """A coroutine method that sends this."""
 
     @wraps(verb)
     async def method(self: AsyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> T:

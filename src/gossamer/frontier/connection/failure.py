@@ -1,7 +1,7 @@
 """What can come back for a command besides its value, and which Gossamer error that is. Pure.
 
-A driver's exception never leaves `wire.py`: there it becomes a `ErrorReply` (the server answered with an error) or a
-`NoReply` (no answer). `failure` turns either into the error a caller sees.
+A driver's exception never leaves `pool.py`: there it becomes an `ErrorReply` (the server replied with an error) or a
+`NoReply` (no reply). `failure` turns either into the error a caller sees.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ErrorReply:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """There is no answer. `sent` False: the command never left, so it was certainly not executed."""
+    """There is no reply. `sent` False: the command never left, so it was certainly not executed."""
 
     text: str
     sent: bool

@@ -1,7 +1,7 @@
 """Open connections to servers, and round trips over them. The only module that talks to redis-py.
 
 redis-py gives the socket, TLS, authentication and the protocol; its clients and pools are not used, because they
-decide by themselves when to send a command again. Here a command is sent once, and what happened is told exactly:
+decide by themselves when to send a command again. Here a command is sent once, and the result says exactly what happened:
 a connection is opened and tested before anything is sent, so `NoReply.sent` False means "certainly not executed".
 
 RESP2 on purpose: every reply is bytes, int, list or None, the same from every server version.
@@ -140,7 +140,7 @@ class Pool:
         self._pid = os.getpid()
 
     def transmit(self, round_trips: Sequence[RoundTrip]) -> list[Entries]:
-        """Make the trips: everything is written before anything is read, so they take the time of the slowest."""
+        """Make the round trips: write everything before reading anything, so that they take as long as the slowest."""
         entries: list[Entries] = [[] for _ in round_trips]
         under_way: list[tuple[int, Any]] = []
         try:
@@ -184,7 +184,7 @@ class Pool:
                 _drop(connection)
 
     def _forget(self, node: Node) -> None:
-        """Close what is open to a node: who answers at its address may be another server by now."""
+        """Close what is open to a node: another server may answer at its address by now."""
         with self._held():
             idle = self._idle.pop(node, [])
         for connection in idle:
@@ -244,7 +244,7 @@ class Pool:
 
 
 class AsyncPool:
-    """`Pool` for the tasks of one event loop. A cancelled trip closes its connection: its answer is lost."""
+    """`Pool` for the tasks of one event loop. A cancelled round trip closes its connection: its reply is lost."""
 
     def __init__(self, make: Callable[[Node], Any], refresh: Callable[[], Awaitable[None]] | None = None) -> None:
         self._make = make
@@ -253,7 +253,7 @@ class AsyncPool:
         self._pid = os.getpid()
 
     async def transmit(self, round_trips: Sequence[RoundTrip]) -> list[Entries]:
-        """Make the trips, side by side."""
+        """Make the round trips concurrently."""
         if len(round_trips) == 1:
             return [await self._go(round_trips[0])]
         return list(await asyncio.gather(*map(self._go, round_trips)))

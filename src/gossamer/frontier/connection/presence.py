@@ -1,7 +1,7 @@
 """Whether a process is still there: the server knows which connections are open, and closes those of a process that died.
 
 A worker names one connection of its own, by the server process that it leads to and the number it has there. Numbers are never
-given twice by one server process; of another one they say nothing.
+given twice by one server process; they mean nothing to another one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def presence(connection: Connection, crawl: str) -> str:
 
 def closed(connection: Connection, crawl: str, present: str, silent: float) -> bool:
     """Whether that connection is surely closed, and not because nothing was sent on it for `silent` seconds: a server with a
-    `timeout` closes those of a process that is only stopped, too. False as well where nobody can know."""
+    `timeout` closes those of a process that is only stopped, too. Also False where this cannot be known."""
     run, _, number = present.partition(":")
     key = keys.meta(crawl)
     if not number.isdigit() or run != _run(connection, key):

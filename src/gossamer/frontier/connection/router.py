@@ -1,7 +1,7 @@
 """Where a command goes: one server, what the sentinels name, or the owner of a slot. Pure, no I/O.
 
-A route is a generator: it yields the trips to make, is sent one list of entries per trip, and returns one entry
-per command (a value, a `ErrorReply` or a `NoReply`). So blocking and asyncio connections share every decision.
+A route is a generator: it yields the round trips to make, is sent one list of entries per round trip, and returns one
+entry per command (a value, an `ErrorReply` or a `NoReply`). So blocking and asyncio connections share every decision.
 
 A command is sent a second time only when the first time certainly did nothing: it never left (`NoReply.sent` False),
 or the server answered MOVED, ASK or READONLY. This is why the routes are ours and not redis-py's cluster client:
@@ -65,7 +65,7 @@ Route = Generator[list[RoundTrip], list[Entries], Entries]
 
 
 class Router(Protocol):
-    """Finds the way for errands; remembers what it learned."""
+    """Finds the server for each command; remembers what it learned."""
 
     def run(self, routed_commands: Sequence[RoutedCommand]) -> Route: ...
 

@@ -101,7 +101,7 @@ class Supervisor:
         self.write_state()
 
     def run(self) -> int:
-        """Serve until the last user has gone and the grace time is over. Answers the exit code."""
+        """Serve until the last user has gone and the grace time is over. Return the exit code."""
         wake, wake_write = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(wake_write, False)
@@ -142,7 +142,7 @@ class Supervisor:
         return max(0.0, min(ends))
 
     def admit(self) -> float | None:
-        """Let everybody in who knocks. Answers the time if there was anyone, else None."""
+        """Accept every process that connects. Return the time if one did, else None."""
         came = None
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             while True:
@@ -234,7 +234,7 @@ class Supervisor:
         os.replace("state.json.new", "state.json")
 
     def evicted(self) -> bool:
-        """Whether somebody removed or moved the directory, or what is in it: another supervisor may be at home there now."""
+        """Whether the directory was removed or moved, or what is in it: another supervisor may be at home there now."""
         try:
             found = os.stat(self.home / "lock")
         except FileNotFoundError:

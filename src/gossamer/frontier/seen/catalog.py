@@ -25,8 +25,8 @@ def names(connection: Connection) -> list[str]:
 
 
 def copy(source: Connection, name: str, target: Connection, new: str) -> int:
-    """Copy a memory, to another server or under another name; how many keys it has. PolicyError if there is none, or if the
-    other place is taken."""
+    """Copy a memory to another server or under another name. Return its number of keys. Raise `PolicyError` if there is none, or if
+    the target exists."""
     old_base, new_base = keys.seen_base(name), keys.seen_base(new)
     if any(True for _ in target.matching(f"{new_base}:s0*")):
         raise PolicyError(f"There is a memory {new} already. Clear it first, or name another one.")

@@ -32,14 +32,14 @@ class ValkeyMemory:
         return cls(FunctionClient.connect(settings or load()), name, policy)
 
     def mark(self, fingerprints: Sequence[int]) -> list[bool]:
-        """Which of these are new; all are known from now on."""
+        """Mark fingerprints as seen. Return which of them are new."""
         return self._each("mark", fingerprints)
 
     def known(self, fingerprints: Sequence[int]) -> list[bool]:
         return self._each("probe", fingerprints)
 
     def forget(self, fingerprints: Sequence[int]) -> list[bool]:
-        """Make these new again; False: was not known."""
+        """Remove fingerprints; False: it was not there."""
         return self._each("forget", fingerprints)
 
     def count(self) -> int:

@@ -1,7 +1,7 @@
-"""Control verbs: policies, pauses, blocks, starts, dead letters, tasks. Conversations without I/O.
+"""Control verbs: policies, pauses, blocks, starts, dead letters, tasks. Generators without I/O.
 
-Where a verb concerns the whole crawl it is said to every partition; each says the same thing twice without harm, so a
-repeated call after a lost answer is safe.
+A verb that concerns the whole crawl goes to every partition. Each may get it twice without harm, so repeating a call whose
+reply was lost is safe.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class ControlVerbs:
         return state, number
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:
-        """As `Frontier.gone`."""
+        """The leases of a worker on every partition expire now."""
         header = {"i": incarnation, "silent": round(silent * 1000), "groups": list(groups)}
         cursors, count = dict.fromkeys(range(self.partitions), "0"), 0
         while cursors:
@@ -186,7 +186,7 @@ class ControlVerbs:
         return count
 
     def purge(self, partitions: Iterable[int] | None = None) -> Verb[None]:
-        """Unlinks memories that nobody uses any more, in bounded steps; what was left by somebody who broke off, too."""
+        """Unlink memories that no lane uses, in bounded steps; also what an interrupted purge left behind."""
         left = list(range(self.partitions) if partitions is None else partitions)
         while left:
             replies = yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
@@ -238,7 +238,7 @@ class ControlVerbs:
         return (yield from self._seen(lane, fingerprints, probe=False))
 
     def _seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
-        """A fingerprint lives in its host's partition; without the host every partition is asked."""
+        """A fingerprint lives in its host's partition; without the host, every partition must be asked."""
         entries = [entry_of(self.checked.fingerprint(fp)) for fp in fingerprints]
         found: list[bool] = []
         for first in range(0, len(entries), CALL_FINGERPRINTS):

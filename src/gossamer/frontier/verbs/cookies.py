@@ -1,4 +1,4 @@
-"""Cookies that the workers of a group share: names and values that only they understand. Conversations without I/O."""
+"""Cookies that the workers of a group share: names and values that only they understand. Generators without I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads: counts, drained, hosts, workers, memories. Conversations without I/O."""
+"""Reads: counts, drained, hosts, workers, memories. Generators without I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTLE_NOTHING: dict[str, Any] = {"i": "", "done": [], "release": [], "renew": [
 
 
 class ReadVerbs:
-    """Builds and reads the questions that change nothing."""
+    """Builds the calls that only read, and reads their replies."""
 
     def __init__(self, crawl: str, partitions: int) -> None:
         self.crawl, self.partitions = crawl, partitions
@@ -212,7 +212,7 @@ class ReadVerbs:
         return (yield from self._change_workers("forget", before=silent))
 
     def _change_workers(self, action: str, incarnation: str = "", before: float = 0.0) -> Verb[int]:
-        """Answers how many were struck where most were."""
+        """Return how many were removed on the partition that removed most."""
         header = _workers(action, incarnation, before, most=WORKERS_PAGE)
         replies = yield [function_call("workers", base, header) for base in self.bases]
         return max(int(read(reply)[2]) for reply in replies)
@@ -236,7 +236,7 @@ def _workers(
 
 
 def _joined(partitions: Iterable[Mapping[str, Sequence[Any]]]) -> Iterable[WorkerInfo]:
-    """A worker calls several partitions; what they know of it is one."""
+    """Join what the partitions know of each worker: one worker calls several of them."""
     known: dict[str, WorkerInfo] = {}
     for rows in partitions:
         for name, info, seen, held, draining in rows.values():

@@ -1,4 +1,4 @@
-"""All conversations of one crawl together, how it is opened, and how long a question is asked again. No I/O."""
+"""All verbs of one crawl, how it is opened, and for how long a call is repeated. No I/O."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class CrawlVerbs:
         return part
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> Verb[int]:
-        """Heard of in one partition, it is not gone in any."""
+        """A worker that called one partition lately is gone in none."""
         now, known = yield from self.read.named_workers([incarnation])
         if any(worker.seen > now - silent for worker in known):
             return 0
         return (yield from self.control.gone(incarnation, silent, groups))
 
     def opening(self, host: HostPolicy, salt: str) -> Verb[tuple[int, int]]:
-        """Make the crawl where it does not exist; answers the schema and number of partitions that are there."""
+        """Create the crawl if it does not exist. Return its schema and its number of partitions."""
         header = {"schema": library.SCHEMA, "partitions": self.partitions, "salt": salt, "host": host_table(host)}
         [reply] = yield [function_call("open", keys.base(self.crawl, 0), header)]
         number, partitions, _, _ = read(reply)
@@ -95,14 +95,14 @@ def checked_schema(crawl: str, number: int) -> None:
 
 
 class RetryTimer:
-    """How long a question is asked again while the server is away: full-jitter steps from 20 ms to 1 s."""
+    """For how long a call is repeated while the server is away: in full-jitter steps from 20 ms to 1 s."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self._step = 0.02
 
     def pause(self, error: FrontierError) -> float:
-        """How long to wait before the next try; raises the error when patience is over."""
+        """Return how long to wait before the next try; raise the error when the time is over."""
         left = self._until - time.monotonic()
         if left <= 0:
             raise error

@@ -1,7 +1,7 @@
-"""Documents: small named texts with versions that a crawl keeps, such as site files. Conversations without I/O.
+"""Documents: small named texts with versions that a crawl keeps, such as site files. Generators without I/O.
 
-All of them live on partition 0. A change gives that partition a new config version, which workers hear of with every exchange: so
-nobody has to ask for news, and everybody has them within seconds.
+All of them are on partition 0. A change gives that partition a new config version, which every exchange returns: workers need not
+poll, and see a change within seconds.
 """
 
 from __future__ import annotations

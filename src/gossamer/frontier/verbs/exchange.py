@@ -1,4 +1,4 @@
-"""The worker's verbs: exchange, add, renew, release, permit. Conversations without I/O."""
+"""The worker's verbs: exchange, add, renew, release, permit. Generators without I/O."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 
 
 class PartitionExchange:
-    """What one partition is told in one exchange."""
+    """What one exchange sends to one partition."""
 
     __slots__ = (
         "add",

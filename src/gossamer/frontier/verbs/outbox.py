@@ -1,4 +1,4 @@
-"""What pages owe beyond the call that settles them: kept by that call, delivered after it. Conversations without I/O.
+"""What pages owe beyond the call that settles them: kept by that call, delivered after it. Generators without I/O.
 
 Children of other partitions, data for lists in other slots, and whatever one call does not hold are parcels. The call that
 settles the pages keeps their parcels in the outbox of the pages' partition, for the pages that were really settled. Then they are

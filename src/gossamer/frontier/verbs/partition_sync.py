@@ -1,4 +1,4 @@
-"""A partition that went back to an earlier state is brought into step with the others. Conversations without I/O.
+"""A partition that went back to an earlier state is brought into step with the others. Generators without I/O.
 
 Groups, lanes and rounds are those of the whole crawl, but each partition is told of them for itself. One whose server lost its last moments may
 lack a group or a lane, or be in an earlier round than the others: what is added there is refused then, or taken for known by the

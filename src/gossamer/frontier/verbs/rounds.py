@@ -1,4 +1,4 @@
-"""Rounds: how one begins, who may do what comes after it, and the log of the last ones. Conversations without I/O.
+"""Rounds: how one begins, who may do what comes after it, and the log of the last ones. Generators without I/O.
 
 The log and the right to end a round live on the group's home partition. What a round has brought is counted on every partition, from
 what had been counted there when the round began.
