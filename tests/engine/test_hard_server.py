@@ -168,10 +168,13 @@ async def test_nothing_stays_behind(crawl: Crawl, hard: HardServer, caplog: pyte
             assert (await crawl.run()).reason == "drained"
             assert len(hard.visits()) >= 4 * len(paths)
             for _ in range(500):
-                if open_sockets() <= before[0] and asyncio.all_tasks() == before[1] and threads() == before[2]:
+                if open_sockets() <= before[0] and asyncio.all_tasks() == before[1] and threads() <= before[2]:
                     break
                 await asyncio.sleep(0.02)
-            assert (open_sockets(), asyncio.all_tasks(), threads()) == before
+            # What another test left behind may have ended meanwhile.
+            assert open_sockets() <= before[0]
+            assert asyncio.all_tasks() == before[1]
+            assert threads() <= before[2]
             gc.collect()
             used.append(tracemalloc.get_traced_memory()[0])
     finally:

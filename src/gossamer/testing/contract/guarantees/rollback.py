@@ -28,7 +28,8 @@ def picture(crawl: Crawl, partition: int = 0) -> Picture:
     """All that a partition has now."""
     base = keys.base(crawl.frontier.crawl, partition)
     found = [key.decode() for key in crawl.command(("KEYS", f"{base}*"), base)]
-    return {key: crawl.command(("DUMP", key), key) for key in found}
+    dumped = {key: crawl.command(("DUMP", key), key) for key in found}
+    return {key: value for key, value in dumped.items() if value is not None}  # some keys expire
 
 
 def go_back(crawl: Crawl, earlier: Picture, partition: int = 0) -> None:
