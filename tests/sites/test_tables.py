@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from gossamer.model.table import Column, Row, Table
 from gossamer.sites.file.load import load_text
 from gossamer.sites.page import Record
-from gossamer.sites.tables import ColumnSpec, Rows, RowSpec, TableSpec, tables
+from gossamer.sites.tables import Rows, tables
 
 TEXT = """
 site: my-shop
@@ -42,30 +43,30 @@ store:
 def test_fields_become_columns_and_nested_records_tables() -> None:
     (site,) = load_text(TEXT + STORE)
     item, shots, sizes, remarks = tables(site)
-    assert item == TableSpec(
+    assert item == Table(
         "items",
         (
-            ColumnSpec("id", "int"),
-            ColumnSpec("name", "text"),
-            ColumnSpec("link", "text"),
-            ColumnSpec("tags", "json"),
-            ColumnSpec("words", "json"),
-            ColumnSpec("maker", "json"),
-            ColumnSpec("price", "decimal"),
-            ColumnSpec("raw", "json"),
-            ColumnSpec("kept", "json"),
-            ColumnSpec("site", "text"),
-            ColumnSpec("fetched_at", "datetime", False),
-            ColumnSpec("status", "int", False),
-            ColumnSpec("url", "text"),
+            Column("id", "int"),
+            Column("name", "text"),
+            Column("link", "text"),
+            Column("tags", "json"),
+            Column("words", "json"),
+            Column("maker", "json"),
+            Column("price", "decimal"),
+            Column("raw", "json"),
+            Column("kept", "json"),
+            Column("site", "text"),
+            Column("fetched_at", "datetime", False),
+            Column("status", "int", False),
+            Column("url", "text"),
         ),
         ("id", "site"),
         history=True,
         archive=True,
     )
-    assert shots == TableSpec("items_shots", (ColumnSpec("src", "text"),), (), "items", archive=True)
-    assert sizes == TableSpec("items_shots_sizes", (ColumnSpec("w", "int"),), (), "items_shots", archive=True)
-    assert remarks == TableSpec("remarks", (ColumnSpec("text", "text"),), ("text",), "items", archive=True)
+    assert shots == Table("items_shots", (Column("src", "text"),), (), "items", archive=True)
+    assert sizes == Table("items_shots_sizes", (Column("w", "int"),), (), "items_shots", archive=True)
+    assert remarks == Table("remarks", (Column("text", "text"),), ("text",), "items", archive=True)
 
 
 def test_without_a_name_a_table_is_called_by_site_and_layer_and_keyed_by_url() -> None:
@@ -73,7 +74,7 @@ def test_without_a_name_a_table_is_called_by_site_and_layer_and_keyed_by_url() -
     first = tables(site)[0]
     assert first.name == "my_shop_item"
     assert first.key == ("url",)
-    assert first.columns[-1] == ColumnSpec("url", "text")
+    assert first.columns[-1] == Column("url", "text")
 
 
 def test_a_record_becomes_a_row_with_the_complete_set_of_its_children() -> None:
@@ -96,7 +97,7 @@ def test_a_record_becomes_a_row_with_the_complete_set_of_its_children() -> None:
         },
     )  # fmt: skip
     row = Rows(site).row(record, facts)
-    assert row == RowSpec(
+    assert row == Row(
         "items",
         {
             "id": 7, "name": "T", "link": None, "tags": ["a"], "words": None, "maker": {"name": "m"}, "price": None, "raw": None,
@@ -104,8 +105,8 @@ def test_a_record_becomes_a_row_with_the_complete_set_of_its_children() -> None:
         },
         {
             "items_shots": [
-                RowSpec("items_shots", {"src": "x"}, {"items_shots_sizes": [RowSpec("items_shots_sizes", {"w": 1}, {}), RowSpec("items_shots_sizes", {"w": 2}, {})]}),
-                RowSpec("items_shots", {"src": "y"}, {"items_shots_sizes": []}),
+                Row("items_shots", {"src": "x"}, {"items_shots_sizes": [Row("items_shots_sizes", {"w": 1}, {}), Row("items_shots_sizes", {"w": 2}, {})]}),
+                Row("items_shots", {"src": "y"}, {"items_shots_sizes": []}),
             ],
             "remarks": [],
         },
@@ -128,7 +129,7 @@ def test_a_handler_names_the_columns_of_somebody_elses_table() -> None:
     )
     (table,) = tables(site)
     assert (table.existing, table.key, [column.name for column in table.columns]) == (True, ("id",), ["url"])
-    assert Rows(site).row(Record("a", {"id": 1, "any": "x"}), {"url": "u"}) == RowSpec(
+    assert Rows(site).row(Record("a", {"id": 1, "any": "x"}), {"url": "u"}) == Row(
         "t", {"url": "u", "id": 1, "any": "x"}, {}
     )
 

@@ -26,7 +26,7 @@ from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS
 from gossamer.sites.page import PageLink
 from gossamer.sites.plan import LayerGraph
-from gossamer.store import Column, Store, Table
+from gossamer.store import Store
 
 KIND = "reconcile"
 """What the marks of former calls are called among the crawl's documents."""
@@ -127,9 +127,7 @@ def opened(site: CompiledSite, settings: Settings) -> Store:
         url = f"sqlite:///{Path(settings['GOSSAMER_DATA_DIR']).expanduser().absolute() / 'items.db'}"
     store = Store.open(url)
     try:
-        store.prepare(
-            Table(one.name, tuple(Column(*column) for column in one.columns), *one[2:]) for one in site.tables()
-        )
+        store.prepare(site.tables())
     except BaseException:
         store.close()
         raise

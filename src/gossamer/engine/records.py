@@ -16,7 +16,7 @@ from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreAway, StoreError
 from gossamer.settings import Settings
 from gossamer.sites.page import PageResponse, Record
-from gossamer.store import Column, Row, Table, in_thread
+from gossamer.store import Row, Table, in_thread
 
 if TYPE_CHECKING:
     from gossamer.store import Store, Writer
@@ -70,7 +70,7 @@ class RecordSink:
 
         async def together(url: str, sites: list[ServedSite]) -> None:
             try:
-                await self._prepare(url, [table for site in sites for table in tables_of(site)])
+                await self._prepare(url, [table for site in sites for table in site.compiled.tables()])
             except StoreAway as error:
                 away[url] = error
             except StoreError:
@@ -84,7 +84,7 @@ class RecordSink:
 
     async def prepare(self, site: ServedSite) -> None:
         """Open the site's database and make or check its tables; StoreError says what is wrong."""
-        tables = tables_of(site)
+        tables = site.compiled.tables()
         if not tables:
             return
         url = self.address(site)
@@ -105,7 +105,7 @@ class RecordSink:
 
     async def archive(self, site: ServedSite, suffix: str) -> None:
         """Put the tables aside that begin anew with each round."""
-        tables = [table for table in tables_of(site) if table.archive]
+        tables = [table for table in site.compiled.tables() if table.archive]
         if tables:
             store = self._stores[self._urls[site]]
             await in_thread(store.archive, tables, suffix)
@@ -160,21 +160,6 @@ class RecordSink:
             await asyncio.wait(closing, timeout=CLOSING)
 
 
-def tables_of(site: ServedSite) -> list[Table]:
-    return [
-        Table(
-            one.name,
-            tuple(Column(column.name, column.type, column.counts) for column in one.columns),
-            one.key,
-            one.parent,
-            one.history,
-            one.archive,
-            one.existing,
-        )
-        for one in site.compiled.tables()
-    ]
-
-
 def rows_of(
     layer: ServedLayer, record: Record, document: PageResponse, page_request: PageRequest, number: int
 ) -> list[Row]:
@@ -187,8 +172,4 @@ def rows_of(
         "status": document.status,
         "parent": page_request.trail[-1] if page_request.trail else None,
     }
-    return [_row(one) for one in layer.site.compiled.rows(record, extra)]
-
-
-def _row(one: Any) -> Row:
-    return Row(one.table, one.values, {name: [_row(child) for child in rows] for name, rows in one.children.items()})
+    return layer.site.compiled.rows(record, extra)

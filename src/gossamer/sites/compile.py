@@ -8,6 +8,7 @@ from typing import Any
 
 from gossamer.errors import SiteError
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
+from gossamer.model.table import Row, Table
 from gossamer.sites import plan
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
 from gossamer.sites.file.environment import revealed_site
@@ -17,7 +18,7 @@ from gossamer.sites.format import Layer, RequestRule, Seed, Site
 from gossamer.sites.page import NOTHING, PageLink, PageResponse, Reading, Record
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.seeds import count, unfold
-from gossamer.sites.tables import Rows, RowSpec, TableSpec, tables
+from gossamer.sites.tables import Rows, tables
 from gossamer.sites.url.identity import Identifier
 
 NOTHING_GRANTED = Grant()
@@ -194,10 +195,10 @@ class CompiledSite:
         """Where records go; None: where the settings say."""
         return self.site.database
 
-    def tables(self) -> list[TableSpec]:
+    def tables(self) -> list[Table]:
         return tables(self.site)
 
-    def rows(self, record: Record, facts: Mapping[str, Any]) -> list[RowSpec]:
+    def rows(self, record: Record, facts: Mapping[str, Any]) -> list[Row]:
         """The rows of a record, none if its layer stores nothing. `facts` has the values of `tables.EXTRA`."""
         row = self._rows.row(record, facts)
         return [] if row is None else [row]

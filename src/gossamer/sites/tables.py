@@ -1,15 +1,12 @@
-"""From a site's fields to tables, and from records to their rows.
-
-Plain values, since this room knows no store: TableSpec, ColumnSpec and RowSpec have the fields of the store's Table, Column and Row
-in the same order, so that an engine only has to put one in the place of the other.
-"""
+"""From a site's fields to tables, and from records to their rows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from gossamer.model.table import Column, Row, Table
 from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, Site, StoreRule
 from gossamer.sites.page import Record
 
@@ -26,32 +23,6 @@ EXTRA = {
 PASSING = frozenset({"fetched_at", "round", "status"})
 """Columns whose change alone is no news for a table with history."""
 _TYPES = {Kind.URL: "text"}
-
-
-class ColumnSpec(NamedTuple):
-    """`counts` is False where another value alone makes no new row of history."""
-
-    name: str
-    type: str
-    counts: bool = True
-
-
-class TableSpec(NamedTuple):
-    name: str
-    columns: tuple[ColumnSpec, ...]
-    key: tuple[str, ...]
-    parent: str = ""
-    history: bool = False
-    archive: bool = False
-    existing: bool = False
-
-
-class RowSpec(NamedTuple):
-    """A row of a table, and the rows of the tables below it: the complete set of each."""
-
-    table: str
-    values: dict[str, Any]
-    children: dict[str, list[RowSpec]]
 
 
 def table_name(site: Site, layer: str) -> str:
@@ -88,14 +59,14 @@ def extras(site: Site, layer: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys((*rule.key, *rule.add)) if name in EXTRA and name not in fields)
 
 
-def described(site: Site, layer: str) -> list[TableSpec]:
+def described(site: Site, layer: str) -> list[Table]:
     """The table of a layer and those of its nested records, parents first."""
-    return list(_TableShape.of(site, layer).specs())
+    return list(_TableShape.of(site, layer).tables())
 
 
-def tables(site: Site) -> list[TableSpec]:
+def tables(site: Site) -> list[Table]:
     """All tables of a site, parents first."""
-    return [spec for layer in site.store for spec in described(site, layer)]
+    return [table for layer in site.store for table in described(site, layer)]
 
 
 class _TableShape:
@@ -109,7 +80,7 @@ class _TableShape:
         children: Mapping[str, ChildTable],
     ) -> None:
         self.name = name
-        self.columns: list[tuple[str, ColumnSpec]] = []
+        self.columns: list[tuple[str, Column]] = []
         self.children: list[tuple[str, _TableShape]] = []
         self.extras: tuple[str, ...] = ()
         self.key: tuple[str, ...] = ()
@@ -126,7 +97,7 @@ class _TableShape:
                 shape.key = tuple(map(_plain, child.key)) if child else ()
                 self.children.append((field, shape))
             else:
-                self.columns.append((field, ColumnSpec(column(field), type_of(rule))))
+                self.columns.append((field, Column(column(field), type_of(rule))))
 
     @classmethod
     def of(cls, site: Site, layer: str) -> _TableShape:
@@ -137,25 +108,25 @@ class _TableShape:
         shape.extras = extras(site, layer)
         shape.key = tuple(column_of(rule, field) for field in rule.key)
         shape.columns += [
-            (name, ColumnSpec(column_of(rule, name), EXTRA[name], name not in PASSING)) for name in shape.extras
+            (name, Column(column_of(rule, name), EXTRA[name], name not in PASSING)) for name in shape.extras
         ]
         shape.flags = (rule.history, rule.archive, rule.existing)
         return shape
 
-    def specs(self) -> Iterator[TableSpec]:
-        yield TableSpec(self.name, tuple(column for _, column in self.columns), self.key, self.parent, *self.flags)
+    def tables(self) -> Iterator[Table]:
+        yield Table(self.name, tuple(column for _, column in self.columns), self.key, self.parent, *self.flags)
         _, archive, existing = self.flags
         for _, child in self.children:
             child.flags = (False, archive, existing)
-            yield from child.specs()
+            yield from child.tables()
 
-    def row(self, fields: Mapping[str, Any]) -> RowSpec:
+    def row(self, fields: Mapping[str, Any]) -> Row:
         values = {column.name: _fitting(fields.get(field), column.type) for field, column in self.columns}
         children = {
             shape.name: [shape.row(inner) for inner in fields.get(field) or () if isinstance(inner, Mapping)]
             for field, shape in self.children
         }
-        return RowSpec(self.name, values, children)
+        return Row(self.name, values, children)
 
 
 class Rows:
@@ -164,14 +135,14 @@ class Rows:
     def __init__(self, site: Site) -> None:
         self._shapes = {layer: _TableShape.of(site, layer) for layer in site.store if layer in site.layers}
 
-    def row(self, record: Record, facts: Mapping[str, Any]) -> RowSpec | None:
+    def row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:
         """`facts` has what is known of the page beside what it says, by the names of `EXTRA`."""
         shape = self._shapes.get(record.layer)
         if shape is None:
             return None
         if shape.open:  # Somebody else's table, filled by a handler: its records name the columns.
             known = {column.name: facts.get(name) for name, column in shape.columns}
-            return RowSpec(shape.name, {**known, **record.fields}, {})
+            return Row(shape.name, {**known, **record.fields}, {})
         fields = (
             {**{name: facts.get(name) for name in shape.extras}, **record.fields} if shape.extras else record.fields
         )

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gossamer.store.table import TYPES, Column, Row, Table
+from gossamer.model.table import TYPES, Column, Row, Table
 from gossamer.store.thread import in_thread
 
 if TYPE_CHECKING:

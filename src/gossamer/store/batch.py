@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gossamer.errors import StoreRefused
+from gossamer.model.table import Row
 from gossamer.store.database.database import Database
 from gossamer.store.layout import ANY, DIGEST, LINK, PLACE, SINCE, TableLayout
-from gossamer.store.table import Row
 from gossamer.store.values import CANONICAL, Take, kind_of, same
 
 Identity = tuple[Any, ...]

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from gossamer.errors import StoreError
-from gossamer.store.table import TYPES, Column, Table
+from gossamer.model.table import TYPES, Column, Table
 
 DIGEST = "gossamer_key"
 LINK = "gossamer_parent"

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
+from gossamer.model.table import Row, Table
 from gossamer.settings import concealed
 from gossamer.store import query, schema, statements
 from gossamer.store.batch import PreparedRow, RowPreparer, batches_of
@@ -24,7 +25,6 @@ from gossamer.store.database.sqlite import READING
 from gossamer.store.database.url import database_of
 from gossamer.store.failure import StoreFailure, first_line
 from gossamer.store.layout import TableLayout, merged, shapes_of, united, with_undescribed
-from gossamer.store.table import Row, Table
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Self
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused
+from gossamer.model.table import Row, Table
 from gossamer.store.batch import PreparedRow
 from gossamer.store.store import Store
-from gossamer.store.table import Row, Table
 from gossamer.store.thread import in_thread
 
 FIRST_PAUSE = 0.1
