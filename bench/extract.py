@@ -33,10 +33,10 @@ from w3lib.encoding import html_to_unicode
 from w3lib.html import get_base_url
 from w3lib.url import safe_url_string
 
+from gossamer.model.page import Response
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.extract.types import loads
 from gossamer.sites.file.load import load_text
-from gossamer.sites.page import PageResponse
 
 PAGES = Path(__file__).resolve().parents[1] / "tests" / "sites" / "extract" / "pages"
 SITE = r"""
@@ -137,7 +137,7 @@ class Callback:
     def __init__(self, site: CompiledSite) -> None:
         self._site = site
 
-    def read(self, layer: str, document: PageResponse) -> Found:
+    def read(self, layer: str, document: Response) -> Found:
         _, text = html_to_unicode(document.headers.get("content-type"), document.body)
         if layer in ("api", "typed"):
             data = json.loads(text)
@@ -255,7 +255,7 @@ class Callback:
             }
 
 
-def parse(document: PageResponse, layer: str) -> None:
+def parse(document: Response, layer: str) -> None:
     """What cannot be done without, as the interpreter does it."""
     if layer in ("api", "typed"):
         loads(document.body.decode())
@@ -275,14 +275,14 @@ CASES = {
 }
 
 
-def documents() -> dict[str, PageResponse]:
+def documents() -> dict[str, Response]:
     return {
-        layer: PageResponse(url, 200, {"content-type": "text/html; charset=utf-8"}, (PAGES / name).read_bytes())
+        layer: Response(url, 200, {"content-type": "text/html; charset=utf-8"}, (PAGES / name).read_bytes())
         for layer, (name, url) in CASES.items()
     }
 
 
-def by_rules(site: CompiledSite, layer: str, document: PageResponse) -> Found:
+def by_rules(site: CompiledSite, layer: str, document: Response) -> Found:
     reading = site.read(layer, document)
     if reading.verdict.value != "ok" or reading.notes:
         raise AssertionError(f"{layer}: {reading.verdict} {reading.reason} {reading.notes}")

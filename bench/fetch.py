@@ -23,8 +23,8 @@ import uvloop
 from bench.crawls.shape import Shape
 from bench.crawls.site import SiteProcess
 
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import FetchRequest
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
+from gossamer.model.page import PageRequest
 
 Get = Callable[[str], Awaitable[int]]
 """Fetches a page and says how many bytes it had."""
@@ -49,14 +49,14 @@ async def lap(get: Get, urls: Sequence[str], concurrency: int) -> tuple[float, i
 
 async def compare(urls: Sequence[str], rounds: int, concurrency: int) -> dict[str, list[float]]:
     """Milliseconds a page, round by round; the first round of each is not counted."""
-    fetcher = Fetcher(concurrency=concurrency)
+    fetcher = AiohttpFetcher(concurrency=concurrency)
     # As a careful user would have it: no cookies, as many connections.
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=concurrency), cookie_jar=aiohttp.DummyCookieJar()
     )
 
     async def ours(url: str) -> int:
-        return len((await fetcher.fetch(FetchRequest(url))).body)
+        return len((await fetcher.fetch(PageRequest(url))).body)
 
     async def bare(url: str) -> int:
         async with session.get(url) as response:

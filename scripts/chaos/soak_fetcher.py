@@ -27,9 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.hard_server.server import CASES, HardServer
 
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.connection.dns import CachingResolver
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
+from gossamer.model.fetch import FetchError, FetchOptions
+from gossamer.model.page import PageRequest
 from gossamer.testing.process import open_sockets
 
 HOSTS = [f"h{number}.test" for number in range(20)]
@@ -52,7 +53,7 @@ def sample() -> Sample:
     return Sample(memory, open_sockets(), len(asyncio.all_tasks()))
 
 
-async def ask(fetcher: Fetcher, server: HardServer, chance: random.Random) -> tuple[str, str, str]:
+async def ask(fetcher: AiohttpFetcher, server: HardServer, chance: random.Random) -> tuple[str, str, str]:
     """One request: its path, what is expected of it and what came."""
     case = chance.choice(CASES)
     secure = chance.random() < 0.25
@@ -66,9 +67,9 @@ async def ask(fetcher: Fetcher, server: HardServer, chance: random.Random) -> tu
                 return (
                     case.path,
                     str(case.expect),
-                    str((await fetcher.fetch(FetchRequest(url, options=options))).status),
+                    str((await fetcher.fetch(PageRequest(url, options=options))).status),
                 )
-        return case.path, str(case.expect), str((await fetcher.fetch(FetchRequest(url, options=options))).status)
+        return case.path, str(case.expect), str((await fetcher.fetch(PageRequest(url, options=options))).status)
     except FetchError as error:
         return case.path, str(case.expect), error.reason
     except TimeoutError:
@@ -78,7 +79,7 @@ async def ask(fetcher: Fetcher, server: HardServer, chance: random.Random) -> tu
 async def soak(server: HardServer, seconds: float, concurrency: int, seed: int) -> list[str]:
     """What was wrong."""
     before = sample()
-    fetcher = Fetcher(concurrency=concurrency, resolver=CachingResolver(hosts=dict.fromkeys(HOSTS, "127.0.0.1")))
+    fetcher = AiohttpFetcher(concurrency=concurrency, resolver=CachingResolver(hosts=dict.fromkeys(HOSTS, "127.0.0.1")))
     over = time.monotonic() + seconds
     ends: Counter[str] = Counter()
     unexpected: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.engine.http.request import REASONS
+from gossamer.model.fetch import REASONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/reference/engine.md").read_text()

@@ -13,12 +13,11 @@ import pytest
 from tests.support.tutorial import FENCE, FILE
 
 from gossamer.engine.archive.warc import WarcWriter
-from gossamer.engine.http.request import FetchRequest, FetchResponse
+from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.file.environment import variables
 from gossamer.sites.file.load import survey_text
-from gossamer.sites.page import PageResponse, Record
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 GUIDES = (
@@ -93,9 +92,7 @@ def test_many_sources_are_many_sites(tmp_path: Path) -> None:
 
 
 def read(site: CompiledSite, layer: str, url: str, body: str, **inherited: Any) -> Any:
-    return site.read(
-        layer, PageResponse(url, 200, {"content-type": "text/html; charset=utf-8"}, body.encode(), inherited)
-    )
+    return site.read(layer, Response(url, 200, {"content-type": "text/html; charset=utf-8"}, body.encode(), inherited))
 
 
 def test_the_api_is_read_as_the_guide_says(tmp_path: Path) -> None:
@@ -134,7 +131,7 @@ def test_the_old_forum_is_read_as_the_guide_says(tmp_path: Path) -> None:
         "<html><h1>Привет &amp;amp;\n мир<div class=post><p>Текст<script>x<y</script></div>"
         f"<i class=date>03.02.2024, 10:00</i>views: 17<p>{'.' * 500}</html>"
     )
-    reading = site.read("page", PageResponse("https://old-forum.example/", 404, {}, html.encode("windows-1251"), {}))
+    reading = site.read("page", Response("https://old-forum.example/", 404, {}, html.encode("windows-1251"), {}))
     [record] = reading.records
     assert record.fields["title"].startswith("Привет & мир")
     assert "Текст" in record.fields["text"]
@@ -148,7 +145,7 @@ async def test_the_handler_runs(tmp_path: Path) -> None:
     pages = module("write-a-handler-in-python", "shop_pages.py", tmp_path)
     body = b"<h1> Shirt </h1><table class=sizes><tr><td>M</td><td>9.50</td></tr></table><a class=colour href=/item/2>red</a>"
     reading = await handler_reader(
-        pages.item, site, "item", PageResponse("https://shop.example/item/1", 200, {}, body, {"kind": "a"})
+        pages.item, site, "item", Response("https://shop.example/item/1", 200, {}, body, {"kind": "a"})
     )
     assert [record.fields for record in reading.records] == [{"name": "Shirt", "size": "M", "price": 9.5, "kind": "a"}]
     assert [(link.url, link.layer, dict(link.inherited)) for link in reading.links] == [
@@ -167,7 +164,7 @@ async def test_the_session_is_made_once(tmp_path: Path) -> None:
     calls = []
     session._log_in = lambda: calls.append(1) or "secret"  # type: ignore[attr-defined, func-returns-value]
     for _ in range(2):
-        ask = await session.with_token(FetchRequest("https://members.example/area", headers={"Accept": "x"}))
+        ask = await session.with_token(PageRequest("https://members.example/area", headers={"Accept": "x"}))
         assert ask.headers == {"Accept": "x", "Authorization": "Bearer secret"}
     assert calls == [1]
 
@@ -187,7 +184,7 @@ def test_kept_pages_are_read_as_the_guide_says(tmp_path: Path) -> None:
     [(_, text)] = blocks("keep-raw-pages", "python")
     names: dict[str, Any] = {}
     exec(compile(text, "keep-raw-pages.md", "exec"), names)
-    page = FetchResponse(
+    page = Response(
         "https://archive.example/reports/1", 200, {}, b"one", raw=b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none"
     )
     with WarcWriter(tmp_path / "kept") as writer:

@@ -10,9 +10,9 @@ from tests.support.hard_server.server import ROBOTS, HardServer
 from tests.support.native_crawl import Crawl
 from tests.support.site import Site
 
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.connection.dns import CachingResolver
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import FetchOptions
+from gossamer.model.fetch import FetchOptions
 from gossamer.testing.servers import Server
 
 NAMES = dict.fromkeys((*ROBOTS, "a.test", "b.a.test", "other.test", "xn--bcher-kva.test"), "127.0.0.1")
@@ -38,7 +38,7 @@ def crawl(valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site) ->
 
 
 @pytest.fixture
-async def fetcher(hard: HardServer) -> AsyncIterator[Fetcher]:
-    made = Fetcher(resolver=CachingResolver(hosts=NAMES))
+async def fetcher(hard: HardServer) -> AsyncIterator[AiohttpFetcher]:
+    made = AiohttpFetcher(resolver=CachingResolver(hosts=NAMES))
     yield made
     await made.close()

@@ -16,14 +16,13 @@ from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLSer
 from tests.support.native_crawl import Crawl, until
 from tests.support.site import Reply, Site
 
-from gossamer.engine.page.payload import PageRequest
-from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedSite
+from gossamer.engine.sql_records import SqlRecordSink
 from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.errors import StoreAway
+from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
-from gossamer.sites.page import PageResponse, Record
 from gossamer.store.database.url import database_of
 from gossamer.testing.servers import Server
 
@@ -281,14 +280,14 @@ async def test_a_page_that_comes_to_be_stored_when_there_is_no_time_left_does_no
     )
     [loaded] = load_text(described, "late.yaml")
     late = ServedSite(compile_site(loaded))
-    record_sink = RecordSink(crawl.settings)
+    record_sink = SqlRecordSink(crawl.settings)
     await record_sink.prepare(late)
     url = "http://h.test/"
-    page_request = PageRequest(url, "GET", {}, {}, b"", {}, 0, 0, (), ())
+    page_request = PageRequest(url)
     with closing(sqlite3.connect(crawl.folder / "items.db", isolation_level=None)) as other:
         other.execute("begin exclusive")
         record_sink.give_up()
         async with asyncio.timeout(60):
-            page = PageResponse(url, 200, {}, b"")
+            page = Response(url, 200, {}, b"")
             assert not await record_sink.put(late.layers["page"], page_request, page, [Record("page", {"title": "x"})])
     await record_sink.close()

@@ -18,10 +18,11 @@ from gossamer.migrate.neocrawler.fields import FIELDS
 from gossamer.migrate.neocrawler.pattern import match_of
 from gossamer.migrate.neocrawler.rules import rules_of
 from gossamer.migrate.neocrawler.units import SUBSET, UNIT, only_group, python_regex
+from gossamer.model.page import Response
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.problems import errors_of
-from gossamer.sites.page import PageResponse, Reading
+from gossamer.sites.page import Reading
 
 ROOT = Path(__file__).parents[2]
 COVERAGE = ROOT / "docs" / "reference" / "coverage.md"
@@ -56,7 +57,7 @@ def told(*rules: dict[str, Any]) -> dict[str, str]:
 
 def read(fields: dict[str, Any], body: str, url: str = "http://x.example/p/1", **more: Any) -> Reading:
     made = site(rule(extract_rule={"category": "crawled", "rule": fields}, **more))
-    return made.read("page", PageResponse(url, 200, {"content-type": "text/html; charset=utf-8"}, body.encode()))
+    return made.read("page", Response(url, 200, {"content-type": "text/html; charset=utf-8"}, body.encode()))
 
 
 def values(fields: dict[str, Any], body: str, **more: Any) -> dict[str, Any]:
@@ -198,7 +199,7 @@ class TestFields:
         assert "pages of format json" in notes["extract_rule.rule.t"]
         assert "check this JMESPath" in notes["extract_rule.rule.j"]
         [found] = load_text(made.text)
-        body = PageResponse("http://x.example/p/", 200, {}, b'{"a": {"b": "c"}}')
+        body = Response("http://x.example/p/", 200, {}, b'{"a": {"b": "c"}}')
         assert compile_site(found).read("page", body).records[0].fields == {"j": "c"}
         assert "left out" in told(rule(format="binary", extract_rule={"rule": {"t": unit("b")}}))["extract_rule.rule"]
         assert told(rule(format="pdf"))["format"] == "changed: read as html"
@@ -228,7 +229,7 @@ class TestFields:
             rule(alias="img", url_pattern="\\.png"),
         )
         body = b'<a class=next href="/p/2">n</a><div class=box><a href=/q>q</a></div><a href=/p/3>3</a><img src=/i.png>'
-        found = made.read("page", PageResponse("http://x.example/p/1", 200, {}, body)).links
+        found = made.read("page", Response("http://x.example/p/1", 200, {}, body)).links
         assert [(link.layer, link.url) for link in found] == [
             ("page", "http://x.example/p/2"),
             ("img", "http://x.example/i.png"),
@@ -253,7 +254,7 @@ class TestFields:
 
     def test_validation_keywords(self) -> None:
         made = site(rule(validation_keywords=["log out", "ü"]))
-        page = PageResponse("http://x.example/p/", 200, {}, b"log out")
+        page = Response("http://x.example/p/", 200, {}, b"log out")
         assert made.read("page", page).verdict.value == "invalid"
         assert made.read("page", page._replace(body="ü log out".encode())).verdict.value == "ok"
 
@@ -407,7 +408,7 @@ class TestExtraction:
     def test_require(self) -> None:
         fields = {"a": unit("h1"), "b": unit("h8"), "c": unit("h9")}
         made = site(rule(extract_rule={"rule": fields, "require": ["a", ["b", "c"], "absent"]}))
-        page = PageResponse("http://x.example/p/", 200, {}, self.PAGE.encode())
+        page = Response("http://x.example/p/", 200, {}, self.PAGE.encode())
         reading = made.read("page", page)
         assert (reading.verdict.value, reading.reason) == ("lack", "lacks one of b or c")
         assert len(reading.records) == 1, "it complained and stored"

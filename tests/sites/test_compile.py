@@ -6,11 +6,11 @@ import pytest
 
 from gossamer.errors import MissingVariable, SiteError
 from gossamer.model import fingerprint
+from gossamer.model.page import PageRequest, Response
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.file.load import load_text
 from gossamer.sites.format import Site
-from gossamer.sites.page import PageLink, PageResponse
 
 TEXT = """
 site: s
@@ -37,8 +37,8 @@ def site() -> CompiledSite:
     return compile_site(load_text(TEXT)[0])
 
 
-def page(url: str, body: bytes) -> PageResponse:
-    return PageResponse(url, 200, {"content-type": "text/html; charset=utf-8"}, body)
+def page(url: str, body: bytes) -> Response:
+    return Response(url, 200, {"content-type": "text/html; charset=utf-8"}, body)
 
 
 def test_seeds_come_one_by_one_and_are_counted(site: CompiledSite) -> None:
@@ -105,10 +105,10 @@ def test_links_go_to_the_layer_that_matches_or_else_the_first(site: CompiledSite
     assert site.link("http://s.example/post/1").layer == "post"
     assert site.link("http://s.example/nothing").layer == "list"
     link = site.link("http://s.example/x", "own", depth=2, turn=1, cookies={"a": "b"}, dont_filter=True)
-    assert link == PageLink(
+    assert link == PageRequest(
         "http://s.example/x",
-        "own",
-        fingerprint("http://s.example/x"),
+        layer="own",
+        fingerprint=fingerprint("http://s.example/x"),
         cookies={"a": "b"},
         depth=2,
         turn=1,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
 from gossamer.sites.file.load import load_text
-from gossamer.sites.page import Record
 from gossamer.sites.tables import Rows, tables
 
 TEXT = """

@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from gossamer.engine.counters import SiteCounters
-from gossamer.engine.http.request import BAD_REQUEST, FetchError, FetchRequest, FetchResponse
-from gossamer.model.counter_names import ERRORS, REQUEST_BYTES, REQUESTS, RESPONSE_BYTES, latency, response
+from gossamer.model import counter_names as names
+from gossamer.model.fetch import BAD_REQUEST, FetchError
+from gossamer.model.page import PageRequest, Response
 
 
 class DownloadCounters:
     """Fetches with `fetch`, and counts: pages and robots.txt alike."""
 
-    def __init__(self, fetch: Callable[[FetchRequest], Awaitable[FetchResponse]], site_counters: SiteCounters) -> None:
+    def __init__(self, fetch: Callable[[PageRequest], Awaitable[Response]], site_counters: SiteCounters) -> None:
         self._fetch, self._site_counters = fetch, site_counters
 
-    async def fetch(self, fetch_request: FetchRequest) -> FetchResponse:
-        pending_counters = self._site_counters.of(fetch_request.site)
+    async def fetch(self, request: PageRequest) -> Response:
+        counters = self._site_counters.of(request.site)
         try:
-            fetch_response = await self._fetch(fetch_request)
+            response = await self._fetch(request)
         except FetchError as error:
             if error.reason != BAD_REQUEST:
-                pending_counters.add(REQUESTS)
-            pending_counters.add(f"{ERRORS}{error.reason}")
+                counters.add(names.REQUESTS)
+            counters.add(f"{names.ERRORS}{error.reason}")
             raise
-        pending_counters.add(REQUESTS)
-        pending_counters.add(REQUEST_BYTES, fetch_response.wrote)
-        pending_counters.add(response(fetch_response.status))
-        pending_counters.add(RESPONSE_BYTES, fetch_response.size)
-        for name, value in latency(fetch_response.seconds):
-            pending_counters.add(name, value)
-        return fetch_response
+        counters.add(names.REQUESTS)
+        counters.add(names.REQUEST_BYTES, response.wrote)
+        counters.add(names.response(response.status))
+        counters.add(names.RESPONSE_BYTES, response.size)
+        for name, value in names.latency(response.seconds):
+            counters.add(name, value)
+        return response

@@ -11,20 +11,20 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.engine.page.payload import pack
+from gossamer.engine.sql_records import store_url
 from gossamer.errors import GossamerError, SiteError, UnknownDocument, UnknownGroup, VersionConflict
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome
+from gossamer.model.page import PageRequest
 from gossamer.settings import Settings
 from gossamer.sites import tables as tables_
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS
-from gossamer.sites.page import PageLink
 from gossamer.sites.plan import LayerGraph
 from gossamer.store import Store
 
@@ -121,11 +121,7 @@ def check_ran(frontier: Frontier, site: CompiledSite) -> None:
 
 def opened(site: CompiledSite, settings: Settings) -> Store:
     """The store that the workers of the site write to, with its tables."""
-    url = site.database or settings["GOSSAMER_STORE_URL"]
-    if not url:
-        # As the shelf of a worker: beside the embedded server's data.
-        url = f"sqlite:///{Path(settings['GOSSAMER_DATA_DIR']).expanduser().absolute() / 'items.db'}"
-    store = Store.open(url)
+    store = Store.open(store_url(site, settings))
     try:
         store.prepare(site.tables())
     except BaseException:
@@ -134,7 +130,7 @@ def opened(site: CompiledSite, settings: Settings) -> Store:
     return store
 
 
-def missing(store: Store, site: CompiledSite, pair: TablePair) -> Iterator[PageLink]:
+def missing(store: Store, site: CompiledSite, pair: TablePair) -> Iterator[PageRequest]:
     """The parents without a child, as links to be followed again."""
     spec = next(spec for spec in site.tables() if spec.name == pair.above)
     inherits = _inherited(site, pair.parent)
@@ -168,7 +164,7 @@ def queue(
     frontier: Frontier,
     site: CompiledSite,
     pair: TablePair,
-    links: Iterator[PageLink],
+    links: Iterator[PageRequest],
     *,
     limit: int,
     again: bool = False,
@@ -183,7 +179,7 @@ def queue(
             try:
                 # Its children were seen, or they would not be missing.
                 child = pair.child if pair.child in site.layers else ""
-                requests.append(pack(link, lane, limit=limit, again=child, always=link.dont_filter))
+                requests.append(pack(link._replace(again=child, always=link.dont_filter), lane, limit))
             except (GossamerError, ValueError) as error:
                 result.refused.append(f"{link.url}: {error}")
                 continue

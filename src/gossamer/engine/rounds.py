@@ -316,9 +316,8 @@ class SiteRounds:
             if lanes[link.layer].seen.scope is not SeenScope.ROUND:
                 # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key.
                 link = link._replace(dont_filter=True)
-            request = pack(
-                link, f"{site.name}.{link.layer}", limit=self._payload_max, round=number, always=link.dont_filter
-            )
+            link = link._replace(round=number, always=link.dont_filter)
+            request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
             # With the fingerprint: who goes on with this start may have another version of the file.
             request_adder.put(request, f"s{site.name}:{number}:{place}:{link.fingerprint:x}", None)
             if place % 100 == 99:

@@ -7,14 +7,15 @@ from typing import Any
 
 from gossamer.engine import hooks
 from gossamer.engine.http.credentials import is_own_url, without_credentials
-from gossamer.engine.http.request import AGENT, NOTHING, FetchOptions
 from gossamer.engine.page.retry import RETRY_STATUS
 from gossamer.model import LanePolicy, SeenKind, SeenScope
+from gossamer.model.fetch import AGENT, FetchOptions
+from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
+from gossamer.model.page import NOTHING
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.plan import LISTINGS
-from gossamer.sites.url.network import ANYWHERE, NEVER, guard_of, leads_inside
 
 RETRIES, REDIRECTS = 3, 10
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")

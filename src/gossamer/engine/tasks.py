@@ -49,7 +49,7 @@ def request_of(site: ServedSite, data: bytes, limit: int) -> Request:
         priority=task.get("priority", 0),
         dont_filter=not task.get("filter", False),
     )
-    return pack(link, f"{site.name}.{link.layer}", limit=limit, always=link.dont_filter)
+    return pack(link._replace(always=link.dont_filter), f"{site.name}.{link.layer}", limit)
 
 
 def _task(data: bytes) -> dict[str, Any]:

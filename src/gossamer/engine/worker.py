@@ -20,6 +20,7 @@ from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.download_counters import DownloadCounters
 from gossamer.engine.engine import Engine
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.deadline import LEFT, STUCK, cancel_tasks, run_to_end, run_until_event, wait_for_event
 from gossamer.engine.http.fetcher import Fetcher
 from gossamer.engine.http.robots import Robots
@@ -29,6 +30,7 @@ from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds import SiteRounds
 from gossamer.engine.site_files import SiteChanges, SiteFiles, granted
 from gossamer.engine.sites import ServedSite, SiteSet
+from gossamer.engine.sql_records import SqlRecordSink
 from gossamer.engine.task_intake import SiteTasks
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
 from gossamer.frontier.connection.url import server_of
@@ -107,7 +109,7 @@ class NativeWorker:
     def _anew(self) -> None:
         self._site_set = SiteSet()
         self._site_counters = SiteCounters()
-        self._record_sink = RecordSink(self._settings)
+        self._record_sink: RecordSink = SqlRecordSink(self._settings)
         self._site_tasks = SiteTasks(self._link, self._settings, self._site_set, self._site_counters)
         self._behind = False
         """Whether what is served may not be what the frontier has."""
@@ -176,12 +178,9 @@ class NativeWorker:
         self._source = SiteFiles(self.ask, job.sites, engines, partial(granted, settings, job.local))
         concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
         payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
-        scrapy_fetcher = (
-            ScrapyFetcher(self._open_downloader, concurrency=concurrency + 8)
-            if self._open_downloader is not None
-            else None
-        )
-        self._fetcher = scrapy_fetcher or Fetcher(concurrency=concurrency + 8)
+        native = AiohttpFetcher(concurrency=concurrency + 8)
+        scrapy_fetcher = ScrapyFetcher(self._open_downloader, native) if self._open_downloader is not None else None
+        self._fetcher: Fetcher = scrapy_fetcher or native
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
         download_counters = DownloadCounters(self._fetcher.fetch, self._site_counters)
         robots = Robots(download_counters.fetch, delayed=self._crawl_delay)
@@ -354,7 +353,7 @@ class NativeWorker:
     ) -> None:
         # What is wrong with one that could not be made is said here.
         site = sites.get(compiled.name) or ServedSite(compiled)
-        if compiled.tables() and (error := away.get(self._record_sink.address(site))) is not None:
+        if (error := away.get(site.name)) is not None:
             raise error
         await self._record_sink.prepare(site)
         if isinstance(self._fetcher, ScrapyFetcher) and compiled.site.engine == "scrapy":
@@ -399,9 +398,9 @@ class NativeWorker:
         await self.ask("define", site.name, site.lanes(), bounded)
         for name, policy in compiled.hosts().items():
             await self.ask("set_host", name, policy)
-        self._fetcher.proxies.keep(site.name, compiled.site.proxies)
+        self._fetcher.sessions.proxies.keep(site.name, compiled.site.proxies)
         for name, group in compiled.site.proxies.items():
-            self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+            self._fetcher.sessions.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
 
     def _select(self) -> None:
         away = self._record_sink.away()

@@ -8,6 +8,7 @@ from typing import Any
 
 from gossamer.errors import SiteError
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
+from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.table import Row, Table
 from gossamer.sites import plan
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
@@ -15,7 +16,7 @@ from gossamer.sites.file.environment import revealed_site
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
 from gossamer.sites.format import Layer, RequestRule, Seed, Site
-from gossamer.sites.page import NOTHING, PageLink, PageResponse, Reading, Record
+from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables import Rows, tables
@@ -94,7 +95,7 @@ class CompiledSite:
 
     # Pages.
 
-    def read(self, layer: str, document: PageResponse) -> Reading:
+    def read(self, layer: str, document: Response) -> Reading:
         """What a page says. A layer with a handler is read by that."""
         reader = self._readers.get(layer)
         if reader is None:
@@ -119,17 +120,19 @@ class CompiledSite:
         turn: int = 0,
         depth: int = 0,
         dont_filter: bool = False,
-    ) -> PageLink:
+    ) -> PageRequest:
         """A link to a page. Without a layer: the one that matches, or else the first."""
         layer = layer or self.first_layer(url)
         if layer not in self.layers and layer not in plan.LISTINGS:
             raise SiteError(f"The site {self.name} has no layer {layer}; there are {', '.join(self.layers)}.")
         number = self.fingerprint(layer, url, method, body)
         return self._amend(
-            PageLink(url, layer, number, priority, method, headers, cookies, body, inherited, turn, depth, dont_filter)
+            PageRequest(
+                url, method, headers, cookies, body, layer, number, priority, inherited, turn, depth, dont_filter
+            )
         )
 
-    def _amend(self, link: PageLink) -> PageLink:
+    def _amend(self, link: PageRequest) -> PageRequest:
         """Priorities count only where the layer's order says so; a layer whose pages are asked for by a form says it itself."""
         if link.priority and link.layer not in self._by_priority:
             link = link._replace(priority=0)
@@ -140,7 +143,7 @@ class CompiledSite:
         how = request_parts(rule, values, only_body=True)
         return self._asked(link, how._replace(headers={**how.headers, **link.headers}, cookies=link.cookies))
 
-    def _asked(self, link: PageLink, how: RequestParts) -> PageLink:
+    def _asked(self, link: PageRequest, how: RequestParts) -> PageRequest:
         url = how.url(link.url)
         number = self.fingerprint(link.layer, url, how.method, how.body)
         return link._replace(
@@ -149,7 +152,7 @@ class CompiledSite:
 
     # Rounds.
 
-    def seeds(self) -> Iterator[PageLink]:
+    def seeds(self) -> Iterator[PageRequest]:
         """Where a round begins, one at a time. Sitemaps and feeds are links to lanes of their own; tasks are no seeds."""
         for seed in self.site.seeds:
             text = seed.url or seed.sitemap or seed.feed
@@ -162,7 +165,7 @@ class CompiledSite:
         texts = ((seed, seed.url or seed.sitemap or seed.feed) for seed in self.site.seeds)
         return sum(count(text, self._parameters, names_beside(seed)) for seed, text in texts if text is not None)
 
-    def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> PageLink:
+    def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> PageRequest:
         how = request_parts(seed, values)
         inherited = all_filled(seed.inherited, values) if seed.inherited else NOTHING
         if seed.url is None:

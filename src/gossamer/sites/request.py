@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from gossamer.model.page import NOTHING
 from gossamer.sites.file.params import NAMED, filled, names_within, shown
 from gossamer.sites.format import Body
-from gossamer.sites.page import NOTHING
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
 from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, Site, StoreRule
-from gossamer.sites.page import Record
 
 EXTRA = {
     "url": "text",

@@ -22,12 +22,12 @@ from gossamer.engine.page.payload import pack
 from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
+from gossamer.model.page import PageRequest
 from gossamer.settings import Settings, load
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load as load_sites
 from gossamer.sites.file.load import load_text
 from gossamer.sites.format import Site as SiteFile
-from gossamer.sites.page import PageLink
 
 FORUM = """\
 site: forum
@@ -683,8 +683,8 @@ class TestPools:
             await asyncio.to_thread(site.reached, "/post/1")
             details.stop()
             await running[1]
-            frontier.add([pack(PageLink(f"{site.url}/post/9", "post", 9), "forum.post")])
-            frontier.add([pack(PageLink(f"{site.url}/list/9", "list", 10), "forum.list")])
+            frontier.add([pack(PageRequest(f"{site.url}/post/9", fingerprint=9), "forum.post")])
+            frontier.add([pack(PageRequest(f"{site.url}/list/9", fingerprint=10), "forum.list")])
             await asyncio.to_thread(site.reached, "/list/9")
             assert "/post/9" not in site.paths()
         finally:

@@ -36,8 +36,8 @@ from gossamer.model import (
     StartState,
     Token,
 )
+from gossamer.model.page import PageRequest
 from gossamer.settings import load
-from gossamer.sites.page import PageLink
 from gossamer.testing.clock import advance
 from gossamer.testing.forum import ForumProcess, Layout, Trouble
 from gossamer.testing.process import wait_until
@@ -414,17 +414,19 @@ def test_export_of_no_crawl_and_to_standard_output(valkey_server: Server, crawl_
 
 
 def test_requests_of_sites_are_readable_and_come_back_the_same() -> None:
-    link = PageLink(
+    link = PageRequest(
         "http://shop.example/p?a=1",
-        "page",
-        7,
         method="POST",
         headers={"A": "b"},
         body=b"q=1",
         inherited={"kind": "x"},
         depth=2,
+        fingerprint=7,
+        trail=["http://shop.example/"],
+        hops=["http://shop.example/old"],
+        round=3,
     )
-    request = pack(link, "shop.page", ["http://shop.example/"], ["http://shop.example/old"], round=3)
+    request = pack(link, "shop.page")
     shown = payload_json(request.payload)
     assert shown == {
         "request": {
@@ -442,7 +444,7 @@ def test_requests_of_sites_are_readable_and_come_back_the_same() -> None:
         }
     }
     assert payload_from(json.loads(json.dumps(shown))) == request.payload
-    plain = payload_json(pack(PageLink("http://shop.example/", "list", 8), "shop.list").payload)
+    plain = payload_json(pack(PageRequest("http://shop.example/", fingerprint=8), "shop.list").payload)
     assert plain == {"request": {"method": "GET", "url": "http://shop.example/"}}
 
 

@@ -18,16 +18,17 @@ from tests.support.hard_server.server import PAGE, HardServer
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
 from gossamer.engine.archive.warc import WarcWriter
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import FetchOptions, FetchRequest, FetchResponse
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.errors import ArchiveFailed
+from gossamer.model.fetch import FetchOptions
+from gossamer.model.page import PageRequest, Response
 
 RAW = FetchOptions(raw=True)
 
 
-def page(url: str, size: int = 0) -> FetchResponse:
+def page(url: str, size: int = 0) -> Response:
     body = os.urandom(size)
-    return FetchResponse(
+    return Response(
         url, 200, {}, body, raw=b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n" + body, sent=b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
     )
 
@@ -43,12 +44,12 @@ def records(path: Path) -> list[tuple[str, str | None, bytes, Any]]:
     return found
 
 
-async def test_pages_are_read_back_as_they_came(hard: HardServer, fetcher: Fetcher, tmp_path: Path) -> None:
+async def test_pages_are_read_back_as_they_came(hard: HardServer, fetcher: AiohttpFetcher, tmp_path: Path) -> None:
     paths = ("/ok", "/gzip", "/chunked", "/deflate", "/status/404", "/hops/2", "/nothing")
     with WarcWriter(tmp_path / "made" / "here") as writer:
         for path in paths:
             writer.write(
-                await fetcher.fetch(FetchRequest(hard.url(path), headers={"X-Mine": "1"}, options=RAW)),
+                await fetcher.fetch(PageRequest(hard.url(path), headers={"X-Mine": "1"}, options=RAW)),
                 1_700_000_000.25,
             )
         file = writer.path
@@ -70,11 +71,11 @@ async def test_pages_are_read_back_as_they_came(hard: HardServer, fetcher: Fetch
     )
 
 
-async def test_passwords_are_not_archived(hard: HardServer, fetcher: Fetcher, tmp_path: Path) -> None:
+async def test_passwords_are_not_archived(hard: HardServer, fetcher: AiohttpFetcher, tmp_path: Path) -> None:
     options = RAW._replace(auth=("me", "hidden"), hosts=frozenset({"127.0.0.1"}))
     with WarcWriter(tmp_path) as writer:
-        writer.write(await fetcher.fetch(FetchRequest(hard.url("/ok"), options=options)))
-        writer.write(await fetcher.fetch(FetchRequest(hard.url("/ok", "me:hidden@127.0.0.1"), options=RAW)))
+        writer.write(await fetcher.fetch(PageRequest(hard.url("/ok"), options=options)))
+        writer.write(await fetcher.fetch(PageRequest(hard.url("/ok", "me:hidden@127.0.0.1"), options=RAW)))
     (file,) = tmp_path.iterdir()
     text = gzip.decompress(file.read_bytes())
     assert text.count(f"WARC-Target-URI: {hard.url('/ok')}\r\n".encode()) == 4
@@ -122,12 +123,12 @@ def test_threads_and_other_processes_get_along(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from gossamer.engine.archive.warc import WarcWriter
-from gossamer.engine.http.request import FetchResponse
+from gossamer.model.page import Response
 writer = WarcWriter(sys.argv[1])
 number = 0
 while True:
     body = str(number).encode() * 2000
-    writer.write(FetchResponse(f"http://h/{number}", 200, {}, body, raw=b"HTTP/1.1 200 OK\\r\\n\\r\\n" + body, sent=b"GET / HTTP/1.1\\r\\n\\r\\n"))
+    writer.write(Response(f"http://h/{number}", 200, {}, body, raw=b"HTTP/1.1 200 OK\\r\\n\\r\\n" + body, sent=b"GET / HTTP/1.1\\r\\n\\r\\n"))
     number += 1
     print(number, flush=True)
 """
@@ -191,10 +192,10 @@ def test_a_directory_that_cannot_be_made_and_a_page_without_its_bytes(tmp_path: 
     with pytest.raises(ArchiveFailed, match="file"):
         WarcWriter(tmp_path / "file" / "below").write(page("http://h/"))
     with pytest.raises(ValueError, match=r"Options\.raw"):
-        WarcWriter(tmp_path).write(FetchResponse("http://h/", 200, {}, b""))
+        WarcWriter(tmp_path).write(Response("http://h/", 200, {}, b""))
 
 
-async def test_a_first_line_that_is_no_text_is_kept_as_it_came(fetcher: Fetcher) -> None:
+async def test_a_first_line_that_is_no_text_is_kept_as_it_came(fetcher: AiohttpFetcher) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 Voil\xe0\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
@@ -203,7 +204,7 @@ async def test_a_first_line_that_is_no_text_is_kept_as_it_came(fetcher: Fetcher)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
-        got = await fetcher.fetch(FetchRequest(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", options=RAW))
+        got = await fetcher.fetch(PageRequest(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", options=RAW))
     assert got.raw is not None
     assert got.raw.startswith(b"HTTP/1.1 200 Voil\xe0\r\n")
 

@@ -12,9 +12,9 @@ from twisted.python.failure import Failure
 from twisted.web._newclient import ParseError, ResponseFailed, ResponseNeverReceived
 from twisted.web.http import _DataLoss
 
-from gossamer.engine.http.request import REASONS
+from gossamer.model.fetch import REASONS, FetchError
 from gossamer.scrapy.site.failure import failure
-from gossamer.sites.downloader import DownloadFailed, PageDropped
+from gossamer.sites.downloader import PageDropped
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -56,7 +56,7 @@ KNOWN = [
 @pytest.mark.parametrize(("error", "reason", "retriable"), KNOWN, ids=lambda value: type(value).__name__)
 def test_every_failure_has_its_word(error: Exception, reason: str, retriable: bool) -> None:
     told = failure(error, 5, 100, proxied=False)
-    assert isinstance(told, DownloadFailed)
+    assert isinstance(told, FetchError)
     assert (told.reason, told.retriable) == (reason, retriable)
     assert reason in REASONS
 
@@ -64,14 +64,14 @@ def test_every_failure_has_its_word(error: Exception, reason: str, retriable: bo
 @pytest.mark.parametrize("error", [KNOWN[0][0], KNOWN[2][0]])
 def test_who_cannot_be_reached_by_a_proxy_is_the_proxy(error: Exception) -> None:
     told = failure(error, 5, 100, proxied=True)
-    assert isinstance(told, DownloadFailed)
+    assert isinstance(told, FetchError)
     assert told.reason == "proxy"
 
 
 def test_a_request_that_the_project_ignores_is_left_out_and_one_too_large_is_not() -> None:
     assert isinstance(failure(IgnoreRequest("not this one"), 5, 100, False), PageDropped)
     told = failure(IgnoreRequest("its body exceeded DOWNLOAD_MAXSIZE (100 B)"), 5, 100, False)
-    assert isinstance(told, DownloadFailed)
+    assert isinstance(told, FetchError)
     assert told.reason == "too_large"
 
 
@@ -98,5 +98,5 @@ def playwright(kind: str, text: str) -> Exception:
 )
 def test_a_browsers_failures_have_the_same_words(kind: str, text: str, reason: str) -> None:
     told = failure(playwright(kind, text), 5, 100, False)
-    assert isinstance(told, DownloadFailed)
+    assert isinstance(told, FetchError)
     assert told.reason == reason

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.hard_server.wire import encoded
 
 from gossamer.engine.http.encoding import ACCEPTED, decoder
-from gossamer.engine.http.request import FetchError
+from gossamer.model.fetch import FetchError
 
 MUCH = 10**9
 

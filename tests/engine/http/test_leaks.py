@@ -10,16 +10,17 @@ import tracemalloc
 import pytest
 from tests.support.hard_server.server import CASES, MIXED, HardServer
 
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.connection.dns import CachingResolver
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
+from gossamer.model.fetch import FetchError, FetchOptions
+from gossamer.model.page import PageRequest
 from gossamer.testing.process import open_sockets
 
 REQUESTS = 2000
 SLOW = {case.path for case in CASES if not case.quick}
 
 
-async def ask_for(fetcher: Fetcher, hard: HardServer, count: int, seed: int) -> dict[str, int]:
+async def ask_for(fetcher: AiohttpFetcher, hard: HardServer, count: int, seed: int) -> dict[str, int]:
     """A mix of everything by 40 at a time, some of them given up on the way; how often each outcome came."""
     chance = random.Random(seed)
     patient = FetchOptions(timeout=60, connect_timeout=30, read_timeout=30, max_size=200_000)
@@ -35,7 +36,7 @@ async def ask_for(fetcher: Fetcher, hard: HardServer, count: int, seed: int) -> 
             path = chance.choice(paths)
             verify: bool | str = hard.authority if chance.random() < 0.5 else False
             options = (hasty if path in SLOW else patient)._replace(verify=verify)
-            ask = FetchRequest(base(path, chance.choice(names)), site=f"s{number % 7}", options=options)
+            ask = PageRequest(base(path, chance.choice(names)), site=f"s{number % 7}", options=options)
             try:
                 if chance.random() < 0.05:
                     async with asyncio.timeout(chance.random() * 0.02):
@@ -57,7 +58,7 @@ async def lap(hard: HardServer, count: int, seed: int) -> tuple[dict[str, int], 
     before, tasks = open_sockets(), asyncio.all_tasks()
     tracemalloc.reset_peak()
     resolver = CachingResolver(hosts={f"h{number}.test": "127.0.0.1" for number in range(5)})
-    fetcher = Fetcher(resolver=resolver, keep_alive=2)
+    fetcher = AiohttpFetcher(resolver=resolver, keep_alive=2)
     try:
         ends = await ask_for(fetcher, hard, count, seed)
         assert not fetcher._connector._acquired

@@ -17,10 +17,11 @@ import pytest
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site
 
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.connection.dns import CachingResolver
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
-from gossamer.sites.url.network import PRIVATE_ADDRESS, NetworkGuard, guard_of
+from gossamer.model.fetch import FetchError, FetchOptions
+from gossamer.model.network import PRIVATE_ADDRESS, NetworkGuard, guard_of
+from gossamer.model.page import PageRequest
 from gossamer.testing.servers import Server
 
 PUBLIC, NETWORK = "127.0.0.2", "127.0.0.2/32"
@@ -114,13 +115,13 @@ async def test_a_name_that_has_another_address_later_is_no_way_round_it(
 ) -> None:
     public.on("/", page(f"http://both.example:{port(site)}/"))
     names["both.example"] = PUBLIC
-    fetcher = Fetcher(resolver=CachingResolver(kept=0.0))
+    fetcher = AiohttpFetcher(resolver=CachingResolver(kept=0.0))
     try:
         with pytest.raises(FetchError):
-            await fetcher.fetch(FetchRequest(f"http://both.example:{port(site)}/", options=FetchOptions(guard=STRICT)))
+            await fetcher.fetch(PageRequest(f"http://both.example:{port(site)}/", options=FetchOptions(guard=STRICT)))
         names["both.example"] = "127.0.0.1"
         with pytest.raises(FetchError) as refused:
-            await fetcher.fetch(FetchRequest(f"http://both.example:{port(site)}/", options=FetchOptions(guard=STRICT)))
+            await fetcher.fetch(PageRequest(f"http://both.example:{port(site)}/", options=FetchOptions(guard=STRICT)))
         assert refused.value.reason == PRIVATE_ADDRESS
         assert not refused.value.retriable
     finally:
@@ -159,17 +160,17 @@ async def test_a_private_task_is_fetched_and_so_are_its_links_but_not_those_of_p
 
 async def test_a_connection_that_another_site_keeps_open_is_no_way_in(site: Site) -> None:
     site.on("/x", page())
-    fetcher = Fetcher()
+    fetcher = AiohttpFetcher()
     try:
         for _ in range(2):
             assert (
-                await fetcher.fetch(FetchRequest(f"{site.url}/x", options=FetchOptions(guard=NetworkGuard(True))))
+                await fetcher.fetch(PageRequest(f"{site.url}/x", options=FetchOptions(guard=NetworkGuard(True))))
             ).status == 200
         for _ in range(2):
             with pytest.raises(FetchError, match="private_address"):
-                await fetcher.fetch(FetchRequest(f"{site.url}/x", options=FetchOptions(guard=STRICT)))
+                await fetcher.fetch(PageRequest(f"{site.url}/x", options=FetchOptions(guard=STRICT)))
         assert (
-            await fetcher.fetch(FetchRequest(f"{site.url}/x", options=FetchOptions(guard=NetworkGuard(True))))
+            await fetcher.fetch(PageRequest(f"{site.url}/x", options=FetchOptions(guard=NetworkGuard(True))))
         ).status == 200
     finally:
         await fetcher.close()
@@ -178,10 +179,10 @@ async def test_a_connection_that_another_site_keeps_open_is_no_way_in(site: Site
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "0177.0.0.1", "127.1", "0", "[::1]", "[::ffff:127.0.0.1]"])
 async def test_no_way_to_write_an_address_is_a_way_round_it(site: Site, host: str) -> None:
-    fetcher = Fetcher()
+    fetcher = AiohttpFetcher()
     try:
         with pytest.raises(FetchError) as refused:
-            await fetcher.fetch(FetchRequest(f"http://{host}:{port(site)}/", options=FetchOptions(guard=STRICT)))
+            await fetcher.fetch(PageRequest(f"http://{host}:{port(site)}/", options=FetchOptions(guard=STRICT)))
         assert not refused.value.retriable
     finally:
         await fetcher.close()
@@ -190,14 +191,14 @@ async def test_no_way_to_write_an_address_is_a_way_round_it(site: Site, host: st
 
 async def test_a_proxy_may_be_private_but_is_not_sent_to_what_is(site: Site) -> None:
     site.on("/x", page())
-    fetcher = Fetcher()
+    fetcher = AiohttpFetcher()
     options = FetchOptions(guard=STRICT, proxy=site.url)
     try:
         for host in ("127.0.0.1", "localhost", "2130706433", "169.254.169.254", "metadata.google.internal"):
             with pytest.raises(FetchError, match="private_address"):
-                await fetcher.fetch(FetchRequest(f"http://{host}/x", options=options))
+                await fetcher.fetch(PageRequest(f"http://{host}/x", options=options))
         assert site.visits == []
-        await fetcher.fetch(FetchRequest("http://shop.example/x", options=options))
+        await fetcher.fetch(PageRequest("http://shop.example/x", options=options))
     finally:
         await fetcher.close()
     assert len(site.visits) == 1

@@ -10,9 +10,10 @@ import pytest
 from tests.support.hard_server.server import PAGE, HardServer
 from tests.support.web_proxy import WebProxy
 
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.connection.proxies import ProxyGroup, ProxyPool, parse
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import FetchError, FetchOptions, FetchRequest
+from gossamer.model.fetch import FetchError, FetchOptions
+from gossamer.model.page import PageRequest
 
 EASY = FetchOptions(timeout=30, connect_timeout=10, read_timeout=20)
 
@@ -133,65 +134,67 @@ def test_what_is_known_of_a_proxy_outlives_a_change_of_its_group() -> None:
 
 
 async def test_plain_and_secure_pages_through_a_proxy_with_a_password(
-    hard: HardServer, fetcher: Fetcher, proxy: WebProxy
+    hard: HardServer, fetcher: AiohttpFetcher, proxy: WebProxy
 ) -> None:
     options = EASY._replace(proxy=proxy.url, verify=hard.authority)
     for url in (hard.url("/ok"), hard.secure_url("/ok"), hard.url("/gzip"), hard.secure_url("/chunked")):
         for _ in range(2):
-            got = await fetcher.fetch(FetchRequest(url, options=options))
+            got = await fetcher.fetch(PageRequest(url, options=options))
             assert got.body == PAGE
             assert got.proxy == proxy.bare_url
     asked = proxy.asked()
     assert ("GET", hard.url("/ok"), True) in asked
     assert ("CONNECT", f"127.0.0.1:{hard.ports['https']}", True) in asked
     # The server never sees what was meant for the proxy.
-    lines = (await fetcher.fetch(FetchRequest(hard.secure_url("/echo"), options=options))).body
+    lines = (await fetcher.fetch(PageRequest(hard.secure_url("/echo"), options=options))).body
     assert b"Proxy-" not in lines
 
 
-async def test_a_wrong_password(hard: HardServer, fetcher: Fetcher, proxy: WebProxy) -> None:
+async def test_a_wrong_password(hard: HardServer, fetcher: AiohttpFetcher, proxy: WebProxy) -> None:
     options = EASY._replace(proxy=proxy.bare_url, verify=hard.authority)
     for url in (hard.url("/ok"), hard.secure_url("/ok")):
         with pytest.raises(FetchError, match="407") as caught:
-            await fetcher.fetch(FetchRequest(url, options=options))
+            await fetcher.fetch(PageRequest(url, options=options))
         assert caught.value.reason == "proxy"
-    assert fetcher.proxies.choose("", proxy.bare_url).fails == 2
+    assert fetcher.sessions.proxies.choose("", proxy.bare_url).fails == 2
 
 
-async def test_a_proxy_that_is_spoken_to_securely(hard: HardServer, fetcher: Fetcher) -> None:
+async def test_a_proxy_that_is_spoken_to_securely(hard: HardServer, fetcher: AiohttpFetcher) -> None:
     with WebProxy("me:secret", certificate=hard.certificate) as running:
         options = EASY._replace(proxy=running.url, verify=hard.authority)
-        assert (await fetcher.fetch(FetchRequest(hard.url("/ok"), options=options))).body == PAGE
-        assert (await fetcher.fetch(FetchRequest(hard.secure_url("/ok"), options=options))).body == PAGE
+        assert (await fetcher.fetch(PageRequest(hard.url("/ok"), options=options))).body == PAGE
+        assert (await fetcher.fetch(PageRequest(hard.secure_url("/ok"), options=options))).body == PAGE
         with pytest.raises(FetchError) as caught:
-            await fetcher.fetch(FetchRequest(hard.url("/ok"), options=options._replace(verify=True)))
+            await fetcher.fetch(PageRequest(hard.url("/ok"), options=options._replace(verify=True)))
         assert (caught.value.reason, caught.value.retriable) == ("tls", False)
 
 
 @pytest.mark.parametrize("fault", ["hang", "close", "garbage", "502"])
-async def test_a_proxy_that_fails(hard: HardServer, fetcher: Fetcher, fault: str) -> None:
+async def test_a_proxy_that_fails(hard: HardServer, fetcher: AiohttpFetcher, fault: str) -> None:
     with WebProxy(fault=fault) as running:
         for url in (hard.url("/ok"), hard.secure_url("/ok")):
             options = EASY._replace(proxy=running.url, verify=hard.authority, timeout=1.0)
             if fault == "502" and url.startswith("http:"):
                 # Whose it is, the proxy's or the server's, nobody can tell.
-                assert (await fetcher.fetch(FetchRequest(url, options=options))).status == 502
+                assert (await fetcher.fetch(PageRequest(url, options=options))).status == 502
                 continue
             with pytest.raises(FetchError) as caught:
-                await fetcher.fetch(FetchRequest(url, options=options))
+                await fetcher.fetch(PageRequest(url, options=options))
             assert caught.value.retriable
             assert (
                 caught.value.reason
                 in {"hang": ["timeout"], "close": ["reset"], "garbage": ["protocol"], "502": ["proxy"]}[fault]
             )
-        fails = fetcher.proxies.choose("", running.url).fails
+        fails = fetcher.sessions.proxies.choose("", running.url).fails
         assert fails == (0 if fault == "502" else 2)
 
 
-async def test_a_killed_proxy_is_left_out_and_pages_go_on(hard: HardServer, fetcher: Fetcher, proxy: WebProxy) -> None:
+async def test_a_killed_proxy_is_left_out_and_pages_go_on(
+    hard: HardServer, fetcher: AiohttpFetcher, proxy: WebProxy
+) -> None:
     with WebProxy() as doomed:
-        group = fetcher.proxies.define("site", "both", [doomed.url, proxy.url], fails=2, rest=3600)
-        ask = FetchRequest(hard.url("/ok"), site="site", options=EASY._replace(proxy="both"))
+        group = fetcher.sessions.proxies.define("site", "both", [doomed.url, proxy.url], fails=2, rest=3600)
+        ask = PageRequest(hard.url("/ok"), site="site", options=EASY._replace(proxy="both"))
         assert {(await fetcher.fetch(ask)).proxy for _ in range(4)} == {doomed.bare_url, proxy.bare_url}
         doomed.kill()
         ends = []
@@ -206,8 +209,8 @@ async def test_a_killed_proxy_is_left_out_and_pages_go_on(hard: HardServer, fetc
         assert set(failures) <= {"proxy", "reset"}
         assert ends.count(proxy.bare_url) == 10
         assert [one.url for one in group.resting()] == [doomed.bare_url]
-    fetcher.proxies.forget("site")
-    fetcher.proxies.define("site", "both", [doomed.url], fails=1, rest=3600)
+    fetcher.sessions.proxies.forget("site")
+    fetcher.sessions.proxies.define("site", "both", [doomed.url], fails=1, rest=3600)
     for expected in ("cannot be reached", "all 1 proxies of both rest"):
         with pytest.raises(FetchError, match=expected) as caught:
             await fetcher.fetch(ask)

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from gossamer.engine.http.redirect import follow, location, next_method, refresh, same_place
-from gossamer.engine.http.request import FetchError, FetchRequest, FetchResponse
+from gossamer.model.fetch import FetchError
+from gossamer.model.page import PageRequest, Response
 
 HERE = "https://a.example/one/two?x=1"
 
 
-def moved(to: str, status: int = 302, url: str = HERE, cookies: tuple[str, ...] = ()) -> FetchResponse:
-    return FetchResponse(url, status, {"location": to}, b"", cookies=cookies)
+def moved(to: str, status: int = 302, url: str = HERE, cookies: tuple[str, ...] = ()) -> Response:
+    return Response(url, status, {"location": to}, b"", cookies=cookies)
 
 
 @pytest.mark.parametrize(
@@ -31,17 +32,17 @@ def test_where_a_redirect_leads(said: str, means: str) -> None:
 
 
 def test_what_is_no_redirect() -> None:
-    assert location(FetchResponse(HERE, 200, {"location": "/x"}, b"")) is None
-    assert location(FetchResponse(HERE, 304, {"location": "/x"}, b"")) is None
-    assert location(FetchResponse(HERE, 302, {}, b"")) is None
+    assert location(Response(HERE, 200, {"location": "/x"}, b"")) is None
+    assert location(Response(HERE, 304, {"location": "/x"}, b"")) is None
+    assert location(Response(HERE, 302, {}, b"")) is None
     assert location(moved("  ")) is None
-    assert follow(FetchRequest(HERE), moved("/x"), limit=0) is None
+    assert follow(PageRequest(HERE), moved("/x"), limit=0) is None
 
 
 @pytest.mark.parametrize("target", ["mailto:a@b", "javascript:void(0)", "ftp://h/x", "data:,x", "http://[::1/x"])
 def test_a_redirect_to_what_is_no_page(target: str) -> None:
     with pytest.raises(FetchError) as caught:
-        follow(FetchRequest(HERE), moved(target))
+        follow(PageRequest(HERE), moved(target))
     assert (caught.value.reason, caught.value.retriable) == ("protocol", False)
 
 
@@ -59,15 +60,15 @@ def test_the_method_of_the_next_hop() -> None:
 
 
 def test_a_body_goes_on_or_stays_with_everything_that_describes_it() -> None:
-    ask = FetchRequest(HERE, "POST", {"content-Type": "a/b", "X": "y"}, body=b"body")
+    ask = PageRequest(HERE, "POST", {"content-Type": "a/b", "X": "y"}, body=b"body")
     kept = follow(ask, moved("/x", 307))
     assert kept == ask._replace(url="https://a.example/x")
     turned = follow(ask, moved("/x", 303))
-    assert turned == FetchRequest("https://a.example/x", "GET", {"X": "y"})
+    assert turned == PageRequest("https://a.example/x", "GET", {"X": "y"})
 
 
 def test_what_only_the_former_host_may_see_stays_behind() -> None:
-    ask = FetchRequest(HERE, headers={"AUTHORIZATION": "a", "Cookie": "b", "X": "y"}, cookies={"c": "d"})
+    ask = PageRequest(HERE, headers={"AUTHORIZATION": "a", "Cookie": "b", "X": "y"}, cookies={"c": "d"})
     same = follow(ask, moved("/x"))
     assert same == ask._replace(url="https://a.example/x")
     for elsewhere in ("https://b.example/", "http://a.example/", "https://a.example:8443/", "https://sub.a.example/"):
@@ -80,19 +81,19 @@ def test_what_only_the_former_host_may_see_stays_behind() -> None:
 
 def test_loops_and_too_many_hops() -> None:
     with pytest.raises(FetchError, match="leads to itself") as caught:
-        follow(FetchRequest(HERE), moved(HERE))
+        follow(PageRequest(HERE), moved(HERE))
     assert (caught.value.reason, caught.value.retriable) == ("redirect_loop", False)
     with pytest.raises(FetchError, match="leads to itself"):
-        follow(FetchRequest("https://a.example/2"), moved("/1", url="https://a.example/2"), ["https://a.example/1"])
+        follow(PageRequest("https://a.example/2"), moved("/1", url="https://a.example/2"), ["https://a.example/1"])
     with pytest.raises(FetchError, match="more than 3 redirects"):
-        follow(FetchRequest(HERE), moved("/4"), ["1", "2", "3"], 3)
-    assert follow(FetchRequest(HERE), moved("/4"), ["1", "2"], 3) is not None
+        follow(PageRequest(HERE), moved("/4"), ["1", "2", "3"], 3)
+    assert follow(PageRequest(HERE), moved("/4"), ["1", "2"], 3) is not None
     # A form that leads back to its own page is no loop.
-    assert follow(FetchRequest(HERE, "POST"), moved(HERE, 303)) is not None
+    assert follow(PageRequest(HERE, "POST"), moved(HERE, 303)) is not None
 
 
 def test_a_page_may_lead_to_itself_while_it_sets_cookies_but_not_forever() -> None:
-    ask, trail = FetchRequest(HERE), list[str]()
+    ask, trail = PageRequest(HERE), list[str]()
     for _ in range(2):
         further = follow(ask, moved(HERE, cookies=("a=b",)), trail)
         assert further is not None
@@ -103,8 +104,8 @@ def test_a_page_may_lead_to_itself_while_it_sets_cookies_but_not_forever() -> No
 
 
 def test_pages_that_send_their_reader_on() -> None:
-    def page(body: bytes = b"", header: str = "", kind: str = "text/html") -> FetchResponse:
-        return FetchResponse(HERE, 200, {"content-type": kind, **({"refresh": header} if header else {})}, body)
+    def page(body: bytes = b"", header: str = "", kind: str = "text/html") -> Response:
+        return Response(HERE, 200, {"content-type": kind, **({"refresh": header} if header else {})}, body)
 
     meta = b'<html><head><meta http-equiv="refresh" content="%s"></head></html>'
     assert refresh(page(meta % b"0; url=/next")) == "https://a.example/next"

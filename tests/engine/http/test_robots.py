@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from tests.support.hard_server.server import HardServer
 
-from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.request import AGENT, FetchError, FetchRequest, FetchResponse
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.robots import ALLOWED, FORBIDDEN, KEPT, KEPT_WITHOUT, Robots, RobotsVerdict
+from gossamer.model.fetch import AGENT, FetchError
+from gossamer.model.page import PageRequest, Response
 
 
 class Clock:
@@ -20,7 +21,7 @@ class Clock:
 class Watched:
     """Robots on the hard server, with what was permitted and which delays were told."""
 
-    def __init__(self, hard: HardServer, fetcher: Fetcher) -> None:
+    def __init__(self, hard: HardServer, fetcher: AiohttpFetcher) -> None:
         self.hard, self.clock = hard, Clock()
         self.permitted: list[str] = []
         self.delays: list[tuple[str, float]] = []
@@ -36,7 +37,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(hard: HardServer, fetcher: Fetcher) -> Watched:
+def watched(hard: HardServer, fetcher: AiohttpFetcher) -> Watched:
     return Watched(hard, fetcher)
 
 
@@ -99,10 +100,10 @@ async def test_a_file_is_asked_for_once_at_a_time_and_once_a_day(watched: Watche
 async def test_who_gives_up_waiting_harms_nobody_and_memory_is_bounded() -> None:
     go_on, asked = asyncio.Event(), list[str]()
 
-    async def fetch(ask: FetchRequest) -> FetchResponse:
+    async def fetch(ask: PageRequest) -> Response:
         asked.append(ask.url)
         await go_on.wait()
-        return FetchResponse(ask.url, 200, {}, b"User-agent: *\nDisallow: /x\n")
+        return Response(ask.url, 200, {}, b"User-agent: *\nDisallow: /x\n")
 
     robots = Robots(fetch, most=3)
     waiting = [asyncio.create_task(robots.ask("http://a.test/x", "me")) for _ in range(3)]
@@ -125,7 +126,7 @@ async def test_a_permit_that_is_refused_and_a_close_while_waiting() -> None:
     async def refuse(url: str) -> None:
         raise FetchError("proxy", "no")
 
-    async def never(ask: FetchRequest) -> FetchResponse:
+    async def never(ask: PageRequest) -> Response:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -141,11 +142,11 @@ async def test_a_permit_that_is_refused_and_a_close_while_waiting() -> None:
 async def test_a_connection_that_broke_is_tried_again_soon_and_then_less_and_less_often() -> None:
     clock, asked = Clock(), list[float]()
 
-    async def broken(ask: FetchRequest) -> FetchResponse:
+    async def broken(ask: PageRequest) -> Response:
         asked.append(clock.now)
         if len(asked) < 10:
             raise FetchError("reset", "the connection was closed")
-        return FetchResponse(ask.url, 404, {}, b"")
+        return Response(ask.url, 404, {}, b"")
 
     robots = Robots(broken, clock=clock)
     waits = []

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from gossamer.engine.http.request import FetchError
 from gossamer.engine.http.url import address, is_own, parts
+from gossamer.model.fetch import FetchError
 
 HOSTS = st.sampled_from(
     ["h", "a.example", "A.Example", "[::1]", "127.0.0.1", "b\u00fccher.example", "u:p@h", "", "h:80", "h:x", "a b"]

@@ -11,9 +11,10 @@ from zlib import crc32
 import yaml  # type: ignore[import-untyped]
 from w3lib.url import canonicalize_url
 
+from gossamer.model.page import Response
 from gossamer.sites.extract.layer import LayerReader, compile_layer
 from gossamer.sites.format import Layer
-from gossamer.sites.page import PageResponse, Reading
+from gossamer.sites.page import Reading
 
 PAGES = Path(__file__).parent / "pages"
 URL = "http://bbs.example/list/python/3"
@@ -72,7 +73,7 @@ def read(
 ) -> Reading:
     headers = {"content-type": content_type, **rest.pop("headers", {})}
     body = body.encode() if isinstance(body, str) else body
-    return reader(text, name, site).read(PageResponse(url, rest.pop("status", 200), headers, body, **rest))
+    return reader(text, name, site).read(Response(url, rest.pop("status", 200), headers, body, **rest))
 
 
 def fields(text: str, body: bytes | str = b"", **rest: Any) -> dict[str, Any]:

@@ -97,12 +97,12 @@ def test_what_is_missing_is_null_or_the_default_and_named() -> None:
 
 def test_a_default_that_is_a_list_is_not_shared_between_pages() -> None:
     read_one = reader("fields: {a: {css: .a, default: [1]}, b: {value: {x: [1]}}}").read
-    from gossamer.sites.page import PageResponse
+    from gossamer.model.page import Response
 
-    first = read_one(PageResponse(URL, 200, {}, b"")).records[0].fields
+    first = read_one(Response(URL, 200, {}, b"")).records[0].fields
     first["a"].append(2)
     first["b"]["x"].append(2)
-    assert read_one(PageResponse(URL, 200, {}, b"")).records[0].fields == {"a": [1], "b": {"x": [1]}}
+    assert read_one(Response(URL, 200, {}, b"")).records[0].fields == {"a": [1], "b": {"x": [1]}}
 
 
 def test_nested_records_of_each_kind() -> None:

@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.sites.extract.small_site import PAGES, URL, read, reader, saved
 
+from gossamer.model.page import Response
 from gossamer.sites.extract import content, regex
 from gossamer.sites.extract.content import own_declarations
 from gossamer.sites.extract.layer import LayerReader
-from gossamer.sites.page import PageResponse, PageVerdict, Reading
+from gossamer.sites.page import PageVerdict, Reading
 
 EVERYTHING = """
 valid: {status: [200, 500], lacks: [nevermore], contains: []}
@@ -60,7 +61,7 @@ def check(reading: Reading) -> None:
 
 def every_way(body: bytes, **rest: Any) -> None:
     for one in READERS.values():
-        check(one.read(PageResponse(URL, 200, {"content-type": "text/html", **rest}, body)))
+        check(one.read(Response(URL, 200, {"content-type": "text/html", **rest}, body)))
 
 
 @given(st.binary(max_size=300))
@@ -121,7 +122,7 @@ def test_saved_pages_damaged(name: str, chance: Any) -> None:
 @settings(deadline=None)
 def test_any_url_headers_and_status(url: str, headers: dict[str, str], status: int) -> None:
     for one in READERS.values():
-        check(one.read(PageResponse(url, status, headers, b"<p><a href='x'>1</a>")))
+        check(one.read(Response(url, status, headers, b"<p><a href='x'>1</a>")))
 
 
 def lean(

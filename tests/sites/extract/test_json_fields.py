@@ -12,10 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.sites.extract.small_site import URL, SmallSite
 
+from gossamer.model.page import Response
 from gossamer.sites.extract.layer import LayerReader, compile_layer
 from gossamer.sites.extract.types import HALF, _whole, loads
 from gossamer.sites.format import Layer
-from gossamer.sites.page import PageResponse, Reading
+from gossamer.sites.page import Reading
 
 VALUES = (
     st.none()
@@ -67,7 +68,7 @@ def compiled(fields: dict[str, Any], **more: Any) -> LayerReader:
 
 
 def outcome(reader: LayerReader, data: Any) -> Reading:
-    return reader.read(PageResponse(URL, 200, {}, json.dumps(data).encode()))
+    return reader.read(Response(URL, 200, {}, json.dumps(data).encode()))
 
 
 def usual(fields: dict[str, Any]) -> dict[str, Any]:

@@ -133,5 +133,5 @@ def test_the_reference_has_every_key_with_type_and_default() -> None:
     assert (keys["from"].type, keys["from"].default) == ("text", "content")
     assert keys["clean"].type.endswith("or Clean, or list of them")
     assert {key.name: key.default for key in found["Seen"].keys}["scope"] == "forever"
-    assert {key.name: key.type for key in found["Request"].keys}["timeout"] == "duration"
+    assert {key.name: key.type for key in found["RequestRule"].keys}["timeout"] == "duration"
     assert found["Identity"].where == ("Site.identity", "Layer.identity")

@@ -13,6 +13,7 @@ import typer
 from gossamer.cli import exit_codes, options, output, params
 from gossamer.errors import SiteError
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model.page import Response
 from gossamer.registry import KIND, Registry
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
@@ -22,7 +23,7 @@ from gossamer.sites.file.environment import variables
 from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey, survey_texts
 from gossamer.sites.file.problems import SiteErrors, did_you_mean
-from gossamer.sites.page import PageResponse, PageVerdict
+from gossamer.sites.page import PageVerdict
 
 KINDS = {".html": "text/html", ".htm": "text/html", ".json": "application/json", ".xml": "application/xml"}
 
@@ -90,7 +91,7 @@ def try_(
             if as_:
                 kind = KINDS.get(Path(page).suffix.lower(), "application/octet-stream")
                 body = Path(page).read_bytes()
-                return await trial.read(served, layer_of, PageResponse(as_, 200, {"content-type": kind}, body, passed))
+                return await trial.read(served, layer_of, Response(as_, 200, {"content-type": kind}, body, passed))
             return await trial.fetch(served, layer_of, page, passed)
         finally:
             await trial.close()

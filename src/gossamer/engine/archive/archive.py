@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gossamer.engine.archive.warc import WarcWriter
-from gossamer.engine.http.request import FetchResponse
 from gossamer.engine.sites import ServedSite
+from gossamer.model.page import Response
 
 
 class Archive:
@@ -16,12 +16,12 @@ class Archive:
         self._usual = usual
         self._writers: dict[Path, WarcWriter] = {}
 
-    def keep(self, site: ServedSite, fetch_response: FetchResponse) -> None:
+    def keep(self, site: ServedSite, response: Response) -> None:
         place = self.place(site)
         writer = self._writers.get(place)
         if writer is None:
             writer = self._writers[place] = WarcWriter(place)
-        writer.write(fetch_response)
+        writer.write(response)
 
     def place(self, site: ServedSite) -> Path:
         named = site.compiled.site.archive_pages

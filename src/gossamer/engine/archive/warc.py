@@ -18,8 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gossamer.engine.http.request import AGENT, FetchResponse
 from gossamer.errors import ArchiveFailed
+from gossamer.model.fetch import AGENT
+from gossamer.model.page import Response
 
 LARGEST = 10**9
 """Bytes after which another file is begun."""
@@ -49,27 +50,25 @@ class WarcWriter:
         """The file that is written now; none before the first page."""
         return self._path
 
-    def write(self, fetch_response: FetchResponse, at: float | None = None) -> None:
+    def write(self, response: Response, at: float | None = None) -> None:
         """A page that was fetched with `FetchOptions.raw`: its request and its answer."""
-        if fetch_response.raw is None:
+        if response.raw is None:
             raise ValueError("only a page that was asked for with Options.raw can be archived")
         at = self._clock() if at is None else at
         answer_id, request_id = _record_id(), _record_id()
-        url = _LOGIN.sub("//", fetch_response.url, count=1)
+        url = _LOGIN.sub("//", response.url, count=1)
         records = _record(
             "response",
             answer_id,
             at,
-            fetch_response.raw,
+            response.raw,
             url,
             "application/http;msgtype=response",
-            _payload(fetch_response.raw),
+            _payload(response.raw),
         )
-        if fetch_response.sent is not None:
+        if response.sent is not None:
             about = {"WARC-Concurrent-To": answer_id}
-            records += _record(
-                "request", request_id, at, fetch_response.sent, url, "application/http;msgtype=request", about
-            )
+            records += _record("request", request_id, at, response.sent, url, "application/http;msgtype=request", about)
         with self._lock:
             try:
                 if self._file >= 0 and self._size + len(records) > self._largest:

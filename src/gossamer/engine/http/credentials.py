@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gossamer.engine.http.request import FetchOptions
 from gossamer.engine.http.url import address, is_own
+from gossamer.model.fetch import FetchOptions
 
 _SECRET = re.compile(
     r"auth|cookie|token|secret|session|api-?key|password|passwd|signature|credential", re.IGNORECASE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any, Protocol
 
-from gossamer.engine.http.request import BAD_ENCODING, TOO_LARGE, FetchError
+from gossamer.model.fetch import BAD_ENCODING, TOO_LARGE, FetchError
 
 brotli: Any
 try:

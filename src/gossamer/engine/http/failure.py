@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
 from gossamer.engine.http.connection.tls import REMEDY
-from gossamer.engine.http.request import (
+from gossamer.model.fetch import (
     BAD_LENGTH,
     BAD_REQUEST,
     CONNECT,

@@ -12,8 +12,8 @@ from yarl import URL
 
 from gossamer.engine.http import encoding
 from gossamer.engine.http.connection.connector import key
-from gossamer.engine.http.request import BAD_REQUEST, FetchError, FetchOptions
 from gossamer.engine.http.url import basic, check_headers
+from gossamer.model.fetch import BAD_REQUEST, FetchError, FetchOptions
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 MOST_PLACES = 4096

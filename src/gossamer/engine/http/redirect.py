@@ -10,7 +10,8 @@ from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
 from gossamer.engine.http.credentials import is_own_url, is_secret
-from gossamer.engine.http.request import PROTOCOL, REDIRECT_LOOP, FetchError, FetchRequest, FetchResponse
+from gossamer.model.fetch import PROTOCOL, REDIRECT_LOOP, FetchError
+from gossamer.model.page import PageRequest, Response
 
 STATUSES = frozenset({301, 302, 303, 307, 308})
 AGAIN = 3
@@ -25,44 +26,42 @@ _PORTS = {"http": 80, "https": 443}
 _SEEN_OF_A_PAGE = 8192
 
 
-def location(fetch_response: FetchResponse) -> str | None:
+def location(response: Response) -> str | None:
     """Where a redirect leads, as an absolute URL without fragment; None for every other answer, and for a redirect that names
     no place."""
-    if fetch_response.status not in STATUSES:
+    if response.status not in STATUSES:
         return None
-    said = fetch_response.headers.get("location", "").strip()
-    return _resolved(fetch_response.url, said) if said else None
+    said = response.headers.get("location", "").strip()
+    return _resolved(response.url, said) if said else None
 
 
-def refresh(fetch_response: FetchResponse, longest: float = 5.0) -> str | None:
+def refresh(response: Response, longest: float = 5.0) -> str | None:
     """Where a page sends its reader after `longest` seconds at most: by a Refresh header or a meta element."""
     said = re.fullmatch(
         r"\s*([0-9.]{1,9})\s*[;,]\s*(?:url\s*=\s*)?['\"]?(.*?)['\"]?\s*",
-        fetch_response.headers.get("refresh", ""),
+        response.headers.get("refresh", ""),
         re.I,
     )
     if said and said[2]:
-        return _resolved(fetch_response.url, said[2]) if _seconds(said[1]) <= longest else None
-    if "html" not in fetch_response.headers.get("content-type", "html"):
+        return _resolved(response.url, said[2]) if _seconds(said[1]) <= longest else None
+    if "html" not in response.headers.get("content-type", "html"):
         return None
-    seconds, url = get_meta_refresh(fetch_response.body[:_SEEN_OF_A_PAGE].decode("latin-1"), fetch_response.url)
-    if seconds is None or url is None or seconds > longest or url == fetch_response.url:
+    seconds, url = get_meta_refresh(response.body[:_SEEN_OF_A_PAGE].decode("latin-1"), response.url)
+    if seconds is None or url is None or seconds > longest or url == response.url:
         return None
-    return _resolved(fetch_response.url, url)
+    return _resolved(response.url, url)
 
 
-def follow(
-    fetch_request: FetchRequest, fetch_response: FetchResponse, trail: Sequence[str] = (), limit: int = 10
-) -> FetchRequest | None:
+def follow(request: PageRequest, response: Response, trail: Sequence[str] = (), limit: int = 10) -> PageRequest | None:
     """The next request, or None where the answer is none that leads on. `trail` are the URLs before this one; there may be
     `limit` hops, and 0 makes a redirect a page like any other."""
-    target = location(fetch_response) if limit else None
-    return next_hop(fetch_request, fetch_response, target, trail, limit) if target is not None else None
+    target = location(response) if limit else None
+    return next_hop(request, response, target, trail, limit) if target is not None else None
 
 
 def next_hop(
-    fetch_request: FetchRequest, fetch_response: FetchResponse, target: str, trail: Sequence[str] = (), limit: int = 10
-) -> FetchRequest:
+    request: PageRequest, response: Response, target: str, trail: Sequence[str] = (), limit: int = 10
+) -> PageRequest:
     """The request for `target`. What only the former host may see stays behind when the host is another, or the connection
     is no longer secure; what looks like a secret, when the host is none of the site's own."""
     if urlsplit(target).scheme not in _PORTS:
@@ -73,24 +72,20 @@ def next_hop(
             f"more than {limit} redirects in a row (`request.redirects`), the last to {target[:200]}",
             False,
         )
-    before = [*trail, fetch_request.url]
-    method = next_method(fetch_request.method, fetch_response.status)
-    if (
-        target in before
-        and method == fetch_request.method
-        and (not fetch_response.cookies or before.count(target) >= AGAIN)
-    ):
+    before = [*trail, request.url]
+    method = next_method(request.method, response.status)
+    if target in before and method == request.method and (not response.cookies or before.count(target) >= AGAIN):
         raise FetchError(REDIRECT_LOOP, f"{target[:200]} leads to itself again", False)
-    keep = same_place(fetch_request.url, target)
-    headers, body = _without(fetch_request.headers, _OF_A_PAGE), fetch_request.body
+    keep = same_place(request.url, target)
+    headers, body = _without(request.headers, _OF_A_PAGE), request.body
     if not keep:
         headers = _without(headers, _PRIVATE)
-        if headers and not (fetch_request.options.hosts and is_own_url(target, fetch_request.options)):
+        if headers and not (request.options.hosts and is_own_url(target, request.options)):
             headers = {name: value for name, value in headers.items() if not is_secret(name)}
-    if method != fetch_request.method:
+    if method != request.method:
         headers, body = _without(headers, _OF_A_BODY), b""
-    return fetch_request._replace(
-        url=target, method=method, headers=headers, cookies=fetch_request.cookies if keep else {}, body=body
+    return request._replace(
+        url=target, method=method, headers=headers, cookies=request.cookies if keep else {}, body=body
     )
 
 

@@ -9,7 +9,7 @@ from multidict import CIMultiDictProxy
 
 from gossamer.engine.http import encoding
 from gossamer.engine.http.connection.connector import ConnectorResponse
-from gossamer.engine.http.request import TOO_LARGE, FetchError, FetchOptions
+from gossamer.model.fetch import TOO_LARGE, FetchError, FetchOptions
 
 _SECRET = frozenset({"authorization", "proxy-authorization"})
 

@@ -15,9 +15,10 @@ from protego import Protego
 from gossamer.engine.http.credentials import is_own_url, without_credentials
 from gossamer.engine.http.deadline import cancel_tasks
 from gossamer.engine.http.redirect import follow
-from gossamer.engine.http.request import DEFAULT, FetchError, FetchOptions, FetchRequest, FetchResponse
 from gossamer.model import host_of
-from gossamer.sites.url.network import PRIVATE_ADDRESS, NetworkGuard
+from gossamer.model.fetch import DEFAULT, FetchError, FetchOptions
+from gossamer.model.network import PRIVATE_ADDRESS, NetworkGuard
+from gossamer.model.page import PageRequest, Response
 
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
@@ -54,7 +55,7 @@ class _Rules(NamedTuple):
     why: FetchError | None = None
 
 
-Fetch = Callable[[FetchRequest], Awaitable[FetchResponse]]
+Fetch = Callable[[PageRequest], Awaitable[Response]]
 Permit = Callable[[str], Awaitable[None]]
 """Returns once the URL may be asked for, for politeness; raises FetchError where it never will be."""
 
@@ -122,23 +123,23 @@ class Robots:
 
     async def _get(self, origin: str, agent: str, site: str, options: FetchOptions) -> _Rules:
         options = options._replace(max_size=LARGEST, cut=True, raw=False)
-        fetch_response: FetchResponse | None = None
+        response: Response | None = None
         try:
-            fetch_response = await self._arrive(FetchRequest(f"{origin}/robots.txt", site=site, options=options))
+            response = await self._arrive(PageRequest(f"{origin}/robots.txt", site=site, options=options))
         except FetchError as error:
             if error.reason == PRIVATE_ADDRESS:
                 # Not of the host but of the site that asks: nothing to be remembered.
                 raise FetchError(error.reason, f"robots.txt: {error.detail}", False) from error
             why = error
         now = self._clock()
-        if fetch_response is None:
+        if response is None:
             failures = self._known[origin].failures if origin in self._known else 0
             wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), self._kept_without), why.after)
             rules = _Rules(now + wait, None, True, failures + 1, why)
-        elif fetch_response.status == 429 or fetch_response.status >= 500:
+        elif response.status == 429 or response.status >= 500:
             rules = _Rules(now + self._kept_without, None, True)
-        elif 200 <= fetch_response.status < 300:
-            parser = parse(fetch_response.body)
+        elif 200 <= response.status < 300:
+            parser = parse(response.body)
             rules = _Rules(now + self._kept, parser)
             self._delayed(host_of(origin), crawl_delay(parser, agent))
         else:
@@ -150,22 +151,22 @@ class Robots:
             self._known.popitem(last=False)
         return rules
 
-    async def _arrive(self, fetch_request: FetchRequest) -> FetchResponse:
+    async def _arrive(self, request: PageRequest) -> Response:
         trail: list[str] = []
         while True:
-            await self._permit(fetch_request.url)
-            fetch_response = await self._fetch(fetch_request)
+            await self._permit(request.url)
+            response = await self._fetch(request)
             try:
-                further = follow(fetch_request, fetch_response, trail, HOPS)
+                further = follow(request, response, trail, HOPS)
             except FetchError:
                 # A redirect that leads nowhere is as good as no file.
-                return fetch_response._replace(status=404)
+                return response._replace(status=404)
             if further is None:
-                return fetch_response
-            trail.append(fetch_request.url)
+                return response
+            trail.append(request.url)
             if not is_own_url(further.url, further.options):
                 further = further._replace(options=without_credentials(further.options))
-            fetch_request = further
+            request = further
 
 
 def parse(body: bytes) -> Protego:

@@ -1,42 +1,31 @@
-"""A fetcher that lets somebody else's downloader fetch the pages of some sites (`engine: scrapy`).
-
-Everything that makes a request what it is (headers, cookies, passwords, proxies in turn) and that follows from an answer
-(cookies, votes on proxies, limits) is the same code for both; only the way over the wire is another one.
-"""
+"""Pages of sites with `engine: scrapy`, fetched by Scrapy; all others by another fetcher. Both share their sessions."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from http import HTTPStatus
 from time import perf_counter
-from typing import Any
-
-from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
 
 from gossamer.engine.http import encoding
-from gossamer.engine.http.connection.proxies import Proxy
 from gossamer.engine.http.deadline import STUCK
 from gossamer.engine.http.fetcher import Fetcher
-from gossamer.engine.http.head import OriginHead, PreparedOptions
-from gossamer.engine.http.request import PROTOCOL, FetchError, FetchOptions, FetchRequest, FetchResponse
-from gossamer.engine.http.response import cookie_lines, cut, lowered
-from gossamer.sites.downloader import Downloader, DownloadFailed, DownloadRequest, DownloadResponse, PageDropped
-from gossamer.sites.page import Record
+from gossamer.engine.http.response import cut
+from gossamer.engine.http.sessions import Outgoing
+from gossamer.model.fetch import PROTOCOL, FetchError, FetchOptions
+from gossamer.model.page import PageRequest, Record, Response
+from gossamer.sites.downloader import Downloader, PageDropped
 
 ROOM = 32 * 2**20
-"""Bytes that are taken of a body which is to be cut: somebody else's downloader can only refuse, not cut."""
+"""Bytes to take of a body that is to be cut: Scrapy can only reject a body, not cut it."""
 
 
-class ScrapyFetcher(Fetcher):
-    """`open_downloader` gives the downloader; it is called when the first page is to be fetched by it, since it may be long to load."""
+class ScrapyFetcher:
+    """`open_downloader` returns the downloader; it is called for the first page, since Scrapy takes long to load."""
 
-    def __init__(self, open_downloader: Callable[[], Downloader], **more: Any) -> None:
-        super().__init__(**more)
-        self._open_downloader = open_downloader
+    def __init__(self, open_downloader: Callable[[], Downloader], others: Fetcher) -> None:
+        self._others, self._open_downloader = others, open_downloader
+        self.sessions = others.sessions
         self._downloader: Downloader | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -47,12 +36,12 @@ class ScrapyFetcher(Fetcher):
         return self._downloader
 
     async def begin(self, name: str, all_options: Iterable[FetchOptions]) -> None:
-        """Make sure that pages of such options can be fetched at all; SiteError says why they cannot."""
+        """Make sure that pages with such options can be fetched at all; SiteError says why they cannot."""
         for verify, browser in {(options.verify, options.browser) for options in all_options}:
             await self.downloader.begin(name, verify, browser)
 
     def forget(self, site: str) -> None:
-        super().forget(site)
+        self._others.forget(site)
         if self._downloader is not None:
             task = asyncio.ensure_future(self._downloader.forget(site))
             self._leaving.add(task)
@@ -63,7 +52,7 @@ class ScrapyFetcher(Fetcher):
             await asyncio.wait(self._leaving, timeout=STUCK)
         if self._downloader is not None:
             await self._downloader.close()
-        await super().close()
+        await self._others.close()
 
     async def through(self, site: str, url: str, records: list[Record]) -> list[Record]:
         """What a site's project makes of its records, in the shape in which items lie in the stream. Raises ItemFailed."""
@@ -76,104 +65,61 @@ class ScrapyFetcher(Fetcher):
                 kept.append(Record(record.layer, fields))
         return kept
 
-    async def _ask_again(
-        self, fetch_request: FetchRequest, prepared: PreparedOptions, place: OriginHead, target: str
-    ) -> FetchResponse | None:
-        return (
-            None
-            if fetch_request.options.fetched_by_scrapy
-            else await super()._ask_again(fetch_request, prepared, place, target)
-        )
+    async def fetch(self, request: PageRequest) -> Response:
+        if not request.options.fetched_by_scrapy:
+            return await self._others.fetch(request)
+        outgoing = self.sessions.outgoing(request, self.sessions.prepared(request.options))
+        if request.options.proxy:
+            return await self.sessions.through_proxy(request, outgoing, self._send)
+        return await self._send(request, outgoing)
 
-    async def _ask(
-        self,
-        fetch_request: FetchRequest,
-        prepared: PreparedOptions,
-        url: URL,
-        headers: CIMultiDict[str],
-        secure: ssl.SSLContext | bool,
-        proxy: Proxy | None,
-        stale: bool = False,
-    ) -> FetchResponse:
-        options = fetch_request.options
-        if not options.fetched_by_scrapy:
-            return await super()._ask(fetch_request, prepared, url, headers, secure, proxy, stale)
-        said = list(headers.items())
-        if fetch_request.body and "Content-Type" not in headers:
-            # As the engine's own fetcher says it.
-            said.append(("Content-Type", "application/octet-stream"))
-        if proxy is not None and proxy.authorization and url.scheme == "https":
-            said.append(("Proxy-Authorization", proxy.authorization))
-        wanted = DownloadRequest(
-            str(url),
-            fetch_request.method,
-            tuple(said),
-            fetch_request.body,
-            fetch_request.site,
-            options.fetched_by_scrapy,
-            options.timeout,
-            max(options.max_size, ROOM) if options.cut else options.max_size,
-            proxy.url if proxy is not None else "",
-            options.verify,
-            # robots.txt, which is the only one to be cut, is no page for a browser.
-            options.render and not options.cut,
-            options.browser,
-            options.raw,
-            options.guard,
+    async def _send(self, request: PageRequest, outgoing: Outgoing) -> Response:
+        options, proxy, headers = request.options, outgoing.proxy, dict(outgoing.headers)
+        if request.body and "Content-Type" not in outgoing.headers:
+            # As aiohttp does.
+            headers["Content-Type"] = "application/octet-stream"
+        if proxy is not None and proxy.authorization and outgoing.url.scheme == "https":
+            headers["Proxy-Authorization"] = proxy.authorization
+        to_scrapy = options._replace(
+            max_size=max(options.max_size, ROOM) if options.cut else options.max_size,
+            proxy="" if proxy is None else proxy.url,
+            # Only robots.txt is cut, and that is no page for a browser.
+            render=options.render and not options.cut,
         )
+        wrote = sum(len(name) + len(value) + 4 for name, value in headers.items())
+        wrote += len(request.method) + len(request.url) + len(request.body)
         started = perf_counter()
-        try:
-            answer = await self.downloader.download(wanted)
-        except DownloadFailed as error:
-            raise FetchError(error.reason, error.detail, error.retriable) from error
-        wrote = (
-            sum(len(name) + len(value) + 4 for name, value in said)
-            + len(fetch_request.method)
-            + len(fetch_request.url)
-            + len(fetch_request.body)
+        response = await self.downloader.download(
+            request._replace(url=str(outgoing.url), headers=headers, options=to_scrapy)
         )
-        return self._fetch_response(fetch_request, answer, perf_counter() - started, proxy, wrote)
-
-    def _fetch_response(
-        self, fetch_request: FetchRequest, answer: DownloadResponse, seconds: float, proxy: Proxy | None, wrote: int
-    ) -> FetchResponse:
-        options = fetch_request.options
-        if answer.status < 200:
-            raise FetchError(PROTOCOL, f"the answer is a {answer.status}, which nobody asked for")
-        came = CIMultiDictProxy(CIMultiDict(answer.headers))
-        headers = lowered(came)
-        body = _decoded(answer.body, headers, options)
+        seconds = perf_counter() - started
+        if response.status < 200:
+            raise FetchError(PROTOCOL, f"the answer is a {response.status}, which nobody asked for")
+        body = _decoded(response, options)
         if len(body) > options.max_size:
             body = cut(body, options)
-        cookies: tuple[str, ...] = ()
-        if "set-cookie" in headers:
-            cookies = cookie_lines(came)
-            if options.session:
-                self.jar(fetch_request.site).take(fetch_request.url, cookies)
-        # A browser may have gone on by itself.
-        url = answer.url if options.render else fetch_request.url
-        raw, sent = (answer.raw or _written(answer), answer.sent) if options.raw else (None, None)
-        return FetchResponse(
-            url, answer.status, headers, body, seconds, raw, proxy.url if proxy else "", cookies, sent, len(answer.body), wrote
-        )  # fmt: skip
+        self.sessions.take_cookies(request, response.cookies)
+        return response._replace(
+            # A browser may have gone on by itself.
+            url=response.url if options.render else request.url,
+            body=body,
+            inherited=request.inherited,
+            turn=request.turn,
+            depth=request.depth,
+            seconds=seconds,
+            size=len(response.body),
+            wrote=wrote,
+            proxy=to_scrapy.proxy,
+        )
 
 
-def _decoded(body: bytes, headers: dict[str, str], options: FetchOptions) -> bytes:
-    """Without the encodings that the downloader could not undo itself."""
-    undo = encoding.decoder(headers["content-encoding"]) if body and headers.get("content-encoding") else None
+def _decoded(response: Response, options: FetchOptions) -> bytes:
+    """The body without the encodings that Scrapy could not undo."""
+    body, encodings = response.body, response.headers.get("content-encoding")
+    undo = encoding.decoder(encodings) if body and encodings else None
     if undo is None:
         return body
     body = undo.feed(body, options.max_size)
     if len(body) <= options.max_size:
         undo.end()
     return body
-
-
-def _written(answer: DownloadResponse) -> bytes:
-    """An answer that went over no wire that anybody saw, as one that did."""
-    try:
-        phrase = HTTPStatus(answer.status).phrase
-    except ValueError:
-        phrase = ""
-    lines = [f"HTTP/1.1 {answer.status} {phrase}", *(f"{name}: {value}" for name, value in answer.headers), "", ""]
-    return "\r\n".join(lines).encode() + answer.body

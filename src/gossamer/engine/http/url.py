@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from w3lib.url import safe_url_string
 from yarl import URL
 
-from gossamer.engine.http.request import BAD_REQUEST, FetchError
+from gossamer.model.fetch import BAD_REQUEST, FetchError
 
 _PLAIN = re.compile(r"(https?://[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?)(/(?!\.)[!$%&'()*+,\-.0-9:;=?@A-Z_a-z~/]*)")
 """What nearly every URL looks like: sent exactly as it is."""

@@ -4,41 +4,36 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from gossamer.engine.http.request import FetchResponse
-from gossamer.engine.page.payload import PageRequest
+from gossamer.model.page import PageRequest, Response
 from gossamer.sites.compile import LAYER, SINCE, CompiledSite
 from gossamer.sites.feed import FeedEntry, read_feed, read_sitemap
-from gossamer.sites.page import PageLink
 
 
-def links_of(
-    site: CompiledSite, is_feed: bool, page_request: PageRequest, fetch_response: FetchResponse, further_layer: str
-) -> list[PageLink] | None:
-    """None if the answer is not what it should be. What belongs to no layer is left alone."""
-    listing = (
-        read_feed(fetch_response.body, fetch_response.url)
-        if is_feed
-        else read_sitemap(fetch_response.body, fetch_response.url)
-    )
+def links_of(site: CompiledSite, is_feed: bool, response: Response, further_layer: str) -> list[PageRequest] | None:
+    """None for a response that is no feed or sitemap. Links that belong to no layer are skipped."""
+    listing = (read_feed if is_feed else read_sitemap)(response.body, response.url)
     if listing is None:
         return None
-    since = page_request.inherited.get(SINCE)
+    since = response.inherited.get(SINCE)
     oldest = datetime.now(UTC) - timedelta(seconds=since) if since else None
-    wanted = page_request.inherited.get(LAYER)
-    passed = {name: value for name, value in page_request.inherited.items() if name not in (SINCE, LAYER)}
+    wanted = response.inherited.get(LAYER)
+    passed = {name: value for name, value in response.inherited.items() if name not in (SINCE, LAYER)}
     links = []
     for named in listing.pages:
         if not _old(named, oldest):
             found = site.layer_of(named.url)
             layer = wanted or (found[0] if found else None)
             if layer is not None:
-                links.append(site.link(named.url, layer, inherited=passed, depth=page_request.depth))
+                links.append(site.link(named.url, layer, inherited=passed, depth=response.depth))
     for named in listing.further:
         if not _old(named, oldest):
-            fingerprint = site.fingerprint(further_layer, named.url)
             links.append(
-                PageLink(
-                    named.url, further_layer, fingerprint, inherited=page_request.inherited, depth=page_request.depth
+                PageRequest(
+                    named.url,
+                    layer=further_layer,
+                    fingerprint=site.fingerprint(further_layer, named.url),
+                    inherited=response.inherited,
+                    depth=response.depth,
                 )
             )
     return links

@@ -19,13 +19,10 @@ from gossamer.engine.counters import SiteCounters
 from gossamer.engine.download_counters import DownloadCounters
 from gossamer.engine.http.conditional import NOT_MODIFIED
 from gossamer.engine.http.redirect import location, next_hop
-from gossamer.engine.http.request import FetchError, FetchRequest, FetchResponse
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
-from gossamer.engine.page import payload as errands
-from gossamer.engine.page import retry
+from gossamer.engine.page import payload, retry
 from gossamer.engine.page.feed import links_of
-from gossamer.engine.page.payload import PageRequest
 from gossamer.engine.page.versions import PageVersions
 from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
@@ -33,10 +30,12 @@ from gossamer.errors import ArchiveFailed, GossamerError, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, Request, Settlement
 from gossamer.model.counter_names import FILTERED, RETRIES
+from gossamer.model.fetch import FetchError
+from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.downloader import ItemFailed, PageDropped
 from gossamer.sites.extract.handler import handler_reader
-from gossamer.sites.page import PageLink, PageResponse, Reading, Record
 from gossamer.sites.page import PageVerdict as Judged
+from gossamer.sites.page import Reading
 from gossamer.sites.plan import FEED, SITEMAP
 
 logger = logging.getLogger(__name__)
@@ -97,42 +96,42 @@ class PageProcessor:
                 told = True
                 landed(feedback)
 
-        page_request: PageRequest | None = None
+        request: PageRequest | None = None
         try:
-            page_request = errands.unpack(lease)
+            request = payload.unpack(lease)
             if layer is None:
-                layer = self._matched_again(lease, page_request)
+                layer = self._matched_again(lease, request)
                 if layer is None:
                     told = True
                     return None
-            if layer.site.obeys and self._robots.known(page_request.url, layer.agent) is None:
+            if layer.site.obeys and self._robots.known(request.url, layer.agent) is None:
                 # The host's slot and its turn are used up by that: pages that waited for it must not come bunched up.
                 await self._robots.ask(
-                    page_request.url,
+                    request.url,
                     layer.agent,
                     layer.site.name,
-                    layer.manner(page_request.url, page_request.before)[0],
+                    layer.manner(request.url, request.before)[0],
                 )
                 told = True
                 return None
-            return await self._process(lease, layer, page_request, once)
+            return await self._process(lease, layer, request, once)
         except PageFailed as failed:
-            return await self._failed(lease, layer, page_request, failed)
+            return await self._failed(lease, layer, request, failed)
         except PageDropped:
             self._site_counters.of(lease.lane.rpartition(".")[0]).add("site/left_out")
             return Settlement(lease)
         except FetchError as error:
             once(Feedback(HostVerdict.ERROR))
             return await self._failed(
-                lease, layer, page_request, PageFailed(error.reason, error.detail, error.retriable, error.after)
+                lease, layer, request, PageFailed(error.reason, error.detail, error.retriable, error.after)
             )
         except GossamerError as error:
             reason = getattr(error, "reason", "garbage")
-            return await self._failed(lease, layer, page_request, PageFailed(reason, str(error), again=False))
+            return await self._failed(lease, layer, request, PageFailed(reason, str(error), again=False))
         except Exception as error:
             # A bug, here or in a hook: it must not take the worker with it, and somebody should see it.
             detail = "".join(traceback.format_exception(error))
-            return await self._failed(lease, layer, page_request, PageFailed("engine", detail, again=False))
+            return await self._failed(lease, layer, request, PageFailed("engine", detail, again=False))
         finally:
             once(None)
 
@@ -154,26 +153,26 @@ class PageProcessor:
         if counts and site is not None and self._site_set.sites.get(site.name) is site:
             self._versions.note(lease.lane, lease.fingerprint, headers)
 
-    def _matched_again(self, lease: Lease, page_request: PageRequest) -> ServedLayer | None:
+    def _matched_again(self, lease: Lease, request: PageRequest) -> ServedLayer | None:
         """Its layer is no more in the site's file: the one that fits the URL now. None: the site was taken away while its
         pages lay here, and others may serve it, or this worker later."""
         name = lease.lane.rpartition(".")[0]
         site = self._site_set.sites.get(name)
         if site is None:
             return None
-        found = site.compiled.layer_of(page_request.url)
+        found = site.compiled.layer_of(request.url)
         if found is None:
             raise PageFailed(
                 "unknown_layer",
-                f"The site {name} has no layer {lease.lane.rpartition('.')[2]}, and none matches {page_request.url}.",
+                f"The site {name} has no layer {lease.lane.rpartition('.')[2]}, and none matches {request.url}.",
                 again=False,
             )
         return site.layers[found[0]]
 
-    async def _process(self, lease: Lease, layer: ServedLayer, page_request: PageRequest, landed: Landed) -> Settlement:
+    async def _process(self, lease: Lease, layer: ServedLayer, request: PageRequest, landed: Landed) -> Settlement:
         site = layer.site
         if site.obeys:
-            word = self._robots.known(page_request.url, layer.agent)
+            word = self._robots.known(request.url, layer.agent)
             if word is not None and not word.allowed:
                 if word.why is not None:
                     detail = f"robots.txt could not be asked for: {word.why.detail}"
@@ -184,99 +183,82 @@ class PageProcessor:
                     )
                 self._site_counters.of(site.name).add("site/robots_denied")
                 return Settlement(lease)
-        options, cookies = layer.manner(page_request.url, page_request.before)
-        cookies = {**cookies, **page_request.cookies} if cookies else page_request.cookies
-        fetch_request = FetchRequest(
-            page_request.url, page_request.method, page_request.headers, cookies, page_request.body, site.name, options
+        options, cookies = layer.manner(request.url, request.before)
+        sent = request._replace(
+            cookies={**cookies, **request.cookies} if cookies else request.cookies, site=site.name, options=options
         )
-        conditional = layer.conditional and page_request.method == "GET"
+        conditional = layer.conditional and request.method == "GET"
         if conditional and (conditions := self._versions.conditions(lease.lane, lease.fingerprint)):
-            fetch_request = fetch_request._replace(headers={**page_request.headers, **conditions})
+            sent = sent._replace(headers={**request.headers, **conditions})
         if layer.before_request is not None:
-            fetch_request = await hooks.call(layer.before_request, fetch_request)
-            if fetch_request is None:
+            sent = await hooks.call(layer.before_request, sent)
+            if sent is None:
                 self._site_counters.of(site.name).add("site/left_out")
                 return Settlement(lease)
-        fetch_response = await self._fetcher.fetch(fetch_request)
+        response = await self._fetcher.fetch(sent)
         pending_counters = self._site_counters.of(site.name)
-        status = fetch_response.status
+        status = response.status
         if status in THROTTLED:
-            asked = retry.retry_after(fetch_response.headers.get("retry-after", ""), time.time())
-            landed(Feedback(HostVerdict.THROTTLED, fetch_response.seconds, asked or None))
+            asked = retry.retry_after(response.headers.get("retry-after", ""), time.time())
+            landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
         else:
-            landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, fetch_response.seconds))
+            landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, response.seconds))
         if layer.saves:
             try:
-                self._archive.keep(site, fetch_response)
+                self._archive.keep(site, response)
             except ArchiveFailed as error:
                 raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
         if status in layer.retry_status and not (layer.rule and status in layer.rule.valid.status):
-            asked = retry.retry_after(fetch_response.headers.get("retry-after", ""), time.time())
+            asked = retry.retry_after(response.headers.get("retry-after", ""), time.time())
             raise PageFailed(f"http_{status}", f"The answer was {status}.", after=asked)
-        if 300 <= status < 400 and layer.redirects and (target := location(fetch_response)) is not None:
-            return self._redirected(lease, layer, page_request, fetch_request, fetch_response, target)
+        if 300 <= status < 400 and layer.redirects and (target := location(response)) is not None:
+            return self._redirected(
+                lease, layer, request, next_hop(sent, response, target, request.hops, layer.redirects)
+            )
         if status in GONE and not (layer.rule and status in layer.rule.valid.status):
             pending_counters.add("site/gone")
             return Settlement(lease)
         if conditional and status == NOT_MODIFIED:
             pending_counters.add("site/unchanged")
             return Settlement(lease)
-        settlement = await self._read(lease, layer, page_request, fetch_response)
+        settlement = await self._read(lease, layer, request, response)
         if conditional:
-            self._came[identity(lease)] = site, fetch_response.headers
+            self._came[identity(lease)] = site, response.headers
         return settlement
 
-    def _redirected(
-        self,
-        lease: Lease,
-        layer: ServedLayer,
-        page_request: PageRequest,
-        fetch_request: FetchRequest,
-        fetch_response: FetchResponse,
-        target: str,
-    ) -> Settlement:
-        hop = next_hop(fetch_request, fetch_response, target, page_request.hops, layer.redirects)
+    def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
         fingerprint = layer.site.compiled.fingerprint(layer.name, hop.url, hop.method, hop.body)
-        # A page that leads to itself (to set a cookie) is the same page: as a new one it would be refused.
-        unfiltered = page_request.always or fingerprint == lease.fingerprint
-        link = PageLink(
-            hop.url, layer.name, fingerprint, lease.priority, hop.method, hop.headers, page_request.cookies and hop.cookies, hop.body,
-            page_request.inherited, page_request.turn, page_request.depth, unfiltered,
-        )  # fmt: skip
-        request = errands.pack(
-            link, layer.lane, page_request.trail, [*page_request.hops, page_request.url], self._payload_max, page_request.round, page_request.again,
-            page_request.always,
-        )  # fmt: skip
-        return Settlement(lease, Ending.REPLACED, [request])
-
-    async def _read(
-        self, lease: Lease, layer: ServedLayer, page_request: PageRequest, fetch_response: FetchResponse
-    ) -> Settlement:
-        if layer.rule is None:
-            return self._listed(lease, layer, page_request, fetch_response)
-        document = PageResponse(
-            fetch_response.url,
-            fetch_response.status,
-            fetch_response.headers,
-            fetch_response.body,
-            page_request.inherited,
-            page_request.turn,
-            page_request.depth,
+        replacing = request._replace(
+            url=hop.url,
+            method=hop.method,
+            headers=hop.headers,
+            cookies=request.cookies and hop.cookies,
+            body=hop.body,
+            fingerprint=fingerprint,
+            # A page that leads to itself (to set a cookie) is the same page: as a new one it would be refused.
+            dont_filter=request.always or fingerprint == lease.fingerprint,
+            hops=[*request.hops, request.url],
         )
+        return Settlement(lease, Ending.REPLACED, [payload.pack(replacing, layer.lane, self._payload_max)])
+
+    async def _read(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
+        if layer.rule is None:
+            return self._listed(lease, layer, request, response)
+        status = response.status
         if layer.after_download is not None:
-            document = await hooks.call(layer.after_download, document)
+            response = await hooks.call(layer.after_download, response)
         if layer.handler is not None:
-            reading = await handler_reader(layer.handler, layer.site.compiled, layer.name, document)
-        elif len(document.body) > BIG:
-            reading = await asyncio.to_thread(layer.site.compiled.read, layer.name, document)
+            reading = await handler_reader(layer.handler, layer.site.compiled, layer.name, response)
+        elif len(response.body) > BIG:
+            reading = await asyncio.to_thread(layer.site.compiled.read, layer.name, response)
         else:
-            reading = layer.site.compiled.read(layer.name, document)
+            reading = layer.site.compiled.read(layer.name, response)
         if layer.after_extract is not None:
-            reading = await hooks.call(layer.after_extract, document, reading)
+            reading = await hooks.call(layer.after_extract, response, reading)
         self._count(layer, reading)
         if reading.verdict is Judged.INVALID:
             # A status that is not wanted stays what it is; a page that looks wrong may look right the next time.
-            raise PageFailed("invalid", reading.reason, again=200 <= fetch_response.status < 300)
+            raise PageFailed("invalid", reading.reason, again=200 <= status < 300)
         if reading.verdict is Judged.LACK and layer.rule.lacking == "fail":
             raise PageFailed("lack", reading.reason, again=False)
         records = reading.records
@@ -285,26 +267,30 @@ class PageProcessor:
             records = [record for record in changed if record is not None]
         if layer.options.fetched_by_scrapy and self.scrapy_fetcher is not None:
             try:
-                records = await self.scrapy_fetcher.through(layer.site.name, document.url, records)
+                records = await self.scrapy_fetcher.through(layer.site.name, response.url, records)
             except ItemFailed as error:
                 raise PageFailed("pipeline", error.detail, again=False) from error
-        items, kept = await self._stored(layer, page_request, document, records)
-        children, withheld = self._children(reading.links, layer, page_request)
+        items, kept = await self._stored(layer, request, response, records)
+        children, withheld = self._children(reading.links, layer, request)
         return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
 
     def _children(
-        self, links: Sequence[PageLink], layer: ServedLayer, page_request: PageRequest
+        self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest
     ) -> tuple[list[Request], OmittedRequests | None]:
         """What is to be asked for next, without what would be refused anyway; and how to ask for that, too."""
-        known: list[PageLink] = []
-        children = self._asked(links, layer, page_request, known)
+        known: list[PageRequest] = []
+        children = self._asked(links, layer, request, known)
         if not known:
             return children, None
         self._site_counters.of(layer.site.name).add(FILTERED, len(known))
-        return children, OmittedRequests(self.known.edition, lambda: self._asked(known, layer, page_request, None))
+        return children, OmittedRequests(self.known.edition, lambda: self._asked(known, layer, request, None))
 
     def _asked(
-        self, links: Sequence[PageLink], layer: ServedLayer, page_request: PageRequest, left_out: list[PageLink] | None
+        self,
+        links: Sequence[PageRequest],
+        layer: ServedLayer,
+        request: PageRequest,
+        left_out: list[PageRequest] | None,
     ) -> list[Request]:
         """Those that are known are put into `left_out` instead; None: all are asked for."""
         site, known, trail = layer.site, self.known.has, None
@@ -312,34 +298,34 @@ class PageProcessor:
         children = []
         for link in links:
             lane = site.layers[link.layer].lane
-            if page_request.again and link.layer == page_request.again:
-                link = link._replace(dont_filter=True)
-            if left_out is not None and lane in remembering and not link.dont_filter and known(lane, link.fingerprint):
+            unfiltered = link.dont_filter or (bool(request.again) and link.layer == request.again)
+            if left_out is not None and lane in remembering and not unfiltered and known(lane, link.fingerprint):
                 left_out.append(link)
                 continue
             if self._only and link.layer != self._only:
                 continue
-            trail = trail or page_request.after
+            trail = trail or request.after
             try:
-                children.append(errands.pack(link, lane, trail, (), self._payload_max, page_request.round))
+                child = link._replace(dont_filter=unfiltered, trail=trail, round=request.round)
+                children.append(payload.pack(child, lane, self._payload_max))
             except (GossamerError, ValueError) as error:
                 self._site_counters.of(site.name).add("site/links_refused")
-                logger.warning("A link of %s cannot be followed: %s", page_request.url, error)
+                logger.warning("A link of %s cannot be followed: %s", request.url, error)
         return children
 
     async def _stored(
-        self, layer: ServedLayer, page_request: PageRequest, document: PageResponse, records: list[Record]
+        self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]
     ) -> tuple[list[bytes], int]:
         """Into the database, or as items for the stream: those, and how many are in the database."""
         if not records:
             return [], 0
         if not layer.stored:
             return [
-                codec.encode({"layer": one.layer, "url": document.url, **one.fields}, limit=self._payload_max)
+                codec.encode({"layer": one.layer, "url": response.url, **one.fields}, limit=self._payload_max)
                 for one in records
             ], 0
         try:
-            if not await self._record_sink.put(layer, page_request, document, records):
+            if not await self._record_sink.put(layer, request, response, records):
                 raise PageFailed(
                     "store_away",
                     "The database could not be reached in time.",
@@ -350,13 +336,11 @@ class PageProcessor:
         self._site_counters.of(layer.site.name).add("site/records", len(records))
         return [], len(records)
 
-    def _listed(
-        self, lease: Lease, layer: ServedLayer, page_request: PageRequest, fetch_response: FetchResponse
-    ) -> Settlement:
-        links = links_of(layer.site.compiled, layer.name == FEED, page_request, fetch_response, SITEMAP)
+    def _listed(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
+        links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)
         if links is None:
-            raise PageFailed("invalid", f"{fetch_response.url} is no {'feed' if layer.name == FEED else 'sitemap'}.")
-        children, withheld = self._children(links, layer, page_request)
+            raise PageFailed("invalid", f"{response.url} is no {'feed' if layer.name == FEED else 'sitemap'}.")
+        children, withheld = self._children(links, layer, request)
         return Settlement(lease, Ending.DONE, children, withheld=withheld)
 
     def _count(self, layer: ServedLayer, reading: Reading) -> None:
@@ -369,7 +353,7 @@ class PageProcessor:
             pending_counters.add("site/notes", len(reading.notes))
 
     async def _failed(
-        self, lease: Lease, layer: ServedLayer | None, page_request: PageRequest | None, failed: PageFailed
+        self, lease: Lease, layer: ServedLayer | None, request: PageRequest | None, failed: PageFailed
     ) -> Settlement:
         group = lease.lane.rpartition(".")[0]
         pending_counters = self._site_counters.of(group)
@@ -382,7 +366,7 @@ class PageProcessor:
         if pause is not None:
             pending_counters.add(RETRIES)
             return Settlement(lease, Ending.RETRY, delay=pause)
-        url = page_request.url if page_request is not None else ""
+        url = request.url if request is not None else ""
         logger.warning(
             "%s failed for good (%s): %s",
             url or f"A request of {lease.lane}",

@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import BadCase, FilesExist
-from gossamer.sites.page import PageResponse, Reading
+from gossamer.model.page import Response
+from gossamer.sites.page import Reading
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 FILE = "case.json"
 SECRET = frozenset({"set-cookie", "authorization", "proxy-authorization"})
 """Headers that are not kept: cases are shared."""
+LINK = ("url", "layer", "priority", "method", "headers", "cookies", "body", "inherited", "turn", "depth", "dont_filter")
+"""What a site file decides about a link."""
 _ENDS = (("json", "json"), ("html", "html"), ("xml", "xml"), ("text/", "txt"))
 
 
@@ -31,7 +34,7 @@ class SavedCase(NamedTuple):
     name: str
     site: str
     layer: str
-    document: PageResponse
+    document: Response
     reading: dict[str, Any]
 
 
@@ -89,7 +92,7 @@ def cases_of(file: Path) -> Iterator[SavedCase]:
 def _case(folder: Path) -> SavedCase:
     data = _load(folder)
     try:
-        document = PageResponse(
+        document = Response(
             data["url"],
             int(data["status"]),
             {str(name).lower(): str(value) for name, value in data["headers"].items()},
@@ -132,7 +135,7 @@ def _end(content_type: str) -> str:
 
 
 def reading_json(reading: Reading) -> dict[str, Any]:
-    """A reading in the types that JSON knows. Of links only what a site file decides: what is empty is left out."""
+    """A reading in the types that JSON knows. What is empty in a link is left out."""
     return {
         "verdict": reading.verdict.value,
         "reason": reading.reason,
@@ -140,8 +143,8 @@ def reading_json(reading: Reading) -> dict[str, Any]:
         "links": [
             {
                 name: plain(dict(value) if name in ("headers", "cookies", "inherited") else value)
-                for name, value in link._asdict().items()
-                if name in ("url", "layer") or (name != "fingerprint" and value and value != "GET")
+                for name in LINK
+                if (value := getattr(link, name)) and value != "GET"
             }
             for link in reading.links
         ],

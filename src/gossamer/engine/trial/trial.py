@@ -9,13 +9,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from gossamer.engine import hooks
-from gossamer.engine.http.fetcher import Fetcher
+from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.redirect import location, next_hop
-from gossamer.engine.http.request import FetchError, FetchRequest, FetchResponse
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import SiteError
+from gossamer.model.fetch import FetchError
+from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader, PageDropped
 from gossamer.sites.extract import charset
@@ -23,7 +24,7 @@ from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.extract.layer import compile_layer
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS, Follow, Format
-from gossamer.sites.page import NOTHING, PageLink, PageResponse, Reading
+from gossamer.sites.page import Reading
 
 SEEDS = 10_000
 
@@ -54,7 +55,7 @@ class TrialResult(NamedTuple):
     url: str
     robots: str
     hops: tuple[Hop, ...]
-    document: PageResponse | None
+    document: Response | None
     reading: Reading | None
     failure: str
     charset: str
@@ -79,7 +80,7 @@ def choose(site: CompiledSite, url: str, layer: str = "") -> LayerChoice:
     return LayerChoice(name, f"match {site.layers[name].match}{said}")
 
 
-def seed_of(site: CompiledSite, url: str, layer: str = "") -> PageLink | None:
+def seed_of(site: CompiledSite, url: str, layer: str = "") -> PageRequest | None:
     """The first seed with this URL (and layer), of the first SEEDS: it may say how the page is asked for."""
     return next(
         (
@@ -95,9 +96,8 @@ class Trial:
     """Fetches pages and reads them. To be closed. `open_downloader` gives the downloader of sites with `engine: scrapy`."""
 
     def __init__(self, open_downloader: Callable[[], Downloader] | None = None) -> None:
-        self._fetcher = (
-            Fetcher(concurrency=4) if open_downloader is None else ScrapyFetcher(open_downloader, concurrency=4)
-        )
+        native = AiohttpFetcher(concurrency=4)
+        self._fetcher = native if open_downloader is None else ScrapyFetcher(open_downloader, native)
         self._robots = Robots(self._fetcher.fetch)
 
     async def close(self) -> None:
@@ -115,56 +115,53 @@ class Trial:
             inherited = {**seed.inherited, **inherited}
         link = seed or site.compiled.link(url, chosen.layer, inherited=inherited)
         options, cookies = layer.manner(link.url)
-        fetch_request: FetchRequest | None = FetchRequest(
-            link.url, link.method, link.headers, {**cookies, **link.cookies}, link.body, site.name, options
+        request: PageRequest | None = link._replace(
+            cookies={**cookies, **link.cookies}, inherited=inherited, site=site.name, options=options
         )
         hops: list[Hop] = []
         said, failure = "not asked (politeness.robots: ignore)", ""
-        fetch_response: FetchResponse | None = None
+        response: Response | None = None
         begun = time.perf_counter()
         try:
-            while fetch_request is not None:
-                said, allowed = await self._word(site, layer, fetch_request.url, hops[-1].url if hops else "")
+            while request is not None:
+                said, allowed = await self._word(site, layer, request.url, hops[-1].url if hops else "")
                 if not allowed:
                     failure = f"robots.txt: {said}"
                     break
                 if layer.before_request is not None:
-                    fetch_request = await hooks.call(layer.before_request, fetch_request)
-                    if fetch_request is None:
+                    request = await hooks.call(layer.before_request, request)
+                    if request is None:
                         failure = "the hook before_request left it out"
                         break
-                fetch_response = await self._fetcher.fetch(fetch_request)
-                target = location(fetch_response) if 300 <= fetch_response.status < 400 and layer.redirects else None
+                response = await self._fetcher.fetch(request)
+                target = location(response) if 300 <= response.status < 400 and layer.redirects else None
                 hops.append(
                     Hop(
-                        fetch_request.method,
-                        fetch_request.url,
-                        fetch_response.status,
-                        fetch_response.seconds,
+                        request.method,
+                        request.url,
+                        response.status,
+                        response.seconds,
                         target or "",
                     )
                 )
                 if target is None:
                     break
-                fetch_request, fetch_response = (
-                    next_hop(fetch_request, fetch_response, target, [hop.url for hop in hops[:-1]], layer.redirects),
+                request, response = (
+                    next_hop(request, response, target, [hop.url for hop in hops[:-1]], layer.redirects),
                     None,
                 )
-                fetch_request = fetch_request._replace(options=layer.manner(fetch_request.url, hops[-1].url)[0])
+                request = request._replace(options=layer.manner(request.url, hops[-1].url)[0])
         except PageDropped:
             failure = "the Scrapy project wants nothing of it"
         except FetchError as error:
             failure = f"{error.reason}: {error.detail}{', would be tried again' if error.retriable else ''}"
         seconds = time.perf_counter() - begun
-        if fetch_response is None or failure:
+        if response is None or failure:
             return TrialResult(site.name, chosen, url, said, tuple(hops), None, None, failure, "", seconds, 0.0)
-        document = PageResponse(
-            fetch_response.url, fetch_response.status, fetch_response.headers, fetch_response.body, inherited
-        )
-        tried = await self.read(site, chosen, document)
+        tried = await self.read(site, chosen, response)
         return tried._replace(url=url, robots=said, hops=tuple(hops), fetch_seconds=seconds)
 
-    async def read(self, site: ServedSite, chosen: LayerChoice, document: PageResponse) -> TrialResult:
+    async def read(self, site: ServedSite, chosen: LayerChoice, document: Response) -> TrialResult:
         """Read a page that is there already."""
         layer = site.layers[chosen.layer]
         instead = _instead(layer, document.status)
@@ -199,9 +196,9 @@ class Trial:
     async def _prepare(self, site: ServedSite) -> None:
         if isinstance(self._fetcher, ScrapyFetcher):
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
-        self._fetcher.proxies.forget(site.name)
+        self._fetcher.sessions.proxies.forget(site.name)
         for name, group in site.compiled.site.proxies.items():
-            self._fetcher.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+            self._fetcher.sessions.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
 
 
 def _instead(layer: ServedLayer, status: int) -> str:
@@ -214,7 +211,7 @@ def _instead(layer: ServedLayer, status: int) -> str:
     return ""
 
 
-async def read_page(layer: ServedLayer, document: PageResponse) -> Reading:
+async def read_page(layer: ServedLayer, document: Response) -> Reading:
     """What a page says, with the hooks of its layer, as a worker has it before it is stored."""
     if layer.after_download is not None:
         document = await hooks.call(layer.after_download, document)
@@ -230,7 +227,7 @@ async def read_page(layer: ServedLayer, document: PageResponse) -> Reading:
     return reading
 
 
-def charset_of(layer: ServedLayer, document: PageResponse) -> str:
+def charset_of(layer: ServedLayer, document: Response) -> str:
     """The character set in which a page is read, and whether that is a guess; "" for what is no text."""
     if layer.rule is None or layer.rule.format is Format.BINARY:
         return ""
@@ -238,7 +235,7 @@ def charset_of(layer: ServedLayer, document: PageResponse) -> str:
     return found.name if found.declared else f"{found.name} (a guess)"
 
 
-def rules_of(site: CompiledSite, layer: str, document: PageResponse, links: Sequence[PageLink]) -> list[str]:
+def rules_of(site: CompiledSite, layer: str, document: Response, links: Sequence[PageRequest]) -> list[str]:
     """For each link the rule of `follow` that found it, as follow[0] css a.post; "" where none did, as with handlers."""
     rule = site.layers[layer]
     if rule.handler is not None:

@@ -1,4 +1,4 @@
-"""Where Scrapy's downloads may lead: `gossamer.sites.url.network` for workers of spiders and for sites with `engine: scrapy`.
+"""Where Scrapy's downloads may lead: `gossamer.model.network` for workers of spiders and for sites with `engine: scrapy`.
 
 Names are judged by the addresses that Twisted's resolver gives to the download: those that may not be connected to are taken out
 before the connection is made. A spider's own code is trusted: its start requests, and requests whose `private_addresses` in meta
@@ -23,9 +23,7 @@ from scrapy.http import Response
 from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from gossamer.scrapy.page.watcher import APART
-from gossamer.scrapy.settings import loaded
-from gossamer.sites.url.network import (
+from gossamer.model.network import (
     ALWAYS,
     ANYWHERE,
     AUTO,
@@ -36,6 +34,8 @@ from gossamer.sites.url.network import (
     looks_private,
     networks_of,
 )
+from gossamer.scrapy.page.watcher import APART
+from gossamer.scrapy.settings import loaded
 
 META = "private_addresses"
 """In a request's meta: whether it may lead to private addresses. Said by the spider, or false by us."""

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from gossamer.courier import OmittedRequests
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, Settlement
 from gossamer.model import Request as Asked
-from gossamer.sites.url.network import PRIVATE_ADDRESS, AddressRefused
+from gossamer.model.network import PRIVATE_ADDRESS, AddressRefused
 
 THROTTLED = frozenset({429, 503})
 UNSERIALIZABLE = "unserializable"

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from scrapy.exceptions import IgnoreRequest
 
-from gossamer.sites.downloader import DownloadFailed, PageDropped
-from gossamer.sites.url.network import PRIVATE_ADDRESS
+from gossamer.model.fetch import FetchError
+from gossamer.model.network import PRIVATE_ADDRESS
+from gossamer.sites.downloader import PageDropped
 
 _REASONS = {
     "AddressRefused": PRIVATE_ADDRESS,
@@ -70,7 +71,7 @@ _NO_BROWSER = ("Executable doesn't exist", "Failed to launch", "spawn")
 
 
 def failure(error: BaseException, timeout: float, size: int, proxied: bool) -> BaseException:
-    """What to raise instead: DownloadFailed, LeftOut, or the error itself where it is a bug of somebody's code. `proxied` says
+    """What to raise instead: FetchError, PageDropped, or the error itself where it is a bug of somebody's code. `proxied` says
     that a proxy was used: who cannot be reached is then that proxy."""
     if isinstance(error, IgnoreRequest):
         if _TOO_MUCH not in str(error):
@@ -84,12 +85,12 @@ def failure(error: BaseException, timeout: float, size: int, proxied: bool) -> B
     return _failed(reason, error, timeout, size)
 
 
-def _failed(reason: str, error: BaseException, timeout: float, size: int) -> DownloadFailed:
+def _failed(reason: str, error: BaseException, timeout: float, size: int) -> FetchError:
     said = _DETAIL.get(reason, "")
     text = " ".join(str(error).split())[:300] or type(error).__name__
     detail = f"{said.format(timeout=timeout, size=size)} ({text})" if said else text
     retriable = reason not in _FOR_GOOD and not (reason == "tls" and "certificate verify failed" in detail)
-    return DownloadFailed(reason, detail, retriable)
+    return FetchError(reason, detail, retriable)
 
 
 def _reason(error: BaseException) -> str | None:

@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.settings import SETTINGS_PRIORITIES, Settings
 
 from gossamer.errors import SiteError
-from gossamer.sites.downloader import DownloadRequest
+from gossamer.model.page import PageRequest
 
 HANDLER = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -54,26 +54,26 @@ def prepare(settings: Settings) -> None:
     settings.set("PLAYWRIGHT_LAUNCH_OPTIONS", options, "cmdline")
 
 
-def rendered(wanted: DownloadRequest) -> dict[str, Any]:
+def rendered(wanted: PageRequest) -> dict[str, Any]:
     """The meta of a request that a browser is to make. Proxies and certificates are a matter of a browser's context, so each
     has its own."""
     context: dict[str, Any] = {}
-    if wanted.proxy:
-        context["proxy"] = {"server": wanted.proxy, **_login(wanted)}
-    if wanted.verify is False:
+    if wanted.options.proxy:
+        context["proxy"] = {"server": wanted.options.proxy, **_login(wanted)}
+    if wanted.options.verify is False:
         context["ignore_https_errors"] = True
     return {
         "playwright": True,
-        "playwright_context": f"{wanted.site} {wanted.proxy} {wanted.verify}",
+        "playwright_context": f"{wanted.site} {wanted.options.proxy} {wanted.options.verify}",
         "playwright_context_kwargs": context,
-        "playwright_page_goto_kwargs": {"timeout": wanted.timeout * 1000},
+        "playwright_page_goto_kwargs": {"timeout": wanted.options.timeout * 1000},
         "playwright_page_init_callback": give_cookies,
     }
 
 
-def _login(wanted: DownloadRequest) -> dict[str, str]:
+def _login(wanted: PageRequest) -> dict[str, str]:
     """User and password of the proxy, which a browser wants to know itself."""
-    said = next((value for name, value in wanted.headers if name.lower() == OF_THE_PROXY), "")
+    said = next((value for name, value in wanted.headers.items() if name.lower() == OF_THE_PROXY), "")
     if not said:
         return {}
     user, _, password = base64.b64decode(said.partition(" ")[2]).decode().partition(":")

@@ -14,24 +14,26 @@ import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from threading import Thread
 from typing import Any
 
 from itemadapter import ItemAdapter
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider, http, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, DropItem
-from scrapy.http import Response
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from gossamer.errors import GossamerError, SiteError
+from gossamer.model.fetch import FetchError
+from gossamer.model.page import PageRequest, Response
 from gossamer.scrapy.config import UndelayedSlots, plain
 from gossamer.scrapy.download.network import OF_SITE
 from gossamer.scrapy.site.failure import failure
 from gossamer.scrapy.site.render import OF_THE_PROXY, rendered
 from gossamer.scrapy.site.settings import settings_for
 from gossamer.scrapy.site.wire import META
-from gossamer.sites.downloader import DownloadFailed, DownloadRequest, DownloadResponse, ItemFailed, PageDropped
+from gossamer.sites.downloader import ItemFailed, PageDropped
 
 logger = logging.getLogger(__name__)
 
@@ -78,17 +80,18 @@ class ScrapyDownloader:
             await self._run((site, verify, browser))
             self._proven.add((verify, browser))
 
-    async def download(self, wanted: DownloadRequest) -> DownloadResponse:
-        """DownloadFailed for what the network does, LeftOut for what the project wants nothing of; what else is raised is a
+    async def download(self, request: PageRequest) -> Response:
+        """FetchError for what the network does, PageDropped for what the project wants nothing of; what else is raised is a
         mistake in the project's code."""
+        options = request.options
         try:
-            run = await self._run((wanted.site, wanted.verify, wanted.browser))
+            run = await self._run((request.site, options.verify, options.browser))
         except GossamerError as error:
-            raise DownloadFailed("scrapy", str(error)) from error
+            raise FetchError("scrapy", str(error)) from error
         try:
-            return await run.download(wanted)
+            return await run.download(request)
         except Exception as error:
-            other = failure(error, wanted.timeout, wanted.max_size, bool(wanted.proxy))
+            other = failure(error, options.timeout, options.max_size, bool(options.proxy))
             if other is error:
                 raise
             raise other from error
@@ -185,21 +188,33 @@ class _SiteCrawler:
             with suppress(Exception):
                 await self._crawl
 
-    async def download(self, wanted: DownloadRequest) -> DownloadResponse:
+    async def download(self, wanted: PageRequest) -> Response:
         wire: list[bytes] = []
+        render = wanted.options.render
         request = Request(
             wanted.url,
             method=wanted.method,
-            headers=[one for one in wanted.headers if not (wanted.render and one[0].lower() == OF_THE_PROXY)],
+            headers=[one for one in wanted.headers.items() if not (render and one[0].lower() == OF_THE_PROXY)],
             body=wanted.body,
             meta=_meta(wanted, wire),
             dont_filter=True,
         )
         engine: Any = self._crawler.engine
         fetch = getattr(engine, "download_async", None)
-        response: Response = await (fetch(request) if fetch else maybe_deferred_to_future(engine.download(request)))
-        sent, raw = wire or (b"", b"")
-        return DownloadResponse(response.url, response.status, _headers(response), response.body, sent, raw)
+        response: http.Response = await (
+            fetch(request) if fetch else maybe_deferred_to_future(engine.download(request))
+        )
+        lines = _header_lines(response)
+        headers: dict[str, str] = {}
+        for name, value in lines:
+            key = name.lower()
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        cookies = tuple(value for name, value in lines if name.lower() == "set-cookie")
+        made = Response(response.url, response.status, headers, response.body, cookies=cookies)
+        if not wanted.options.raw:
+            return made
+        sent, raw = wire or (b"", _written(response, lines))
+        return made._replace(sent=sent, raw=raw)
 
     async def item(self, item: dict[str, Any]) -> dict[str, Any]:
         """Through the project's pipelines; extensions hear of it as of any spider's items."""
@@ -229,34 +244,42 @@ class _SiteCrawler:
             await maybe_deferred_to_future(manager.send_catch_log_deferred(signal, **named))
 
 
-def _meta(wanted: DownloadRequest, wire: list[bytes]) -> dict[str, Any]:
+def _meta(wanted: PageRequest, wire: list[bytes]) -> dict[str, Any]:
+    options = wanted.options
     meta: dict[str, Any] = {
         SITE: wanted.site,
-        LAYER: wanted.layer,
-        "download_timeout": wanted.timeout or NO_LIMIT,
-        "download_maxsize": wanted.max_size,
+        LAYER: options.fetched_by_scrapy,
+        "download_timeout": options.timeout or NO_LIMIT,
+        "download_maxsize": options.max_size,
         # The engine judges statuses, and knows the URL as it is to be sent.
         "handle_httpstatus_all": True,
         "verbatim_url": True,
-        OF_SITE: wanted.guard,
+        OF_SITE: options.guard,
     }
-    if wanted.proxy:
-        meta["proxy"] = wanted.proxy
-    if wanted.raw:
+    if options.proxy:
+        meta["proxy"] = options.proxy
+    if options.raw:
         meta[META] = wire
-    if wanted.render:
+    if options.render:
         meta.update(rendered(wanted))
     return meta
 
 
-def _headers(response: Response) -> tuple[tuple[str, str], ...]:
+def _header_lines(response: http.Response) -> list[tuple[str, str]]:
     found = []
     for name in response.headers:
         for value in response.headers.getlist(name):
             # Browsers give cookies together, a line each.
             lines = value.split(b"\n") if name.lower() == b"set-cookie" else [value]
-            found += [(name.decode("latin-1"), line.decode("utf-8", "surrogateescape")) for line in lines]
-    return tuple(found)
+            found += [(name.decode("latin-1"), line.decode("utf-8", "replace")) for line in lines]
+    return found
+
+
+def _written(response: http.Response, lines: list[tuple[str, str]]) -> bytes:
+    """A response whose way over the wire is not known, as if it were."""
+    phrase = next((one.phrase for one in HTTPStatus if one == response.status), "")
+    head = [f"HTTP/1.1 {response.status} {phrase}", *(f"{name}: {value}" for name, value in lines), "", ""]
+    return "\r\n".join(head).encode() + response.body
 
 
 def _install_reactor() -> None:

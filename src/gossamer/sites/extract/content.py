@@ -10,13 +10,13 @@ from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]
 
+from gossamer.model.page import Response
 from gossamer.sites.extract import charset
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import PATIENCE
 from gossamer.sites.extract.types import loads
 from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import Format
-from gossamer.sites.page import PageResponse
 
 NOTES = 50
 """Notes of a page that are kept."""
@@ -59,9 +59,7 @@ class PageContent:
         "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted",
     )  # fmt: skip
 
-    def __init__(
-        self, document: PageResponse, layer: str, format: Format, encoding: str | None, site: SiteContext
-    ) -> None:
+    def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
         self.document = document
         self.layer = layer
         self.format = format

@@ -12,15 +12,16 @@ from urllib.parse import urljoin
 from parsel import Selector
 
 from gossamer.errors import SiteError
+from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.extract import charset
-from gossamer.sites.page import NOTHING, PageLink, PageResponse, PageVerdict, Reading, Record
+from gossamer.sites.page import PageVerdict, Reading
 
 
 class HandlerPage:
     """What a handler gets: the page as it came, and the usual ways to look into it."""
 
-    def __init__(self, site: CompiledSite, layer: str, document: PageResponse) -> None:
+    def __init__(self, site: CompiledSite, layer: str, document: Response) -> None:
         self._site = site
         self.layer, self.url, self.status = layer, document.url, document.status
         self.headers, self.body, self.inherited = document.headers, document.body, document.inherited
@@ -55,7 +56,7 @@ class HandlerPage:
         body: bytes = b"",
         priority: int = 0,
         again: bool = False,
-    ) -> PageLink:
+    ) -> PageRequest:
         """A link to be yielded; `url` may be relative. Without `to`, the layer that matches it."""
         address = urljoin(self.url, url)
         layer = to
@@ -72,14 +73,14 @@ class HandlerPage:
 
 
 async def handler_reader(
-    handler: Callable[[HandlerPage], Any], site: CompiledSite, layer: str, document: PageResponse
+    handler: Callable[[HandlerPage], Any], site: CompiledSite, layer: str, document: Response
 ) -> Reading:
     """What a handler yields: dicts are records, links are links. One that only returns may return a list of them."""
     records: list[Record] = []
-    links: list[PageLink] = []
+    links: list[PageRequest] = []
 
     def take(output: Any) -> None:
-        if isinstance(output, PageLink):
+        if isinstance(output, PageRequest):
             links.append(output)
         elif isinstance(output, Record):
             records.append(output)
@@ -97,6 +98,6 @@ async def handler_reader(
     else:
         if inspect.isawaitable(answer):
             answer = await answer
-        for output in [answer] if isinstance(answer, Mapping | PageLink | Record) else answer or ():
+        for output in [answer] if isinstance(answer, Mapping | PageRequest | Record) else answer or ():
             take(output)
     return Reading(PageVerdict.OK, "", records, links)

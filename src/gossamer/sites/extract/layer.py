@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from gossamer.model.page import PageRequest, Response
 from gossamer.sites.extract.charset import known
 from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
@@ -15,7 +16,7 @@ from gossamer.sites.extract.links import FollowRule, LinkSet
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, finder
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.format import Format, Layer
-from gossamer.sites.page import PageLink, PageResponse, PageVerdict, Reading, records_of
+from gossamer.sites.page import PageVerdict, Reading, records_of
 
 
 class RuleProblems(ValueError):
@@ -68,7 +69,7 @@ class LayerReader:
         if problems:
             raise RuleProblems(name, problems)
 
-    def read(self, document: PageResponse) -> Reading:
+    def read(self, document: Response) -> Reading:
         layer = self._layer
         page = PageContent(document, self.name, layer.format, layer.encoding, self._site)
         try:
@@ -111,7 +112,7 @@ class LayerReader:
         page.records_left -= len(found)
         return found
 
-    def _links(self, page: PageContent, things: list[Any], filled: list[dict[str, Any]]) -> list[PageLink]:
+    def _links(self, page: PageContent, things: list[Any], filled: list[dict[str, Any]]) -> list[PageRequest]:
         gathered = LinkSet()
         for rule in self._rules:
             if self._records is None:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from lxml import etree  # type: ignore[import-untyped]
 
+from gossamer.model.page import NOTHING, PageRequest
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import Pattern
@@ -16,7 +17,6 @@ from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES, finder
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
-from gossamer.sites.page import NOTHING, PageLink
 from gossamer.sites.template import UnknownName, filled, look_up, named, text_of, urls
 
 MOST = 10_000
@@ -31,14 +31,14 @@ class LinkSet:
     __slots__ = ("_keys", "full", "given", "links", "odd")
 
     def __init__(self) -> None:
-        self.links: list[PageLink] = []
+        self.links: list[PageRequest] = []
         self._keys: set[tuple[str, int]] = set()
         self.given: dict[str, int] = {}
         """How many links each rule gave."""
         self.odd = 0
         self.full = False
 
-    def add(self, link: PageLink) -> bool:
+    def add(self, link: PageRequest) -> bool:
         key = (link.layer, link.fingerprint)
         if key in self._keys:
             return False
@@ -173,9 +173,9 @@ class FollowRule:
                     inherited = {**page.document.inherited, **carried}
             if deepest and level > deepest:
                 continue
-            link = PageLink(
-                url, layer, site.fingerprint(layer, url, method, body), follow.priority,
-                method, headers, cookies, body, inherited, turn, level, follow.again,
+            link = PageRequest(
+                url, method, headers, cookies, body, layer, site.fingerprint(layer, url, method, body), follow.priority,
+                inherited, turn, level, follow.again,
             )  # fmt: skip
             if into.add(link):
                 into.given[self._name] = given = given + 1

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from gossamer.sites.url.network import AUTO
+from gossamer.model.network import AUTO
 
 OURS = "GOSSAMER_"
 """Variables of this prefix are our own settings: no site file may read them."""

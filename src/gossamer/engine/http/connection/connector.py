@@ -16,8 +16,8 @@ from aiohttp.connector import Connection
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from gossamer.engine.http.request import FetchError
-from gossamer.sites.url.network import ANYWHERE, PRIVATE_ADDRESS, NetworkGuard
+from gossamer.model.fetch import FetchError
+from gossamer.model.network import ANYWHERE, PRIVATE_ADDRESS, NetworkGuard
 
 IDLE_HOSTS = 256
 """Of so many hosts at most connections are kept that nobody uses; a crawl may visit thousands of hosts in a minute."""

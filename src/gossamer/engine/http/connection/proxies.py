@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gossamer.engine.http.request import PROXY, FetchError
+from gossamer.model.fetch import PROXY, FetchError
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from gossamer.engine.http.request import TLS, FetchError
+from gossamer.model.fetch import TLS, FetchError
 
 REMEDY = (
     "name the file of its authority with `request.verify: FILE`, or do without the check with `request.verify: false`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossamer.sites.url.network import NetworkGuard, guard_of, leads_inside, literal, looks_private
+from gossamer.model.network import NetworkGuard, guard_of, leads_inside, literal, looks_private
 
 STRICT = NetworkGuard(False)
 PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"]

@@ -1,0 +1,89 @@
+"""A page on its way through an engine: the request, the response, and the records read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gossamer.model.fetch import DEFAULT, FetchOptions
+
+NOTHING: Mapping[str, Any] = {}
+TRAIL = 16
+"""How many of the pages that led to a page its trail keeps."""
+
+
+class PageRequest(NamedTuple):
+    """One page to fetch: a seed, a link of a page, a task, or a redirect of one of these.
+
+    `fingerprint` is its identity for the seen memory; a `dont_filter` request is neither checked against it nor noted there.
+    `inherited` holds what the parent page passed on, `depth` counts the steps from the seeds, `turn` the page turns from the
+    first page of its list.
+    """
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = NOTHING
+    cookies: Mapping[str, str] = NOTHING
+    body: bytes = b""
+    layer: str = ""
+    fingerprint: int = 0
+    priority: int = 0
+    inherited: Mapping[str, Any] = NOTHING
+    turn: int = 0
+    depth: int = 0
+    dont_filter: bool = False
+    trail: Sequence[str] = ()
+    """The pages that led to it, the nearest last."""
+    hops: Sequence[str] = ()
+    """The URLs that redirected to it."""
+    round: int | None = None
+    """The round it belongs to, None if unknown."""
+    again: str = ""
+    """The layer whose links on this page are followed although they were seen, "" for none."""
+    always: bool = False
+    """Fetched although it was seen, as a seed or a task is. So is the page it redirects to."""
+    site: str = ""
+    """Whose cookies and proxies to use."""
+    options: FetchOptions = DEFAULT
+
+    @property
+    def before(self) -> str:
+        """The page that led to it, by a link or a redirect; "" for a seed or a task."""
+        return self.hops[-1] if self.hops else self.trail[-1] if self.trail else ""
+
+    @property
+    def after(self) -> list[str]:
+        """The trail of the pages that this one leads to."""
+        return [*self.trail[1 - TRAIL :], self.url]
+
+
+class Response(NamedTuple):
+    """What a server sent for a PageRequest, whose `inherited`, `turn` and `depth` it keeps.
+
+    `headers` have lower-case names; a header that came several times is joined by commas. `body` is decoded. `cookies` are the
+    Set-Cookie headers, one each. `size` and `wrote` count the bytes of the body as it came and of the request. `proxy` is the
+    proxy's URL without its password. `raw` and `sent` are the bytes of both directions where `FetchOptions.raw` asks for them;
+    the chunks of a transfer are joined in `raw`.
+    """
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    inherited: Mapping[str, Any] = NOTHING
+    turn: int = 0
+    depth: int = 0
+    seconds: float = 0.0
+    cookies: tuple[str, ...] = ()
+    size: int = 0
+    wrote: int = 0
+    proxy: str = ""
+    raw: bytes | None = None
+    sent: bytes | None = None
+
+
+class Record(NamedTuple):
+    """What a page is about: the values of its layer's fields, in the file's order; nested records are lists of dicts."""
+
+    layer: str
+    fields: dict[str, Any]
