@@ -25,7 +25,7 @@ from gossamer.sites.file.problems import errors_of
 from gossamer.sites.page import Reading
 
 ROOT = Path(__file__).parents[2]
-COVERAGE = ROOT / "docs" / "reference" / "coverage.md"
+COVERAGE = ROOT / "docs" / "evidence" / "coverage.md"
 
 
 def rule(**more: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -14,9 +13,7 @@ from gossamer import settings
 from gossamer.cli import output
 from gossamer.cli.project import project_settings
 from gossamer.frontier.connection.url import same_place
-
-_DURATION = re.compile(r"(\d+(?:\.\d*)?)\s*(s|m|h|d|)")
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+from gossamer.model import duration
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output instead of a table.")]
 Url = Annotated[
@@ -77,7 +74,7 @@ def confirm(question: str, yes: bool) -> None:
 
 def seconds(text: str) -> float:
     """A duration as people write it: `90`, `90s`, `1.5m`, `2h`, `7d`."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is no duration; write 90, 90s, 10m, 2h or 1d")
-    return float(match[1]) * _UNITS[match[2]]
+    try:
+        return duration.seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

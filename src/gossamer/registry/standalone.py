@@ -5,12 +5,10 @@ Workers elsewhere do not have those files. The text is read again before it coun
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
+from gossamer.sites.file.dump import to_yaml
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.problems import Problem, SiteErrors, listed
 from gossamer.sites.file.yaml import InvalidYaml, read
@@ -18,8 +16,6 @@ from gossamer.sites.format import Site
 
 WITHOUT = "it cannot be written out with other values"
 FILES = {"extends": "write its keys here", "params": "write its rows here"}
-PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./ -]*\Z")
-WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
 def others(text: str, file: str) -> Iterator[Problem]:
@@ -49,7 +45,7 @@ def standalone(text: str, file: str, sites: Sequence[Site], given: Collection[st
         head = f"# Written out when it was pushed, with other values of {listed(changed)} than its file has.\n"
         named.append(Problem(file, 0, 0, "params", WITHOUT, "write a file that extends it"))
     tables = [site.model_dump(mode="json", by_alias=True, exclude_unset=True) for site in sites]
-    body: str = yaml.dump_all(tables, Dumper=_StandaloneDumper, sort_keys=False, allow_unicode=True, width=120)
+    body = to_yaml(*tables)
     try:
         same = [_plain(one) for one in load_text(head + body, file)] == [_plain(one) for one in sites]
     except SiteErrors:
@@ -57,21 +53,6 @@ def standalone(text: str, file: str, sites: Sequence[Site], given: Collection[st
     if not same:
         raise SiteErrors(named)
     return head + body
-
-
-class _StandaloneDumper(yaml.SafeDumper):  # type: ignore[misc]
-    """Quotes whatever a reader of YAML 1.2 could take for something else than text; repeats instead of anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: _StandaloneDumper, value: str) -> Any:
-    plain = PLAIN.match(value) and value.lower() not in WORDS and value == value.strip()
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else '"')
-
-
-_StandaloneDumper.add_representer(str, _text)
 
 
 def _params(site: Site) -> Collection[str]:

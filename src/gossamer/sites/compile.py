@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from gossamer.errors import SiteError
@@ -140,7 +140,7 @@ class CompiledSite:
         if rule is None or link.method != "GET" or link.body:
             return link
         values = {**self.params, **self.groups(link.layer, link.url), **link.inherited}
-        how = request_parts(rule, values, only_body=True)
+        how = request_parts(rule, partial(all_filled, values=values), only_body=True)
         return self._asked(link, how._replace(headers={**how.headers, **link.headers}, cookies=link.cookies))
 
     def _asked(self, link: PageRequest, how: RequestParts) -> PageRequest:
@@ -166,7 +166,7 @@ class CompiledSite:
         return sum(count(text, self._parameters, names_beside(seed)) for seed, text in texts if text is not None)
 
     def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> PageRequest:
-        how = request_parts(seed, values)
+        how = request_parts(seed, partial(all_filled, values=values))
         inherited = all_filled(seed.inherited, values) if seed.inherited else NOTHING
         if seed.url is None:
             extra = {SINCE: seed.since, LAYER: seed.layer}

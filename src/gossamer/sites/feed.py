@@ -1,4 +1,7 @@
-"""Sitemaps and feeds: pages that only name other pages. Pure."""
+"""Sitemaps and feeds: pages that only name other pages.
+
+Not Scrapy's Sitemap: the native engine runs without Scrapy. Not feedparser: it reads no sitemaps, and feeds take thirty lines.
+"""
 
 from __future__ import annotations
 

@@ -13,10 +13,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
-from gossamer.model import Order
+from gossamer.model import Order, duration
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}$"
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 SIZES = {
     "": 1,
     "b": 1,
@@ -34,12 +33,7 @@ SIZES = {
 
 def seconds(value: Any) -> Any:
     """Seconds from 0.5, "0.5s", "10m", "1h30m", "7d"."""
-    if not isinstance(value, str):
-        return number(value)
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)?\s*", text := value.strip().lower())
-    if not parts or "".join(f"{number}{unit}" for number, unit in parts) != re.sub(r"\s", "", text):
-        raise ValueError(f"{value!r} is no duration; write 0.5s, 10m, 1h30m or 7d")
-    return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+    return duration.seconds(value) if isinstance(value, str) else number(value)
 
 
 def size(value: Any) -> Any:

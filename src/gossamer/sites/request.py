@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from gossamer.model.page import NOTHING
-from gossamer.sites.file.params import NAMED, filled, names_within, shown
+from gossamer.sites.extract.types import as_text
+from gossamer.sites.file.params import NAMED, filled, names_within
 from gossamer.sites.format import Body
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
+
+Fill = Callable[[Any], Any]
+"""Data with the {names} in its texts replaced; a text that is nothing but a name becomes the value itself."""
 
 
 class RequestParts(NamedTuple):
@@ -45,33 +49,33 @@ def names_beside(rule: Body) -> list[str]:
     return names_within([one for one in beside if one])
 
 
-def request_parts(rule: Body, values: Mapping[str, Any], *, only_body: bool = False) -> RequestParts:
-    """What a rule says, with {names} filled. `only_body`: without headers and cookies of its own."""
+def request_parts(rule: Body, fill: Fill, *, only_body: bool = False) -> RequestParts:
+    """What a rule says, its {names} replaced by `fill`. `only_body`: without headers and cookies of its own."""
     if is_plain(rule) and (only_body or not (rule.headers or rule.cookies)):
         return PLAIN
     method = rule.method or ("GET" if is_plain(rule) else "POST")
-    headers = {} if only_body else {name: filled(text, values) for name, text in rule.headers.items()}
-    cookies = {} if only_body else {name: filled(text, values) for name, text in rule.cookies.items()}
+    headers = {} if only_body else {name: _text(fill(text)) for name, text in rule.headers.items()}
+    cookies = {} if only_body else {name: _text(fill(text)) for name, text in rule.cookies.items()}
     body, kind, query = b"", "", ""
     if rule.form is not None:
-        pairs = urlencode(
-            {filled(name, values): _texts(value, values) for name, value in rule.form.items()}, doseq=True
-        )
+        form = fill(rule.form).items()
+        pairs = {name: [_text(one) for one in (value if isinstance(value, list) else [value])] for name, value in form}
+        encoded = urlencode(pairs, doseq=True)
         if method in ("GET", "HEAD"):
-            query = pairs
+            query = encoded
         else:
-            body, kind = pairs.encode(), FORM
+            body, kind = encoded.encode(), FORM
     elif rule.json_ is not None:
-        body, kind = json.dumps(all_filled(rule.json_, values), ensure_ascii=False, default=str).encode(), JSON
+        body, kind = json.dumps(fill(rule.json_), ensure_ascii=False, default=as_text).encode(), JSON
     elif rule.body is not None:
-        body = filled(rule.body, values).encode("utf-8", "replace")
+        body = _text(fill(rule.body)).encode("utf-8", "replace")
     if kind and not any(name.lower() == "content-type" for name in headers):
         headers["Content-Type"] = kind
     return RequestParts(method, headers or NOTHING, cookies or NOTHING, body, query)
 
 
-def _texts(value: Any, values: Mapping[str, Any]) -> list[str]:
-    return [shown(all_filled(one, values)) for one in (value if isinstance(value, list) else [value])]
+def _text(value: Any) -> str:
+    return "" if value is None else as_text(value)
 
 
 def all_filled(data: Any, values: Mapping[str, Any]) -> Any:

@@ -74,10 +74,6 @@ def filled(value: Any, page: PageContent, fields: Mapping[str, Any]) -> Any:
     return value
 
 
-def text_of(value: str, page: PageContent, fields: Mapping[str, Any]) -> str:
-    return as_text(filled(value, page, fields))
-
-
 def urls(template: str, page: PageContent, fields: Mapping[str, Any]) -> Iterator[str]:
     """The URLs of a text; a name that stands for a list gives one for each member. What a name stands for cannot end the argument
     of the query that it is in, nor begin a fragment, unless the whole URL begins with it."""

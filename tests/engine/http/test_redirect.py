@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossamer.engine.http.redirect import follow, location, next_method, refresh, same_place
+from gossamer.engine.http.redirect import follow, location, next_method, same_place
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
 
@@ -101,20 +101,3 @@ def test_a_page_may_lead_to_itself_while_it_sets_cookies_but_not_forever() -> No
         ask = further
     with pytest.raises(FetchError, match="leads to itself"):
         follow(ask, moved(HERE, cookies=("a=b",)), trail)
-
-
-def test_pages_that_send_their_reader_on() -> None:
-    def page(body: bytes = b"", header: str = "", kind: str = "text/html") -> Response:
-        return Response(HERE, 200, {"content-type": kind, **({"refresh": header} if header else {})}, body)
-
-    meta = b'<html><head><meta http-equiv="refresh" content="%s"></head></html>'
-    assert refresh(page(meta % b"0; url=/next")) == "https://a.example/next"
-    assert refresh(page(meta % b"60; url=/next")) is None
-    assert refresh(page(meta % b"60; url=/next"), 60) == "https://a.example/next"
-    assert refresh(page(meta % b"0; url=/next", kind="image/png")) is None
-    assert refresh(page(meta % b"5")) is None
-    assert refresh(page(header="0; url=/next")) == "https://a.example/next"
-    assert refresh(page(header="3;URL='https://b.example/'")) == "https://b.example/"
-    assert refresh(page(header="30; url=/next")) is None
-    assert refresh(page(header="0")) is None
-    assert refresh(page()) is None

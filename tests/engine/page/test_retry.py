@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.engine.page.retry import LONGEST, LONGEST_ASKED, delay, is_failure, retry_after
+from gossamer.engine.page.retry import LONGEST, LONGEST_ASKED, delay, retry_after
 
 
 def test_waits_double_and_end() -> None:
@@ -45,9 +45,3 @@ def test_the_header() -> None:
 @given(st.text(max_size=60))
 def test_any_header_is_read_without_harm(value: str) -> None:
     assert 0.0 <= retry_after(value, 0.0) <= LONGEST_ASKED
-
-
-def test_statuses() -> None:
-    assert is_failure(503)
-    assert not is_failure(404)
-    assert is_failure(404, {404})

@@ -1,5 +1,9 @@
 """Pages kept as they came: WARC 1.1 files, each record a gzip member of its own, so that a file whose writer was killed is
-whole up to its last record."""
+whole up to its last record.
+
+Not warcio: it writes to a stream piece by piece and leaves half a record behind when the disk is full
+(`test_a_full_disk_is_told_and_leaves_no_half_record`); it would replace only `_record`. The tests read the files with it.
+"""
 
 from __future__ import annotations
 

@@ -36,14 +36,13 @@ class _Stale(Exception):
 
 
 class AiohttpFetcher:
-    """Made inside a running event loop. `concurrency` is the number of connections in use at a time, `per_host` to one host
-    (0: no limit); `keep_alive` seconds an unused one stays open, 0 for never. `max_header` bytes a header may have."""
+    """Made inside a running event loop. `concurrency` is the number of connections in use at a time, 0 for no limit;
+    `keep_alive` seconds an unused one stays open, 0 for never. `max_header` bytes a header may have."""
 
     def __init__(
         self,
         *,
         concurrency: int = 0,
-        per_host: int = 0,
         keep_alive: float = KEEP_ALIVE,
         idle_hosts: int = IDLE_HOSTS,
         max_header: int = MAX_HEADER,
@@ -53,7 +52,6 @@ class AiohttpFetcher:
         self._resolver = resolver or CachingResolver()
         self._connector = Connector(
             limit=concurrency,
-            limit_per_host=per_host,
             **({"keepalive_timeout": keep_alive} if keep_alive > 0 else {"force_close": True}),
             idle_hosts=idle_hosts,
             resolver=self._resolver,

@@ -1,11 +1,13 @@
-"""Cookies of a site, by the rules of RFC 6265: which are taken from an answer, which go with a request. Bounded, and
-readable as text."""
+"""Cookies of a site, by the rules of RFC 6265: which to take from a response, which to send with a request. Bounded.
+
+Not aiohttp's jar: it is not bounded, knows no `__Host-` names, and takes 17 µs for the header of a request (this one 6,
+http.cookiejar 59).
+"""
 
 from __future__ import annotations
 
 import email.utils
 import ipaddress
-import json
 import math
 import re
 import time
@@ -110,30 +112,6 @@ class CookieJar:
         if len(found) > 1:
             found.sort(key=lambda cookie: (-len(cookie.path), cookie.created))
         return found
-
-    def dump(self) -> str:
-        """One cookie a line, as JSON. Those of the session are in it: who shares it works on with the same session."""
-        rows = [
-            cookie._asdict() | {"expires": None if cookie.expires == math.inf else cookie.expires} for cookie in self
-        ]
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-    def load(self, text: str, now: float | None = None) -> None:
-        """Add what `dump` gave; what has expired or cannot be read is left out."""
-        now = time.time() if now is None else now
-        for line in text.splitlines():
-            try:
-                row = json.loads(line)
-                row["expires"] = math.inf if row.get("expires") is None else float(row["expires"])
-                cookie = Cookie(**row)
-                texts = (cookie.name, cookie.value, cookie.domain, cookie.path)
-                sound = (
-                    all(isinstance(text, str) and not _BAD.search(text) for text in texts) and cookie.created + 0.0 >= 0
-                )
-            except (TypeError, ValueError, AttributeError, KeyError):
-                continue
-            if sound:
-                self._put(cookie, True, now)
 
     def _put(self, cookie: Cookie, from_secure: bool, now: float) -> bool:
         cookies = self._domains.setdefault(cookie.domain, {})

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import urljoin, urlsplit
 
-from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
 from gossamer.engine.http.credentials import is_own_url, is_secret
@@ -23,7 +21,6 @@ _OF_A_BODY = frozenset(
     {"content-type", "content-length", "content-encoding", "content-language", "content-location", "digest"}
 )
 _PORTS = {"http": 80, "https": 443}
-_SEEN_OF_A_PAGE = 8192
 
 
 def location(response: Response) -> str | None:
@@ -33,23 +30,6 @@ def location(response: Response) -> str | None:
         return None
     said = response.headers.get("location", "").strip()
     return _resolved(response.url, said) if said else None
-
-
-def refresh(response: Response, longest: float = 5.0) -> str | None:
-    """Where a page sends its reader after `longest` seconds at most: by a Refresh header or a meta element."""
-    said = re.fullmatch(
-        r"\s*([0-9.]{1,9})\s*[;,]\s*(?:url\s*=\s*)?['\"]?(.*?)['\"]?\s*",
-        response.headers.get("refresh", ""),
-        re.I,
-    )
-    if said and said[2]:
-        return _resolved(response.url, said[2]) if _seconds(said[1]) <= longest else None
-    if "html" not in response.headers.get("content-type", "html"):
-        return None
-    seconds, url = get_meta_refresh(response.body[:_SEEN_OF_A_PAGE].decode("latin-1"), response.url)
-    if seconds is None or url is None or seconds > longest or url == response.url:
-        return None
-    return _resolved(response.url, url)
 
 
 def follow(request: PageRequest, response: Response, trail: Sequence[str] = (), limit: int = 10) -> PageRequest | None:
@@ -117,10 +97,3 @@ def _resolved(base: str, said: str) -> str:
 
 def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in names} if headers else headers
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

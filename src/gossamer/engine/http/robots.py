@@ -56,29 +56,21 @@ class _Rules(NamedTuple):
 
 
 Fetch = Callable[[PageRequest], Awaitable[Response]]
-Permit = Callable[[str], Awaitable[None]]
-"""Returns once the URL may be asked for, for politeness; raises FetchError where it never will be."""
-
-
-async def _at_once(url: str) -> None:
-    return None
 
 
 class Robots:
-    """`permit` is awaited before each request for a robots.txt; `delayed(host, seconds)` is told what delay a host asks for,
-    each time its file has been read."""
+    """`delayed(host, seconds)` is called with the delay that a host asks for, each time its file has been read."""
 
     def __init__(
         self,
         fetch: Fetch,
-        permit: Permit = _at_once,
         delayed: Callable[[str, float], None] = lambda host, seconds: None,
         clock: Callable[[], float] = time.monotonic,
         kept: float = KEPT,
         kept_without: float = KEPT_WITHOUT,
         most: int = MOST,
     ) -> None:
-        self._fetch, self._permit, self._delayed, self._clock = fetch, permit, delayed, clock
+        self._fetch, self._delayed, self._clock = fetch, delayed, clock
         self._kept, self._kept_without, self._most = kept, kept_without, most
         self._known: OrderedDict[str, _Rules] = OrderedDict()
         self._asking: dict[tuple[str, NetworkGuard], asyncio.Task[_Rules]] = {}
@@ -154,7 +146,6 @@ class Robots:
     async def _arrive(self, request: PageRequest) -> Response:
         trail: list[str] = []
         while True:
-            await self._permit(request.url)
             response = await self._fetch(request)
             try:
                 further = follow(request, response, trail, HOPS)

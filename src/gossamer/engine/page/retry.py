@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 RETRY_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
 """Statuses that are failures where a site says nothing else."""
@@ -12,10 +12,6 @@ FIRST, LONGEST = 1.0, 300.0
 """Seconds before the first retry, and before any, unless a server asks for more."""
 LONGEST_ASKED = 86400.0
 """No server can ask for more."""
-
-
-def is_failure(status: int, failures: Collection[int] = RETRY_STATUS) -> bool:
-    return status in failures
 
 
 def delay(

@@ -5,17 +5,14 @@ FILE.cases/NAME/ holds the page as it came, in a file of its own, and `case.json
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import re
 from collections.abc import Iterator
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gossamer.errors import BadCase, FilesExist
+from gossamer.errors import BadCase, DecodingError, FilesExist
+from gossamer.frontier.codec import from_json, to_json
 from gossamer.model.page import Response
 from gossamer.sites.page import Reading
 
@@ -29,7 +26,7 @@ _ENDS = (("json", "json"), ("html", "html"), ("xml", "xml"), ("text/", "txt"))
 
 
 class SavedCase(NamedTuple):
-    """One page, the layer that it was read by, and what was read: `reading` as `plain` gives it."""
+    """One page, the layer that it was read by, and what was read: `reading` as `reading_json` gives it."""
 
     name: str
     site: str
@@ -65,7 +62,7 @@ def save(file: Path, case: SavedCase, *, force: bool = False) -> Path:
             "url": document.url,
             "status": document.status,
             "headers": headers,
-            "inherited": plain(dict(document.inherited)),
+            "inherited": to_json(dict(document.inherited)),
             "turn": document.turn,
             "depth": document.depth,
             "body": body,
@@ -97,14 +94,14 @@ def _case(folder: Path) -> SavedCase:
             int(data["status"]),
             {str(name).lower(): str(value) for name, value in data["headers"].items()},
             (folder / Path(data["body"]).name).read_bytes(),
-            {name: from_plain(value) for name, value in data.get("inherited", {}).items()},
+            from_json(data.get("inherited", {})),
             int(data.get("turn", 0)),
             int(data.get("depth", 0)),
         )
         return SavedCase(folder.name, str(data["site"]), str(data["layer"]), document, dict(data["reading"]))
     except FileNotFoundError as error:
         raise BadCase(f"{folder}: the page itself is not there: {error.filename}. Save the case again.") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, DecodingError) as error:
         said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise BadCase(f"{folder / FILE} is no case: {said}. Save the case again.") from None
 
@@ -139,10 +136,10 @@ def reading_json(reading: Reading) -> dict[str, Any]:
     return {
         "verdict": reading.verdict.value,
         "reason": reading.reason,
-        "records": [{"layer": one.layer, "fields": plain(one.fields)} for one in reading.records],
+        "records": [{"layer": one.layer, "fields": to_json(one.fields)} for one in reading.records],
         "links": [
             {
-                name: plain(dict(value) if name in ("headers", "cookies", "inherited") else value)
+                name: to_json(dict(value) if name in ("headers", "cookies", "inherited") else value)
                 for name in LINK
                 if (value := getattr(link, name)) and value != "GET"
             }
@@ -151,44 +148,3 @@ def reading_json(reading: Reading) -> dict[str, Any]:
         "missing": list(reading.missing),
         "notes": list(reading.notes),
     }
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON that still tells its type: what JSON has not is a mapping with one key, the type after a $."""
-    if isinstance(value, dict):
-        return {str(name): plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, datetime):
-        return {"$datetime": value.isoformat()}
-    if isinstance(value, date):
-        return {"$date": value.isoformat()}
-    if isinstance(value, Decimal):
-        return {"$decimal": str(value)}
-    if isinstance(value, bytes):
-        try:
-            return {"$bytes": value.decode()}
-        except UnicodeDecodeError:
-            return {"$base64": base64.b64encode(value).decode()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"$float": str(value)}
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
-
-
-_LIVELY: dict[str, Any] = {
-    "$datetime": datetime.fromisoformat,
-    "$date": date.fromisoformat,
-    "$decimal": Decimal,
-    "$float": float,
-    "$bytes": str.encode,
-    "$base64": base64.b64decode,
-}
-
-
-def from_plain(value: Any) -> Any:
-    """The value that `plain` made JSON of."""
-    if isinstance(value, dict):
-        if len(value) == 1 and (made := _LIVELY.get(next(iter(value)))) is not None:
-            return made(next(iter(value.values())))
-        return {name: from_plain(inner) for name, inner in value.items()}
-    return [from_plain(inner) for inner in value] if isinstance(value, list) else value

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from lxml import etree  # type: ignore[import-untyped]
 
@@ -15,9 +13,9 @@ from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES, finder
-from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
-from gossamer.sites.template import UnknownName, filled, look_up, named, text_of, urls
+from gossamer.sites.request import RequestParts, request_parts
+from gossamer.sites.template import UnknownName, filled, look_up, named, urls
 
 MOST = 10_000
 """Links of one page."""
@@ -72,11 +70,13 @@ class FollowRule:
             if not isinstance(follow.carry, dict)
             else {key: search(text) for key, text in follow.carry.items()}
         )
-        self._request = _LinkRequest(follow)
+        beside = (follow.headers, follow.cookies, follow.form, follow.json_, follow.body)
+        self._parts = None if any(map(named, beside)) else request_parts(follow, lambda data: data)
+        """How to request the linked pages, None where that depends on the page."""
         self._fragments: dict[str, bool] = {}
         if follow.to is not None and not site.has_layer(follow.to):
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
-        fields = bool(follow.carry or follow.when is not None or follow.url is not None or self._request.named)
+        fields = bool(follow.carry or follow.when is not None or follow.url is not None or self._parts is None)
         self.of_records = fields and follow.pages is None
         """On a page of many records, whether it is looked for in each of them: it asks for their fields."""
 
@@ -89,8 +89,8 @@ class FollowRule:
             if not addresses:
                 return
             carried = self._carried(page, fields)
-            asked = self._request.of(page, fields)
-            self._add(page, addresses, carried, asked, into, follow.limit, document.depth + 1)
+            parts = self._parts or request_parts(follow, lambda data: filled(data, page, fields))
+            self._add(page, addresses, carried, parts, into, follow.limit, document.depth + 1)
         except UnknownName as error:
             page.note(f"{self._name}: {error}")
         except FAILURES as error:
@@ -122,13 +122,13 @@ class FollowRule:
         page: PageContent,
         addresses: Iterable[str],
         carried: Mapping[str, Any],
-        asked: tuple[str, Mapping[str, str], Mapping[str, str], bytes, str],
+        parts: RequestParts,
         into: LinkSet,
         limit: int,
         depth: int,
     ) -> None:
         follow, site, absolute = self._follow, self._site, page.addresses().absolute
-        method, headers, cookies, body, query = asked
+        method, headers, cookies, body, query = parts
         deepest, turning = site.limits_depth, follow.pages is not None
         given = into.given.get(self._name, 0)
         if limit and given >= limit:
@@ -197,50 +197,6 @@ class FollowRule:
         else:
             found = {name: look_up(name, page, fields) for name in self._carry}
         return {name: value for name, value in found.items() if value is not None}
-
-
-class _LinkRequest:
-    """How the linked page is asked for."""
-
-    def __init__(self, follow: Follow) -> None:
-        self._follow = follow
-        given = (follow.headers, follow.cookies, follow.form, follow.json_, follow.body)
-        self.named = any(map(named, given))
-        self._bodied = follow.form is not None or follow.json_ is not None or follow.body is not None
-        self._method = follow.method or ("POST" if self._bodied else "GET")
-        self._plain = (self._method, NOTHING, NOTHING, b"", "") if not any(given) and not self._bodied else None
-
-    def of(
-        self, page: PageContent, fields: Mapping[str, Any]
-    ) -> tuple[str, Mapping[str, str], Mapping[str, str], bytes, str]:
-        """Method, headers, cookies, body, and what is added to the query: a form that is sent by GET."""
-        if self._plain is not None:
-            return self._plain
-        follow = self._follow
-        headers = {name: text_of(value, page, fields) for name, value in follow.headers.items()}
-        cookies = {name: text_of(value, page, fields) for name, value in follow.cookies.items()}
-        body, kind, query = b"", "", ""
-        if follow.form is not None:
-            form = filled(follow.form, page, fields)
-            pairs = {
-                key: [as_text(one) for one in (value if isinstance(value, list) else [value])]
-                for key, value in form.items()
-            }
-            encoded = urlencode(pairs, doseq=True)
-            if self._method in ("GET", "HEAD"):
-                query = encoded
-            else:
-                body, kind = encoded.encode(), "application/x-www-form-urlencoded"
-        elif follow.json_ is not None:
-            body, kind = (
-                json.dumps(filled(follow.json_, page, fields), ensure_ascii=False, default=as_text).encode(),
-                "application/json",
-            )
-        elif follow.body is not None:
-            body = text_of(follow.body, page, fields).encode("utf-8", "replace")
-        if kind and not any(name.lower() == "content-type" for name in headers):
-            headers["Content-Type"] = kind
-        return self._method, headers or NOTHING, cookies or NOTHING, body, query
 
 
 def _counts(value: Any) -> bool:

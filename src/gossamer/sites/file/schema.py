@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from gossamer.sites import format
-from gossamer.sites.format import Site, SiteModel
+from gossamer.sites.format import Site
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = r"\{[A-Za-z_]\w*\}"
@@ -218,14 +217,3 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def undocumented() -> list[str]:
-    """Keys and mappings that say nothing of their meaning."""
-    models = [
-        one
-        for one in vars(format).values()
-        if isinstance(one, type) and issubclass(one, SiteModel) and one is not SiteModel
-    ]
-    found = [model.__name__ for model in models if not model.__doc__]
-    return found + [f"{mapping.name}.{key.name}" for mapping in reference() for key in mapping.keys if not key.meaning]

@@ -1,5 +1,8 @@
-"""Addresses of hosts, remembered: one question at a time for a host, asked by threads of their own, and an old answer rather
-than none when the name servers are away."""
+"""Addresses of hosts, cached: one lookup at a time for a host, in threads of their own, and an old address rather than none
+when the name servers fail.
+
+Not aiohttp's cache: it remembers no failure, gives no old address, and shares the threads of the loop (`test_dns`).
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,18 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d*)?)\s*(ms|s|m|h|d|w|)\s*")
+
+
+def seconds(text: str) -> float:
+    """Seconds from `90`, `0.5s`, `10m`, `1h30m`, `7d`; ValueError for anything else."""
+    written = text.strip().lower()
+    # Found and compared rather than matched as a whole: a repeated group could backtrack without end.
+    parts = _PART.findall(written)
+    if not parts or "".join(number + unit for number, unit in parts) != re.sub(r"\s", "", written):
+        raise ValueError(f"{text!r} is no duration; write 0.5s, 10m, 1h30m or 7d")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
