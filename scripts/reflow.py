@@ -42,10 +42,13 @@ def too_wide(text: str) -> list[str]:
 def _blocks(text: str) -> Iterator[tuple[list[str], bool]]:
     """The page cut into lines that stay (False) and paragraphs (True)."""
     paragraph: list[str] = []
-    fence = ""
+    fence, in_list = "", False
     for line in text.splitlines():
         opened = _FENCE.match(line)
-        verbatim = fence or opened or _VERBATIM.match(line)
+        code = line.startswith("    ") and not paragraph and not in_list
+        verbatim = fence or opened or code or _VERBATIM.match(line)
+        if not fence and line[:1].strip():
+            in_list = _ITEM.match(line) is not None or (in_list and bool(paragraph))
         if paragraph and (verbatim or _ITEM.match(line)):
             yield paragraph, True
             paragraph = []

@@ -87,11 +87,13 @@ def test_prose_has_one_width(page: Path) -> None:
 def test_only_prose_is_filled_again() -> None:
     long = "word " * 29 + "word"
     code = f"1. `a {'x' * 97} b` c"
-    page = f"# {long}\n\n{long}\n- {long}\n{code}\n\n| {long} |\n\n```\n{long}\n```\n"
+    page = f"# {long}\n\n{long}\n- {long}\n{code}\n\n| {long} |\n\n```\n{long}\n```\n\n    {long}\n    b\n"
     filled = reflow(page)
     assert too_wide(page) == [long, f"- {long}", code]
     assert too_wide(filled) == []
-    assert [line for line in filled.splitlines() if len(line) > WIDTH] == [f"# {long}", code[:-2], f"| {long} |", long]
+    assert [line for line in filled.splitlines() if len(line) > WIDTH] == [
+        f"# {long}", code[:-2], f"| {long} |", long, f"    {long}",
+    ]  # fmt: skip
     assert filled.split() == page.split()
     assert len([line for line in filled.splitlines() if line.startswith("  word")]) == 1
     assert reflow(filled) == filled
