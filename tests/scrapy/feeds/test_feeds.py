@@ -484,6 +484,19 @@ def test_a_file_that_was_cut_short_gets_what_runs_without_it_scrape(project: Pro
     assert "other.jl is not whole: it lacks 30 of the 30 items of round 0" in said
 
 
+@pytest.mark.timeout(200)
+def test_a_file_of_a_group_that_is_dropped_is_ended(project: Project) -> None:
+    out = project.folder / "out.json"
+    with project.start("scrapy", "crawl", "shop", "-O", "out.json", "-s", "DOWNLOAD_DELAY=0.3") as worker:
+        wait_until(lambda: out.exists() and out.stat().st_size > 20, "some items to be in the file")
+        command(project, "group", "drop", "shop", "--yes")
+        said = worker.communicate(timeout=60)[1]
+    assert worker.returncode == 1, said
+    assert 0 < in_json(out).total() < EVERY.total()
+    project.crawl("-O", "out.json")
+    assert in_json(out) == EVERY
+
+
 def command(project: Project, *words: str) -> str:
     """What `gossamer` prints."""
     done = fork_server.run("gossamer", words, project.environ, project.folder, 60)

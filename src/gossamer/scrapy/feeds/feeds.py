@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -193,9 +194,18 @@ class FleetFeedExporter(FeedExporter):
                     logger.warning("The feeds wait for the server: %s", error)
                 self._incomplete = self._incomplete or last
                 said = True
+                if last:
+                    self._leave(frontier, files)
             if last:
                 return
             self._ended.wait(LOOK)
+
+    def _leave(self, frontier: ValkeyFrontier, files: Mapping[str, FeedFile]) -> None:
+        """The server has no more to say (its group was dropped, it is away): what is in the files is readable at least."""
+        for uri, file in files.items():
+            if file.writes:
+                with contextlib.suppress(FrontierError):
+                    self._close(frontier, uri, file, over=False)
 
     def _turned(
         self, frontier: ValkeyFrontier, spider: Spider, files: Mapping[str, FeedFile], info: RoundInfo
