@@ -275,3 +275,19 @@ def test_a_file_is_not_gone_on_with_in_another_form(frontier: ValkeyFrontier, tm
     bring(frontier, produce(frontier, 2), opened(frontier, out, JsonItemExporter), over=True)
     bring(frontier, produce(frontier, 3), opened(frontier, out, JsonItemExporter), over=True)
     assert out.read_text() == 'n\n0\n1\n[{"n": 2},{"n": 3}]', "added behind what is there, as Scrapy does"
+
+
+def test_nothing_is_kept_for_a_file_whose_name_never_comes_again(frontier: ValkeyFrontier, tmp_path: Path) -> None:
+    """%(time)s names one for each round, and a job of scrapyd has its own: for one that was cut short items would pile up for ever."""
+    kind: Any = JsonLinesItemExporter
+    for number in (2, 3, 4):
+        path = tmp_path / f"{number}.jl"
+        frontier.new_round("g", number)
+        info, over = produce(frontier, number), number == 4
+        for _ in range(2):  # stopped, and gone on with
+            file = FeedFile(path, "%(time)s.jl", frontier.crawl, "g", False, True, kind, codec.decode, "", True)
+            file.prepare(frontier, info, keep_all=False)
+            assert waiting(frontier, "g") == [file.consumer]
+            bring(frontier, info, file, over)
+        assert lines(path) == [number]
+    assert item_stream.consumers(frontier, "g") == {}

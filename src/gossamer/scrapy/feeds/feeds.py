@@ -45,6 +45,8 @@ STDOUT = "stdout"
 LOOK = 1.0
 """Seconds between two looks at the stream."""
 AGAIN = 0.1
+ROUNDS_OWN = ("%(time)", "%(batch_time)")
+"""What gives the file of each round another name."""
 LAST = 5.0
 """So many seconds a worker's feeds have at its end, however long the rest of it took, if its server answers."""
 
@@ -333,6 +335,7 @@ class FleetFeedExporter(FeedExporter):
             found[uri] = FeedFile(
                 path, uri, crawl, group, bool(options.get("overwrite")), bool(options["store_empty"]),
                 partial(self._exporter, options=options), partial(self._item, spider, uri), self._form(options),
+                any(name in uri for name in ROUNDS_OWN) or _is_of_a_job(spider, path),
             )  # fmt: skip
         return found
 
@@ -388,6 +391,12 @@ class FleetFeedExporter(FeedExporter):
                     self._as_mappings.add(name)
                     logger.warning("Items of %s are exported as plain mappings: %s", name, error)
         return value if wanted.accepts(value) else None
+
+
+def _is_of_a_job(spider: Spider, path: Path) -> bool:
+    """Whether the file is named after a job of scrapyd, which comes only once."""
+    job = str(getattr(spider, "_job", ""))
+    return bool(job) and job in path.name
 
 
 def _kind_name(value: Any) -> str:

@@ -50,7 +50,7 @@ STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
 
 class FeedFile:
     """`exporter` makes one of Scrapy's exporters for a file, `read` an item of its bytes (None: not for this feed). `form` is what the
-    file looks like by its options: all who write it mean the same."""
+    file looks like by its options: all who write it mean the same. `of_one_round`: no later round has a file of this name."""
 
     def __init__(
         self,
@@ -63,10 +63,12 @@ class FeedFile:
         exporter: Callable[[IO[bytes]], Any],
         read: Callable[[bytes], Any],
         form: str = "",
+        of_one_round: bool = False,
     ) -> None:
         self.path, self._uri, self._overwrite, self._make, self._read = path, uri, overwrite, exporter, read
         self._owner, self.group, self._store_empty = (crawl, group), group, store_empty
         self._form, self._mark = form, FeedPosition(path, self._owner)
+        self._of_one_round = overwrite or of_one_round
         self._file: IO[bytes] | None = None
         self._state: State = {}
         self._taken_by_others = 0
@@ -295,7 +297,7 @@ class FeedFile:
             if not self._is_of(info, before):
                 self._turn(frontier, info, before)
             self._state = before
-            if not self._overwrite and is_of_one_round(before["consumer"]):
+            if not self._of_one_round and is_of_one_round(before["consumer"]):
                 # It was begun with -O.
                 left, before["consumer"] = before["consumer"], consumer_of(self.path, self._uri, None)
         else:
@@ -355,7 +357,7 @@ class FeedFile:
         begin = starts(frontier, info)
         return {
             "crawl": frontier.crawl, "group": self.group, "round": info.round, "began": info.began,
-            "consumer": consumer_of(self.path, self._uri, info.round if self._overwrite else None),
+            "consumer": consumer_of(self.path, self._uri, info.round if self._of_one_round else None),
             "size": 0 if self._overwrite else size, "first": None, "rows": 0, "elsewhere": elsewhere(frontier, self.group, self.path, self._uri),
             "starts": {str(p): at for p, at in begin.items()}, "positions": begin,
             "others": {} if self._overwrite else others, "form": self._form,
