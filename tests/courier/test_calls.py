@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.courier.simulation import CLOSE, LEASE, SEND, Sim, request
 
-from gossamer.courier import OVERDUE
 from gossamer.errors import FrontierUnavailable, SchemaTooNew
 from gossamer.model import AddOutcome, Ending, Settlement, SettleOutcome
+from gossamer.model.reasons import OVERDUE
 
 
 def test_one_exchange_is_under_way_at_a_time_and_says_all_there_was() -> None:

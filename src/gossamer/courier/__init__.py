@@ -1,7 +1,7 @@
 """The worker's end of the frontier, for any engine: inbox, outbox, exchange loop, renewals, outage, release."""
 
 from gossamer.courier.counters import Counters
-from gossamer.courier.courier import DRAINING, OVERDUE, Courier, CourierConfig, EngineCallbacks, follow
+from gossamer.courier.courier import DRAINING, Courier, CourierConfig, EngineCallbacks, worker_info
 from gossamer.courier.heartbeat import Heartbeat
 from gossamer.courier.seen_cache import OmittedRequests, SeenCache
 from gossamer.courier.stalls import is_gone
@@ -11,7 +11,6 @@ from gossamer.courier.transport import AsyncTransport, SharedTransport, ThreadTr
 
 __all__ = [
     "DRAINING",
-    "OVERDUE",
     "AsyncTransport",
     "Counters",
     "Courier",
@@ -26,6 +25,6 @@ __all__ = [
     "ThreadTransport",
     "Timer",
     "Transport",
-    "follow",
     "is_gone",
+    "worker_info",
 ]

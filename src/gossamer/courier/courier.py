@@ -10,16 +10,22 @@ Only this module decides when to call. What a page is and how it is fetched is t
 from __future__ import annotations
 
 import logging
+import os
 import random
+import socket
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from gossamer import __version__
 from gossamer.courier.counters import Counters
 from gossamer.courier.leases import HeldLease, HeldLeases, identity
+from gossamer.courier.outage import LAST, Outage
+from gossamer.courier.rounds import follow
 from gossamer.courier.seen_cache import OmittedRequests, SeenCache
+from gossamer.courier.starts import FULL_PAUSE
 from gossamer.courier.transport import Timer, Transport
 from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.model import (
@@ -37,8 +43,10 @@ from gossamer.model import (
     SettleOutcome,
     Token,
 )
-from gossamer.model.counter_names import EXCHANGE_SECONDS, EXCHANGES, OUTAGES
+from gossamer.model.counter_names import EXCHANGE_SECONDS, EXCHANGES, OUTAGES, WENT_BACK
 from gossamer.model.plural import counted
+from gossamer.model.reasons import OVERDUE
+from gossamer.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -53,14 +61,10 @@ IDLE_FIRST, IDLE_LAST = 0.05, 1.0
 """How long to wait when there was nothing, at first and at last: other workers may find something at any time."""
 PULSE = 5.0
 """Seconds without anything to say after which the frontier hears from a worker all the same."""
-OUTAGE_FIRST, OUTAGE_LAST = 0.5, 15.0
-OVERDUE = "overdue"
 DRAINING = "draining"
 """Why a worker gets nothing any more that an operator has asked to end."""
 REPEAT_SECONDS = 3000.0
 """How long a call is repeated; its answer is kept for an hour."""
-FULL_PAUSE = 1.0
-"""Seconds after which requests are offered again that found no room."""
 
 
 class EngineCallbacks(Protocol):
@@ -106,6 +110,24 @@ class CourierConfig:
     close_seconds: float = 30.0
     info: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, settings: Settings, group: str, selection: Selection, **more: Any) -> Self:
+        """With the times that the settings name."""
+        return cls(
+            group,
+            selection,
+            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
+            renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
+            gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
+            close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
+            **more,
+        )
+
+
+def worker_info(**more: str) -> dict[str, str]:
+    """What every worker tells people of itself, and `more`."""
+    return {"host": socket.gethostname(), "pid": str(os.getpid()), "version": __version__, **more}
+
 
 @dataclass(slots=True)
 class _Exchange:
@@ -118,11 +140,6 @@ class _Exchange:
     want: int
     first_at: float = 0.0
     sent_at: float = 0.0
-
-
-def follow(earlier: Mapping[int, PartitionState], later: Mapping[int, PartitionState]) -> bool:
-    """Whether all that was learned in the earlier states is still true in the later ones."""
-    return all(state.leads_to(later.get(place, state)) for place, state in earlier.items())
 
 
 class Courier:
@@ -166,8 +183,7 @@ class Courier:
         self._last = self._since = self._ready = self._add_after = link.now()
         self._idle = IDLE_FIRST
         self._asked_all = False
-        self._outage = 0.0
-        self._outage_since = 0.0
+        self._outage = Outage()
         self._closing: Callable[[], None] | None = None
         self._releasing = 0
         self._closed = False
@@ -243,6 +259,12 @@ class Courier:
         """Which connection is open as long as this worker lives: others see by it that it is gone."""
         if connection != self._connection:
             self._connection, self._info = connection, self._told
+
+    def crawl_delay(self, host: str, seconds: float) -> None:
+        """The robots.txt of a host asks for this delay, 0 for none: it counts for the whole fleet."""
+        if seconds:
+            logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
+        self.link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
 
     def look(self) -> None:
         """The engine has room again, or another reason to be looked after at once."""
@@ -413,7 +435,7 @@ class Courier:
             return
         assert answer is not None
         now = self.link.now()
-        self._back_again(now)
+        self._outage.answered(now)
         self._call, self.token = None, self.token.next()
         self.exchanges += 1
         if self._closing is None:
@@ -424,7 +446,7 @@ class Courier:
                 "The server was restarted or replaced and may have lost its last writes: this worker forgets what it "
                 "knew of it. Pages may be fetched again; none is lost."
             )
-            self.pending_counters.add("gossamer/went_back")
+            self.pending_counters.add(WENT_BACK)
             self.known.clear()
             self.callbacks.rolled_back()
         self._states.update(answer.states)
@@ -501,11 +523,9 @@ class Courier:
         # Whatever answers next may be another server.
         self.known.clear()
         if not self._outage:
-            self._outage_since = now
             logger.warning("The frontier cannot be reached: %s Pages in progress go on; nothing is lost.", error)
             self.pending_counters.add(OUTAGES)
-        self._outage = min(max(OUTAGE_FIRST, self._outage * 2), OUTAGE_LAST)
-        self.link.later(self._outage * random.uniform(0.5, 1.0), self._again)
+        self.link.later(self._outage.failed(now), self._again)
 
     def _again(self) -> None:
         call = self._call
@@ -533,7 +553,7 @@ class Courier:
     def _add_by_keys(self, call: _Exchange) -> None:
         def told(answer: Any, error: BaseException | None) -> None:
             if isinstance(error, FrontierUnavailable):
-                self.link.later(OUTAGE_LAST, partial(self._add_by_keys, call))
+                self.link.later(LAST, partial(self._add_by_keys, call))
             elif error is not None:
                 self._trouble(error)
             else:
@@ -544,15 +564,10 @@ class Courier:
         requests, name = [request for request, _ in call.add], f"{call.token.incarnation}:{call.token.sequence}"
         self.link.call("add", told, requests, key=name)
 
-    def _back_again(self, now: float) -> None:
-        if self._outage:
-            logger.warning("The frontier answers again after %.0f s.", now - self._outage_since)
-            self._outage = 0.0
-
     @property
     def away(self) -> bool:
         """Whether the frontier could not be reached lately."""
-        return self._outage > 0
+        return bool(self._outage)
 
     # Leases in hand.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from gossamer.courier.outage import pause
 from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable
 from gossamer.model import AddOutcome, Request
@@ -15,7 +15,7 @@ BATCH = 500
 LINGER = 0.02
 """Seconds that a request waits for company."""
 FULL_PAUSE = 1.0
-OUTAGE_PAUSE = 2.0
+"""Seconds after which requests are offered again that found no room."""
 
 
 class RequestAdder:
@@ -69,7 +69,7 @@ class RequestAdder:
 
     def _told(self, answer: Any, error: BaseException | None) -> None:
         if isinstance(error, FrontierUnavailable):
-            self._link.later(OUTAGE_PAUSE * random.uniform(0.5, 1.0), self._call)
+            self._link.later(pause(), self._call)
             return
         if error is not None:
             self._failed(error)

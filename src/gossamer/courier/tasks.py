@@ -12,18 +12,19 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gossamer.courier.outage import pause
+from gossamer.courier.starts import FULL_PAUSE
 from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
 from gossamer.model import AddOutcome, Request, Task, Token
+from gossamer.model.reasons import BAD_TASK, POISON
 
 logger = logging.getLogger(__name__)
 
 EMPTY_FIRST, EMPTY_LAST = 0.1, 1.0
 """How long to wait after a look that found nothing, at first and at last."""
-FULL_PAUSE = 1.0
-OUTAGE_PAUSE = 2.0
 
-POISON = "Its lease ran out {attempt} times without a word from its worker, the last time alone."
+POISONED = "Its lease ran out {attempt} times without a word from its worker, the last time alone."
 
 _REFUSED = {
     AddOutcome.INVALID: "The frontier cannot take the task's request",
@@ -96,7 +97,7 @@ class TaskIntake:
             if self._stopped:
                 self._rest()  # leases of tasks run out, and others take them up
             else:
-                self.link.later(OUTAGE_PAUSE * random.uniform(0.5, 1.0), step)
+                self.link.later(pause(), step)
             return
         self._rest()
         self._failed(error)
@@ -122,8 +123,8 @@ class TaskIntake:
         self._tasks, self._requests, self._keys, self._owners, self._buried = tasks, [], [], [], []
         for task in tasks:
             if task.poison:
-                self._buried.append((task, "poison", POISON.format(attempt=task.attempt - 1)))
-                self._bad("poison")
+                self._buried.append((task, POISON, POISONED.format(attempt=task.attempt - 1)))
+                self._bad(POISON)
                 logger.error(
                     "A task from %s became a dead letter: its lease ran out too often without a word from its worker.",
                     self.source,
@@ -142,7 +143,7 @@ class TaskIntake:
         self._add()
 
     def _refuse(self, task: Task, problem: Exception) -> None:
-        reason = getattr(problem, "reason", "bad_task")
+        reason = getattr(problem, "reason", BAD_TASK)
         known = isinstance(problem, InvalidRequest)
         detail = str(problem) if known else "".join(traceback.format_exception(problem))
         logger.error("Task from %s cannot be used and became a dead letter: %s", self.source, str(problem) or reason)

@@ -10,10 +10,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gossamer.courier import DRAINING, OVERDUE, Counters, Courier, CourierConfig, Heartbeat, SharedTransport
+from gossamer.courier import DRAINING, Counters, Courier, CourierConfig, Heartbeat, SharedTransport
 from gossamer.courier.leases import Identity, identity
 from gossamer.engine.http.deadline import cancel_tasks
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
+from gossamer.model.reasons import OVERDUE
 
 logger = logging.getLogger(__name__)
 

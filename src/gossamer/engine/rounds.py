@@ -8,18 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from gossamer.courier import RequestAdder
+from gossamer.courier.outage import Ask, patiently
+from gossamer.courier.rounds import bury_start, give_back, start_key
 from gossamer.engine import hooks
 from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.page.payload import pack
 from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedSite, SiteSet
-from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownGroup
+from gossamer.errors import FrontierUnavailable, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.model.counts import PAGES_FULL
 from gossamer.sites.format import Schedule
@@ -39,8 +40,6 @@ BACKLOG = 2000
 AGAIN = 1.0
 GONE = -1
 """Stands for the round of a group that was dropped."""
-
-Ask = Callable[..., Awaitable[Any]]
 
 
 class SiteRounds:
@@ -279,14 +278,12 @@ class SiteRounds:
             if not await self._patiently("started", site.name, self._token):
                 logger.warning("The start of %s was given away to another worker.", site.name)
         except asyncio.CancelledError:
-            await self._give_back("release_start", site.name)
+            await give_back(self._ask, "release_start", site.name, self._token)
             raise
         except Exception as error:
             # What was added counts; that the rest is missing must not be missed.
-            detail = "".join(traceback.format_exception(error))
             logger.error("The start of %s failed: %s", site.name, error)
-            key = f"start {site.name} {number}"
-            await self._patiently("bury", site.name, b"", reason="start_failed", key=key, detail=detail)
+            await bury_start(self._ask, asyncio.sleep, site.name, number, error)
             await self._patiently("started", site.name, self._token)
         finally:
             renewing.cancel()
@@ -319,7 +316,7 @@ class SiteRounds:
             link = link._replace(round=number, always=link.dont_filter)
             request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
             # With the fingerprint: who goes on with this start may have another version of the file.
-            request_adder.put(request, f"s{site.name}:{number}:{place}:{link.fingerprint:x}", None)
+            request_adder.put(request, start_key(site.name, number, f"{place}:{link.fingerprint:x}"), None)
             if place % 100 == 99:
                 await _below(request_adder, BACKLOG)
         await _below(request_adder, 0)
@@ -343,7 +340,7 @@ class SiteRounds:
                 self._over[site.name] = number
                 logger.info("Round %d of %s is over.", number, site.name)
         except asyncio.CancelledError:
-            await self._give_back("release_end", site.name)
+            await give_back(self._ask, "release_end", site.name, self._token)
             raise
         finally:
             renewing.cancel()
@@ -377,21 +374,8 @@ class SiteRounds:
                 continue
 
     async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        said = False
-        while True:
-            try:
-                return await self._ask(verb, *args, **kwargs)
-            except FrontierUnavailable as error:
-                if not said:
-                    logger.warning("The rounds of this worker's sites wait for the frontier: %s", error)
-                said = True
-                await asyncio.sleep(AGAIN)
-
-    async def _give_back(self, verb: str, group: str) -> None:
-        try:
-            await self._ask(verb, group, self._token)
-        except GossamerError:
-            logger.warning("A lease of %s could not be given back; it runs out instead.", group)
+        waits = "the rounds of this worker's sites wait for it"
+        return await patiently(self._ask, asyncio.sleep, verb, *args, waits=waits, **kwargs)
 
 
 def _by_group(counts: Counts) -> tuple[dict[str, GroupCounts], dict[str, list[LaneCounts]]]:

@@ -11,6 +11,7 @@ from gossamer.courier import TaskIntake, Transport
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.engine.tasks import request_of
+from gossamer.model.counter_names import TASKS, TASKS_BAD
 from gossamer.settings import Settings
 
 
@@ -39,7 +40,7 @@ class SiteTasks:
                 requests,
                 batch=self._settings["GOSSAMER_TASKS_BATCH"],
                 lease_seconds=self._settings["GOSSAMER_LEASE_SECONDS"],
-                taken=partial(self._site_counters.of(site.name).add, "gossamer/tasks"),
+                taken=partial(self._site_counters.of(site.name).add, TASKS),
                 bad=partial(self._count_bad, site.name),
                 failed=failed,
             )
@@ -61,4 +62,4 @@ class SiteTasks:
             await event.wait()
 
     def _count_bad(self, site: str, _: str) -> None:
-        self._site_counters.of(site).add("gossamer/tasks_bad")
+        self._site_counters.of(site).add(TASKS_BAD)

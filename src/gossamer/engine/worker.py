@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gossamer import __version__
-from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder
+from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, worker_info
+from gossamer.courier.rounds import states_now
 from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.download_counters import DownloadCounters
@@ -183,7 +181,7 @@ class NativeWorker:
         self._fetcher: Fetcher = scrapy_fetcher or native
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
         download_counters = DownloadCounters(self._fetcher.fetch, self._site_counters)
-        robots = Robots(download_counters.fetch, delayed=self._crawl_delay)
+        robots = Robots(download_counters.fetch, delayed=lambda *asked: self._engine.courier.crawl_delay(*asked))
         self._page_processor = page_processor = PageProcessor(
             self._site_set,
             download_counters,
@@ -194,17 +192,8 @@ class NativeWorker:
             payload_max,
             job.layer,
         )
-        plan = CourierConfig(
-            "",
-            Selection(),
-            most=2 * concurrency,
-            ahead=max(4, concurrency // 2),
-            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
-            renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
-            gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
-            close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
-            info=self._info(),
-        )
+        ahead = max(4, concurrency // 2)
+        plan = CourierConfig.of(settings, "", Selection(), most=2 * concurrency, ahead=ahead, info=self._info())
         self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency)
         page_processor.known, page_processor.scrapy_fetcher = self._engine.courier.known, scrapy_fetcher
         self._rounds = SiteRounds(
@@ -262,10 +251,10 @@ class NativeWorker:
         if not self._rounds.missing:
             return False
         courier = self._engine.courier
-        answer = await self.ask("exchange", courier.token.next().next(), everywhere=True)
+        states = await states_now(self.ask, courier.token)
         await self.ask("leave", courier.token.incarnation)
         # It may have heard of that server by its last words already.
-        return self._behind or not courier.follows(answer.states)
+        return self._behind or not courier.follows(states)
 
     async def _close(self, robots: Robots) -> None:
         await robots.close()
@@ -527,20 +516,12 @@ class NativeWorker:
             )
 
     def _info(self) -> dict[str, str]:
-        return {
-            "group": next(iter(self._site_set.sites)) if len(self._site_set) == 1 else "",
-            "groups": groups_text(self._site_set.sites),
-            "engine": self._site_set.engines,
-            "sites": str(len(self._site_set)),
-            "host": socket.gethostname(),
-            "pid": str(os.getpid()),
-            "version": __version__,
-        }
-
-    def _crawl_delay(self, host: str, seconds: float) -> None:
-        if seconds:
-            logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
-        self._link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
+        return worker_info(
+            group=next(iter(self._site_set.sites)) if len(self._site_set) == 1 else "",
+            groups=groups_text(self._site_set.sites),
+            engine=self._site_set.engines,
+            sites=str(len(self._site_set)),
+        )
 
 
 def _unknown(what: str, name: str, known: Collection[str]) -> str:

@@ -28,7 +28,11 @@ ITEMS = "gossamer/items"
 settlement how many it brought (`Settlement.kept`)."""
 EXCHANGES, EXCHANGE_SECONDS = "gossamer/exchange_count", "gossamer/exchange_seconds"
 OUTAGES = "gossamer/outages"
-LATENCY = "gossamer/metric/histogram/fetch_latency_seconds|"
+WENT_BACK = "gossamer/went_back"
+"""Times that a worker found the server in an older state."""
+TASKS, TASKS_BAD = "gossamer/tasks", "gossamer/tasks_bad"
+"""Tasks that were taken, and those of them that became dead letters."""
+LATENCY = "gossamer/metric/histogram/fetch_latency_seconds"
 """From when a request was sent until its response: a histogram in the form of user metrics."""
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Bounds that suit how long something took."""
@@ -41,9 +45,9 @@ _SCRAPY = {
     "retry/count": RETRIES,
 }
 _SCRAPY_HEADS = {"downloader/response_status_count/": RESPONSES, "downloader/exception_type_count/": ERRORS}
-_BUCKETS = [f"{LATENCY}|le={bound:g}" for bound in SECONDS]
+_BUCKETS = [f"{LATENCY}||le={bound:g}" for bound in SECONDS]
 LATENCY_BUCKETS = tuple(_BUCKETS)
-_SUM, _COUNT = f"{LATENCY}|sum", f"{LATENCY}|count"
+_SUM, _COUNT = f"{LATENCY}||sum", f"{LATENCY}||count"
 
 
 @cache

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import replace
@@ -24,9 +22,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from gossamer import __version__
 from gossamer.courier import (
-    OVERDUE,
     Counters,
     Courier,
     CourierConfig,
@@ -34,6 +30,7 @@ from gossamer.courier import (
     OmittedRequests,
     RequestAdder,
     TaskIntake,
+    worker_info,
 )
 from gossamer.errors import (
     FrontierUnavailable,
@@ -47,7 +44,8 @@ from gossamer.errors import (
 from gossamer.frontier.connection.url import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, PartitionState, Settlement, SettleOutcome, StartState, Token
-from gossamer.model.counter_names import ITEMS, SECONDS
+from gossamer.model.counter_names import ITEMS, LATENCY, SECONDS, TASKS, TASKS_BAD
+from gossamer.model.reasons import GARBAGE, OVERDUE, PIPELINE, UNSERIALIZABLE
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download import cookies, robots
 from gossamer.scrapy.feeds import settings as feed_settings
@@ -57,7 +55,7 @@ from gossamer.scrapy.feeds.stream import agree, item_destination
 from gossamer.scrapy.lanes import META
 from gossamer.scrapy.metric import HistogramMetric
 from gossamer.scrapy.page import watcher
-from gossamer.scrapy.page.page import UNSERIALIZABLE, LeasedPage, trace
+from gossamer.scrapy.page.page import LeasedPage, trace
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.process import commands, rounds
 from gossamer.scrapy.process.admission import CLOSED, MODE, enter, repair, without_gone
@@ -81,7 +79,6 @@ logger = logging.getLogger(__name__)
 TELL = 5.0
 """Seconds between two looks at itself: what people see of this worker, its start lease, whether the group is drained."""
 REFUSED = 0.2
-LATENCY = "gossamer/metric/histogram/fetch_latency_seconds"
 
 
 class FleetScheduler(BaseScheduler):
@@ -180,7 +177,7 @@ class FleetScheduler(BaseScheduler):
         self.stopping = Shutdown(engine, self.link, self.pages, worker_config.settings)
         worker_config.loosen(engine.downloader)
         if worker_config.policy.crawl_delay:
-            robots.listen(engine.downloader, self._crawl_delay)
+            robots.listen(engine.downloader, self.courier.crawl_delay)
         self._connect()
         rounds.log_limits(self.crawler.settings)
         if "urls" in tunes:
@@ -235,17 +232,14 @@ class FleetScheduler(BaseScheduler):
     def _plan(self) -> CourierConfig:
         settings, worker_config = self.join.settings, self.join
         most = self._engine.downloader.total_concurrency or 1000
-        return CourierConfig(
+        return CourierConfig.of(
+            settings,
             self.group,
             worker_config.selection,
             # As many as Scrapy itself would have in hand: a page in slow pipelines keeps no other from being fetched.
             most=most + self.crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE") // 1024,
             ahead=max(2, most // 4),
-            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
-            renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
-            gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
             session=self.group if self._shares_cookies() else "",
-            close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
             info=self._info(),
         )
 
@@ -253,16 +247,12 @@ class FleetScheduler(BaseScheduler):
         return self.join.settings["GOSSAMER_COOKIES"] == "shared" and cookies.of(self.crawler) is not None
 
     def _info(self) -> dict[str, str]:
-        return {
-            "group": self.group,
-            "spider": self.join.spider_class,
-            "host": socket.gethostname(),
-            "pid": str(os.getpid()),
-            "version": __version__,
-            MODE: "forever" if self.join.forever else "drained",
-            ITEMS_GO: item_destination(self.join),
-            "stats": json.dumps(numbers(self.stats)) if self.stats is not None else "{}",
-        }
+        return worker_info(
+            group=self.group,
+            spider=self.join.spider_class,
+            stats=json.dumps(numbers(self.stats)) if self.stats is not None else "{}",
+            **{MODE: "forever" if self.join.forever else "drained", ITEMS_GO: item_destination(self.join)},
+        )
 
     def _connect(self) -> None:
         connect = self.crawler.signals.connect
@@ -286,8 +276,8 @@ class FleetScheduler(BaseScheduler):
             lambda data: self._requests_of(key, data),
             batch=self.join.settings["GOSSAMER_TASKS_BATCH"],
             lease_seconds=self.join.settings["GOSSAMER_LEASE_SECONDS"],
-            taken=lambda count: self._count("gossamer/tasks", count),
-            bad=lambda _: self._count("gossamer/tasks_bad"),
+            taken=lambda count: self._count(TASKS, count),
+            bad=lambda _: self._count(TASKS_BAD),
             failed=self.failed,
         )
         self._task_intakes.append(task_intake)
@@ -339,7 +329,7 @@ class FleetScheduler(BaseScheduler):
         return hints is not None and shared.behind(hints.session)
 
     def _unreadable(self, lease: Lease, error: GossamerError) -> None:
-        reason = getattr(error, "reason", "garbage")
+        reason = getattr(error, "reason", GARBAGE)
         logger.error("A request of lane %s became a dead letter (%s): %s", lease.lane, reason, error)
         self.courier.settle(Settlement(lease, Ending.FAILED, reason=reason, detail=str(error)), None)
 
@@ -536,16 +526,11 @@ class FleetScheduler(BaseScheduler):
     def _on_item_error(self, response: Any, failure: Failure) -> None:
         page = self.page_of(response)
         if page is not None:
-            page.failed("pipeline", failure)
+            page.failed(PIPELINE, failure)
         else:
-            deferred_from_coro(self.start.item_failed("pipeline", trace(failure)))
+            deferred_from_coro(self.start.item_failed(PIPELINE, trace(failure)))
 
-    # What robots.txt and the courier say.
-
-    def _crawl_delay(self, host: str, seconds: float) -> None:
-        if seconds:
-            logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
-        self.link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
+    # What the courier says.
 
     def room(self) -> int:
         engine = self._engine

@@ -16,6 +16,7 @@ from scrapy.exceptions import DontCloseSpider
 
 from gossamer.errors import BadTask, SettingError
 from gossamer.frontier.connection.url import same_place, server_of
+from gossamer.model.counter_names import TASKS_BAD
 from gossamer.scrapy.process import commands
 from gossamer.scrapy.scheduler import FleetScheduler as FrontierScheduler
 from gossamer.scrapy.spiders import FleetCrawlSpider, FleetSpider
@@ -186,7 +187,7 @@ class RedisMixin:
                 requests = [made] if isinstance(made, Request) else list(made or ())
             except Exception:
                 self.logger.exception(f"Seed from '{self.redis_key}' cannot be used: {data!r:.500}")
-                self.crawler.stats.inc_value("gossamer/tasks_bad")
+                self.crawler.stats.inc_value(TASKS_BAD)
                 continue
             yield from requests
             found += len(requests)

@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.engine.page.retry import LONGEST, LONGEST_ASKED, delay, retry_after
+from gossamer.engine.page.retry import LONGEST, delay
+from gossamer.model.politeness import LONGEST_PAUSE
 
 
 def test_waits_double_and_end() -> None:
@@ -17,7 +18,7 @@ def test_waits_double_and_end() -> None:
 def test_what_was_asked_for_counts() -> None:
     assert delay(1, 3, asked=30.0) == 30.0
     assert delay(9, 20, asked=1.0, chance=lambda: 1.0) == 256.0
-    assert delay(1, 3, asked=1e12) == LONGEST_ASKED
+    assert delay(1, 3, asked=1e12) == LONGEST_PAUSE
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.floats(0, 1e9), st.booleans())
@@ -27,21 +28,5 @@ def test_a_wait_is_always_bounded(attempt: int, retries: int, asked: float, retr
         assert wait is None
     else:
         assert wait is not None
-        assert min(asked, LONGEST_ASKED) <= wait <= max(LONGEST, LONGEST_ASKED)
+        assert min(asked, LONGEST_PAUSE) <= wait <= max(LONGEST, LONGEST_PAUSE)
         assert wait >= 0.5
-
-
-def test_the_header() -> None:
-    now = 1_000_000_000.0
-    assert retry_after("120", now) == 120.0
-    assert retry_after(" 5 ", now) == 5.0
-    assert retry_after("Sun, 09 Sep 2001 01:47:40 GMT", now) == 60.0
-    assert retry_after("Sun, 09 Sep 2001 01:46:00 GMT", now) == 0.0
-    assert retry_after("99999999999999999999999", now) == LONGEST_ASKED
-    for nonsense in ("", "soon", "-5", "1.5", "\u0661", "Sun, 99 Sep 2001 01:47:40 GMT"):
-        assert retry_after(nonsense, now) == 0.0
-
-
-@given(st.text(max_size=60))
-def test_any_header_is_read_without_harm(value: str) -> None:
-    assert 0.0 <= retry_after(value, 0.0) <= LONGEST_ASKED

@@ -40,8 +40,8 @@ BAD: list[tuple[str | bytes, str]] = [
     ("{not json", "no JSON"),
     ("{}", "has no url"),
     ('{"url": "/relative"}', "no scheme"),
-    ('{"url": 7}', "must be text"),
-    ("[1]", "JSON list"),
+    ('{"url": 7}', "JSON string"),
+    ("[1]", "JSON array"),
     ("no-scheme.example/x", "no scheme"),
     ("http://host:port/", "cannot be used"),
     ("http:///nowhere", "no host"),
@@ -56,7 +56,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"url": "http://x/", "lane": "other.lane"}', "other.lane"),
     ('{"url": "http://x/", "encoding": "klingon"}', "klingon"),
     (b"\xff\xfe\x00", "no text"),
-    ("", "must be text"),
+    ("", "url is empty"),
 ]
 
 

@@ -19,6 +19,7 @@ from gossamer.model import host_of
 from gossamer.model.fetch import DEFAULT, FetchError, FetchOptions
 from gossamer.model.network import PRIVATE_ADDRESS, NetworkGuard
 from gossamer.model.page import PageRequest, Response
+from gossamer.model.politeness import crawl_delay
 
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
@@ -29,7 +30,6 @@ each further time."""
 LARGEST = 500 * 1024
 """Bytes that are read; the rest of a larger file does not count."""
 HOPS = 5
-LONGEST_DELAY = 3600.0
 MOST = 20_000
 
 
@@ -163,15 +163,6 @@ class Robots:
 def parse(body: bytes) -> Protego:
     """The rules of a file; what cannot be understood is ignored, even if that is all of it."""
     return Protego.parse(body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
-
-
-def crawl_delay(parser: Protego, agent: str) -> float:
-    """Seconds, 0 for none; a site may ask for anything, so no more than an hour."""
-    try:
-        seconds = float(parser.crawl_delay(agent) or 0)
-    except (TypeError, ValueError):
-        return 0.0
-    return min(seconds, LONGEST_DELAY) if seconds > 0 else 0.0
 
 
 def _origin(url: str) -> str:

@@ -32,6 +32,8 @@ from gossamer.model import Ending, Feedback, HostVerdict, Lease, Request, Settle
 from gossamer.model.counter_names import FILTERED, RETRIES
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Record, Response
+from gossamer.model.politeness import THROTTLED, retry_after
+from gossamer.model.reasons import GARBAGE, PIPELINE, of_status
 from gossamer.sites.downloader import ItemFailed, PageDropped
 from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.page import PageVerdict as Judged
@@ -40,7 +42,6 @@ from gossamer.sites.plan import FEED, SITEMAP
 
 logger = logging.getLogger(__name__)
 
-THROTTLED = frozenset({429, 503})
 GONE = frozenset({404, 410})
 """The page is no more: that is an answer, not a failure."""
 ARCHIVE_PAUSE = 60.0
@@ -126,7 +127,7 @@ class PageProcessor:
                 lease, layer, request, PageFailed(error.reason, error.detail, error.retriable, error.after)
             )
         except GossamerError as error:
-            reason = getattr(error, "reason", "garbage")
+            reason = getattr(error, "reason", GARBAGE)
             return await self._failed(lease, layer, request, PageFailed(reason, str(error), again=False))
         except Exception as error:
             # A bug, here or in a hook: it must not take the worker with it, and somebody should see it.
@@ -198,8 +199,8 @@ class PageProcessor:
         response = await self._fetcher.fetch(sent)
         pending_counters = self._site_counters.of(site.name)
         status = response.status
+        asked = retry_after(response.headers.get("retry-after", ""), time.time()) or 0.0
         if status in THROTTLED:
-            asked = retry.retry_after(response.headers.get("retry-after", ""), time.time())
             landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
         else:
             landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, response.seconds))
@@ -209,8 +210,7 @@ class PageProcessor:
             except ArchiveFailed as error:
                 raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
         if status in layer.retry_status and not (layer.rule and status in layer.rule.valid.status):
-            asked = retry.retry_after(response.headers.get("retry-after", ""), time.time())
-            raise PageFailed(f"http_{status}", f"The answer was {status}.", after=asked)
+            raise PageFailed(of_status(status), f"The answer was {status}.", after=asked)
         if 300 <= status < 400 and layer.redirects and (target := location(response)) is not None:
             return self._redirected(
                 lease, layer, request, next_hop(sent, response, target, request.hops, layer.redirects)
@@ -269,7 +269,7 @@ class PageProcessor:
             try:
                 records = await self.scrapy_fetcher.through(layer.site.name, response.url, records)
             except ItemFailed as error:
-                raise PageFailed("pipeline", error.detail, again=False) from error
+                raise PageFailed(PIPELINE, error.detail, again=False) from error
         items, kept = await self._stored(layer, request, response, records)
         children, withheld = self._children(reading.links, layer, request)
         return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import email.utils
 import random
 from collections.abc import Callable
+
+from gossamer.model.politeness import LONGEST_PAUSE
 
 RETRY_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
 """Statuses that are failures where a site says nothing else."""
 FIRST, LONGEST = 1.0, 300.0
 """Seconds before the first retry, and before any, unless a server asks for more."""
-LONGEST_ASKED = 86400.0
-"""No server can ask for more."""
 
 
 def delay(
@@ -31,17 +30,4 @@ def delay(
         return None
     # The exponent is bounded: a count of attempts can be any number.
     wait = min(longest, first * 2.0 ** min(max(attempt - 1, 0), 64)) * (0.5 + 0.5 * chance())
-    return max(wait, min(asked, LONGEST_ASKED))
-
-
-def retry_after(value: str, now: float) -> float:
-    """Seconds that a Retry-After header asks for; 0 for none, for one that cannot be read and for a date gone by.
-    `now` is the time of the clock, not of a timer."""
-    text = value.strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), LONGEST_ASKED)
-    try:
-        at = email.utils.parsedate_to_datetime(text).timestamp()
-    except (TypeError, ValueError, OverflowError, IndexError):
-        return 0.0
-    return max(0.0, min(at - now, LONGEST_ASKED))
+    return max(wait, min(asked, LONGEST_PAUSE))

@@ -10,8 +10,7 @@ from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
 from gossamer.model import host_of
-
-LONGEST = 3600.0
+from gossamer.model.politeness import crawl_delay
 
 
 def listen(downloader: Any, asked: Callable[[str, float], None]) -> None:
@@ -29,19 +28,9 @@ def _wrap(middleware: Any, asked: Callable[[str, float], None]) -> None:
         if parser is not None and host not in told:
             told.add(host)
             agent = middleware._robotstxt_useragent or request.headers.get(b"User-Agent", middleware._default_useragent)
-            asked(host, crawl_delay(parser, agent))
+            name = agent.decode("latin-1") if isinstance(agent, bytes) else str(agent)
+            # Scrapy's parsers can be asked from 2.19; before, the one inside.
+            asked(host, crawl_delay(parser if hasattr(parser, "crawl_delay") else getattr(parser, "rp", None), name))
         return original(parser, request, *more)
 
     middleware.process_request_2 = process_request_2
-
-
-def crawl_delay(parser: Any, agent: Any) -> float:
-    """Seconds, 0 for none; a site may ask for anything, so no more than an hour."""
-    name = agent.decode("latin-1") if isinstance(agent, bytes) else str(agent)
-    try:
-        # Scrapy's parsers can be asked from 2.19; before, the one inside.
-        said = parser.crawl_delay(name) if hasattr(parser, "crawl_delay") else parser.rp.crawl_delay(name)
-        seconds = float(said or 0)
-    except (AttributeError, TypeError, ValueError):
-        return 0.0
-    return min(seconds, LONGEST) if seconds > 0 else 0.0

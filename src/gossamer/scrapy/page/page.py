@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from typing import Any
 
@@ -14,9 +15,9 @@ from gossamer.courier import OmittedRequests
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, Settlement
 from gossamer.model import Request as Asked
 from gossamer.model.network import PRIVATE_ADDRESS, AddressRefused
+from gossamer.model.politeness import THROTTLED, retry_after
+from gossamer.model.reasons import UNSERIALIZABLE, of_status
 
-THROTTLED = frozenset({429, 503})
-UNSERIALIZABLE = "unserializable"
 MOST_NAMED = 20
 """So many requests that could not be stored are named in a dead letter."""
 
@@ -98,7 +99,7 @@ class LeasedPage:
             and isinstance(outcome, Response)
             and not (self.asked or self.items or self.kept)
         ):
-            self.failure = (f"http_{outcome.status}", f"The last answer was {outcome}.")
+            self.failure = (of_status(outcome.status), f"The last answer was {outcome}.")
         if self.refused:
             # Another try would yield the same, and to call it done would hide what is missing.
             missing = missed(self.refused)
@@ -133,25 +134,10 @@ def feedback_of(response: Response, latency: Any) -> Feedback:
     """What an answer says about its host."""
     seconds = latency if isinstance(latency, int | float) else None
     if response.status in THROTTLED:
-        return Feedback(HostVerdict.THROTTLED, seconds, retry_after(response.headers.get(b"Retry-After")))
+        asked = (response.headers.get(b"Retry-After") or b"").decode("latin-1")
+        return Feedback(HostVerdict.THROTTLED, seconds, retry_after(asked, time.time()))
     # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and say nothing of what pages take.
     return Feedback(HostVerdict.OK if response.status == 200 else HostVerdict.ERROR, seconds)
-
-
-def retry_after(value: bytes | None) -> float | None:
-    """Seconds, as a number or as a date; None for anything else."""
-    if value is None:
-        return None
-    text = value.decode("latin-1").strip()
-    if text.isdigit():
-        return float(text)
-    import time
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def trace(failure: Failure | BaseException) -> str:

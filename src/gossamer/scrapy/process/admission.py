@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from gossamer.courier import is_gone
+from gossamer.courier.outage import Ask, Sleep
 from gossamer.errors import GroupOwned, OtherArguments
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
@@ -26,9 +26,6 @@ MODE, FOREVER = "mode", "forever"
 PATIENCE = 20.0
 """Seconds for which the workers of a round with other arguments are given time to end."""
 AGAIN = 0.2
-
-Ask = Callable[..., Awaitable[Any]]
-Sleep = Callable[[float], Awaitable[None]]
 
 
 async def enter(ask: Ask, sleep: Sleep, worker_config: WorkerConfig) -> int:

@@ -11,13 +11,15 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from gossamer.courier import Courier, follow
+from gossamer.courier import Courier
+from gossamer.courier.outage import Ask, Sleep
+from gossamer.courier.rounds import follow, states_now
 from gossamer.errors import (
     FrontierUnavailable,
     GossamerError,
@@ -30,9 +32,6 @@ from gossamer.model import EndState, PartitionState, RoundInfo, StartState, Toke
 from gossamer.model.plural import counted, counted_are
 
 logger = logging.getLogger(__name__)
-
-Ask = Callable[..., Awaitable[Any]]
-Sleep = Callable[[float], Awaitable[None]]
 
 AGAIN = 0.5
 """Seconds from one question to the next."""
@@ -292,8 +291,7 @@ async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, Part
                 drained = None  # somebody has dropped it, or its server is another one
             if drained is not None and drained.drained:
                 return ""
-            answer = await ask("exchange", courier.token.next().next(), everywhere=True)
-            if follow(then, answer.states):
+            if follow(then, await states_now(ask, courier.token)):
                 return ""  # there is something new, or it was dropped
             found = "the group is not there" if drained is None else f"{counted_are(drained.open, 'request')} left"
             return f"its server was replaced or lost its last writes since it said drained, and {found}."

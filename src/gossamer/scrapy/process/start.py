@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import logging
 import secrets
-import traceback
 from collections.abc import AsyncIterator, Coroutine
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -20,10 +19,12 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError
 
 from gossamer.courier import RequestAdder
+from gossamer.courier.outage import patiently, pause
+from gossamer.courier.rounds import bury_start, give_back, start_key
 from gossamer.errors import FrontierUnavailable
 from gossamer.model import Request as Asked
 from gossamer.model import StartState, Token
-from gossamer.scrapy.page.page import UNSERIALIZABLE
+from gossamer.model.reasons import UNSERIALIZABLE
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class SpiderStart:
         self._request_adder.put(asked, self._key(place), request)
 
     def _key(self, place: int) -> str:
-        return f"s{self._asking.group}:{self._round}:{place}"
+        return start_key(self._asking.group, self._round, place)
 
     def item(self, data: bytes | None) -> None:
         """An item without a page is through the pipelines; None: it was dropped, or is not for the stream."""
@@ -210,7 +211,7 @@ class SpiderStart:
             try:
                 state, self._round = await self._asking.ask("start", self._asking.group, self._asking.token)
             except FrontierUnavailable:
-                await self._asking.sleep(POLL)
+                await self._asking.sleep(pause())
                 continue
             if state is StartState.GRANTED and self._asking.closing:
                 await self.give_back()
@@ -225,14 +226,10 @@ class SpiderStart:
             try:
                 return await self._asking.claims(self._round, state)
             except FrontierUnavailable:
-                await self._asking.sleep(POLL)
+                await self._asking.sleep(pause())
 
     async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        while True:
-            try:
-                return await self._asking.ask(verb, *args, **kwargs)
-            except FrontierUnavailable:
-                await self._asking.sleep(POLL)
+        return await patiently(self._asking.ask, self._asking.sleep, verb, *args, **kwargs)
 
     async def renew(self) -> None:
         """Keep the right; to be called now and then."""
@@ -248,19 +245,14 @@ class SpiderStart:
                 )
 
     async def _bury(self, error: Exception) -> None:
-        detail = "".join(traceback.format_exception(error))
-        key = f"start {self._asking.group} {self._round}"
-        await self._patiently("bury", self._asking.group, b"", reason="start_failed", key=key, detail=detail)
+        await bury_start(self._asking.ask, self._asking.sleep, self._asking.group, self._round, error)
         await self._end()
 
     async def give_back(self) -> None:
         """The worker ends before its start did: the next one runs it at once."""
         if self.granted or self._taking:
             self.granted = self._taking = False
-            try:
-                await self._asking.ask("release_start", self._asking.group, self._asking.token)
-            except FrontierUnavailable:
-                logger.warning("The start lease could not be given back; it runs out instead.")
+            await give_back(self._asking.ask, "release_start", self._asking.group, self._asking.token)
 
 
 async def starts(engine: Any, spider: Any) -> AsyncIterator[Any]:

@@ -1,0 +1,45 @@
+"""What workers of both engines do about the rounds of their groups."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+
+from gossamer.courier.outage import Ask, Sleep, patiently
+from gossamer.errors import GossamerError
+from gossamer.model import PartitionState, Token
+from gossamer.model.reasons import START_FAILED
+
+logger = logging.getLogger(__name__)
+
+
+def follow(earlier: Mapping[int, PartitionState], later: Mapping[int, PartitionState]) -> bool:
+    """Whether all that was learned in the earlier states is still true in the later ones."""
+    return all(state.leads_to(later.get(place, state)) for place, state in earlier.items())
+
+
+async def states_now(ask: Ask, token: Token) -> Mapping[int, PartitionState]:
+    """The states of the frontier, asked of every partition when the courier has ended. `token` is its last one."""
+    states: Mapping[int, PartitionState] = (await ask("exchange", token.next().next(), everywhere=True)).states
+    return states
+
+
+def start_key(group: str, number: int, place: int | str) -> str:
+    """The key of a start's request at a place: whoever runs the start again adds nothing twice."""
+    return f"s{group}:{number}:{place}"
+
+
+async def bury_start(ask: Ask, sleep: Sleep, group: str, number: int, error: BaseException) -> None:
+    """Make a dead letter of a start that failed: what it yielded counts, and the rest must not go unnoticed."""
+    detail = "".join(traceback.format_exception(error))
+    key = f"start {group} {number}"
+    await patiently(ask, sleep, "bury", group, b"", reason=START_FAILED, key=key, detail=detail)
+
+
+async def give_back(ask: Ask, verb: str, group: str, token: Token) -> None:
+    """Release the lease of a start or of an end, so that another worker takes it at once."""
+    try:
+        await ask(verb, group, token)
+    except GossamerError as error:
+        logger.warning("A lease of %s could not be given back; it runs out instead: %s", group, error)
