@@ -1,7 +1,7 @@
 """Two contracts for import-linter that read the architecture's tables as they stand in `.importlinter`.
 
 `rooms` holds each room (a module or folder below the root package, or a room inside one) to the rooms its line names,
-and to what those reach. `keepers` holds a third-party library to the rooms that keep it. Only direct imports
+and to what those reach. `keepers` holds a third-party library, or an inner package of ours, to the rooms that keep it. Only direct imports
 are reported: every step of a longer chain is itself an import of some room.
 """
 
@@ -101,7 +101,7 @@ class RoomsContract(_TableContract):
 
 
 class KeepersContract(_TableContract):
-    """`only`: one line per library, `library: room room.module`; nothing else may import the library."""
+    """`only`: one line per library, or package of ours, `library: room room.module`; nothing else may import it."""
 
     type_name = "keepers"
     only: Any = fields.ListField(subfield=fields.StringField())
@@ -112,7 +112,7 @@ class KeepersContract(_TableContract):
 
     def _faults(self, graph: ImportGraph, table: Mapping[str, frozenset[str]]) -> Iterator[str]:
         for importer, imported in self._imports(graph):
-            keepers = table.get(imported.split(".")[0])
+            keepers = next((table[name] for name in table if f"{imported}.".startswith(f"{name}.")), None)
             if keepers is None or any(self._keeps(keeper, importer) for keeper in keepers):
                 continue
             place = self._place(graph, importer, imported)

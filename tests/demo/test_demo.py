@@ -15,10 +15,10 @@ import pytest
 
 from gossamer.cli import exit_codes
 from gossamer.demo.check import DemoOutcome, findings
-from gossamer.fleet import Progress
 from gossamer.frontier.valkey_async import AsyncValkeyFrontier
 from gossamer.model import Token
 from gossamer.settings import load
+from gossamer.status.progress import Progress
 from gossamer.testing.forum import Arrival
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server

@@ -20,7 +20,7 @@ from gossamer.exporter import Collector, families, serve
 from gossamer.exporter.metrics import METRICS
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import CounterChange, Request, Token
-from gossamer.status import SILENT_SECONDS, overview
+from gossamer.status.overview import SILENT_SECONDS, overview
 from gossamer.testing.servers import Cluster, Server
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"

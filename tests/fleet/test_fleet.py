@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from gossamer.cli.run import watch
-from gossamer.fleet import Fleet, Progress, WorkerProcess, stop_on_signals
+from gossamer.fleet import Fleet, WorkerProcess, stop_on_signals
 from gossamer.fleet.fleet import STEADY_SECONDS
-from gossamer.fleet.progress import progress_of
-from gossamer.model import Counts, GroupCounts, LaneCounts
+from gossamer.model import GroupCounts, LaneCounts
+from gossamer.model.counts import Counts
+from gossamer.status.progress import Progress, progress_of
 from gossamer.testing.process import wait_until
 
 READY = "ready"

@@ -13,6 +13,7 @@ from gossamer import settings
 from gossamer.cli import output
 from gossamer.cli.project import project_settings
 from gossamer.frontier.connection.url import same_place
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import duration
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output instead of a table.")]
@@ -41,6 +42,11 @@ def load_settings(url: str | None = None, crawl: str | None = None) -> settings.
     `gossamer.toml`."""
     given = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}
     return load_given({name: value for name, value in given.items() if value is not None}, "command line")
+
+
+def find_frontier(url: str | None = None, crawl: str | None = None) -> ValkeyFrontier:
+    """The crawl that this command is about; UnknownCrawl if there is none."""
+    return ValkeyFrontier.find(load_settings(url, crawl))
 
 
 def load_given(given: Mapping[str, Any], given_as: str = settings.GIVEN) -> settings.Settings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -141,7 +142,7 @@ def throttled(show: ProgressDisplay) -> Callable[..., None]:
     return say
 
 
-def dropping(steps: Iterable[int]) -> Iterator[int]:
+def _patient(steps: Iterable[int]) -> Iterator[int]:
     """The steps of a drop. While they bring nothing they come more slowly, and after a while it is said what for."""
     idle, since, said = 0, time.monotonic(), False
     for step in steps:
@@ -157,3 +158,15 @@ def dropping(steps: Iterable[int]) -> Iterator[int]:
                 output.write_notice(
                     "waiting for pages in progress: a running worker settles them, or takes them up when they run out"
                 )
+
+
+def drop(total: int | None, *drops: Iterable[int]) -> int:
+    """Carry out drops of about `total` requests, None if unknown, with a bar; returns how many went."""
+    dropped = 0
+    with live("dropping", total, sys.stderr, "requests") as show:
+        say = throttled(show)
+        for steps in drops:
+            for step in _patient(steps):
+                dropped += step
+                say(dropped)
+    return dropped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from gossamer.fleet import Progress
+from gossamer.status.progress import Progress
 from gossamer.testing.forum import Arrival
 
 LATER = (429, 503)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from gossamer.fleet import Fleet, Progress, WorkerProcess
+from gossamer.fleet import Fleet, WorkerProcess
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
+from gossamer.status.progress import Progress
 
 
 class Kill:

@@ -34,7 +34,7 @@ from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, M
 from gossamer.frontier.connection.url import server_of
 from gossamer.model import Selection
 from gossamer.model.plural import counted_were
-from gossamer.model.reply import groups_text
+from gossamer.model.reply import CLOSED, groups_text
 from gossamer.settings import Settings
 from gossamer.shutdown import handle_signals
 from gossamer.sites.compile import CompiledSite
@@ -490,7 +490,7 @@ class NativeWorker:
         # Pages whose database is away may wait for much longer than anybody who stops a worker.
         patience = min(close, limit * DATABASE_SHARE)
         await run_until_event(self._hurry, self._site_tasks.stop(), patience)
-        courier.tell({**self._info(), "closed": "1"})
+        courier.tell({**self._info(), CLOSED: "1"})
         courier.plan = replace(courier.plan, close_seconds=min(close, limit))
         timers = [
             loop.call_at(began + patience, self._record_sink.give_up),

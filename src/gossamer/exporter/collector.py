@@ -17,7 +17,7 @@ from gossamer.errors import GossamerError
 from gossamer.exporter import families
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import Settings
-from gossamer.status import Overview, hasty, overview
+from gossamer.status.overview import Overview, hasty, overview
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from gossamer import __version__
 from gossamer.exporter import metrics, user_metric
 from gossamer.model import GroupCounts, WorkerInfo, counter_names
 from gossamer.model.counter_names import ERRORS, RESPONSES
-from gossamer.status import SILENT_SECONDS, Overview
+from gossamer.status.overview import SILENT_SECONDS, Overview
 
 GONE_SECONDS = 3600.0
 """A worker that was silent for so long is not told any more."""

@@ -162,6 +162,10 @@ class DeadLetter(NamedTuple):
     payload: bytes
 
 
+CLOSED = "closed"
+"""What a worker tells of itself when it has ended in good order."""
+
+
 class WorkerInfo(NamedTuple):
     """One worker as the frontier knows it. `seen` is the server time of its last call; `held` its leases."""
 
@@ -176,6 +180,11 @@ class WorkerInfo(NamedTuple):
         """What people call it: the name it was given, else the machine and process it is."""
         info = self.info
         return info.get("name") or (f"{info['host']}:{info.get('pid', '')}" if info.get("host") else self.incarnation)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended in good order."""
+        return CLOSED in self.info
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, PartitionState, Settlement, SettleOutcome, StartState, Token
 from gossamer.model.counter_names import ITEMS, LATENCY, SECONDS, TASKS, TASKS_BAD
 from gossamer.model.reasons import GARBAGE, OVERDUE, PIPELINE, UNSERIALIZABLE
+from gossamer.model.reply import CLOSED
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download import cookies, robots
 from gossamer.scrapy.feeds import settings as feed_settings
@@ -58,7 +59,7 @@ from gossamer.scrapy.page import watcher
 from gossamer.scrapy.page.page import LeasedPage, trace
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.process import commands, rounds
-from gossamer.scrapy.process.admission import CLOSED, MODE, enter, repair, without_gone
+from gossamer.scrapy.process.admission import MODE, enter, repair, without_gone
 from gossamer.scrapy.process.exit_code import fail
 from gossamer.scrapy.process.idle import IdleCheck
 from gossamer.scrapy.process.reactor import Promise, in_thread, link_for

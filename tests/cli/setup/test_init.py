@@ -15,7 +15,7 @@ from tests.support.busy_crawl import environment, run, settings_for
 from gossamer.deploy import Choice, deploy_files, project_files
 from gossamer.exporter import families
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.status import overview
+from gossamer.status.overview import overview
 from gossamer.testing.forum import Forum
 from gossamer.testing.servers import Server
 

@@ -16,8 +16,6 @@ from tests.support import fork_server
 from tests.support.command import Command
 from tests.support.site import Reply, Site
 
-from gossamer.cli.view import depth
-from gossamer.cli.view.depth import depths_of
 from gossamer.engine.page.payload import pack
 from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -28,6 +26,8 @@ from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load as load_sites
 from gossamer.sites.file.load import load_text
 from gossamer.sites.format import Site as SiteFile
+from gossamer.status import depth
+from gossamer.status.depth import depths_of
 
 FORUM = """\
 site: forum

@@ -8,7 +8,7 @@ from tests.support.command import Command
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, DeadLetter, Ending, GroupPolicy, LanePolicy, Request, Settlement, Token
-from gossamer.status import scan_dead
+from gossamer.status.dead import scan_dead
 from gossamer.testing import clock
 from gossamer.testing.servers import Cluster
 

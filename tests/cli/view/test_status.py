@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from tests.support import busy_crawl, fork_server
 
-from gossamer import status
 from gossamer.cli.run.watch import figures
 from gossamer.errors import UnknownGroup
-from gossamer.fleet import read_progress
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     CounterChange,
@@ -28,6 +26,9 @@ from gossamer.model import (
     Token,
 )
 from gossamer.settings import load
+from gossamer.status import overview as status
+from gossamer.status.dead import scan_dead
+from gossamer.status.progress import read_progress
 from gossamer.testing.servers import Cluster, Server
 
 
@@ -149,9 +150,9 @@ def test_dead_letters_are_scanned_page_by_page(valkey_server: Server, crawl_name
         frontier.define("g", {"a": LanePolicy()})
         for number in range(25):
             frontier.bury("g", b"x", reason="bad_task", key=str(number), detail=str(number))
-        assert sorted(int(letter.detail) for letter in status.scan_dead(frontier, "g", page=4)) == list(range(25))
+        assert sorted(int(letter.detail) for letter in scan_dead(frontier, "g", page=4)) == list(range(25))
         with pytest.raises(UnknownGroup):
-            status.counted(frontier, "nope")
+            status.counts_of(frontier, "nope")
 
 
 def test_a_server_at_its_memory_limit_is_named(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ from tests.support.busy_crawl import GOSSAMER, Busy, environment, run, settings_
 from tests.support.fork_server import Program
 
 from gossamer.cli.view import top_screen
-from gossamer.cli.view.rates import Rates
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
-from gossamer.status import Overview, overview
+from gossamer.status.overview import Overview, overview
+from gossamer.status.rates import Rates
 from gossamer.testing.clock import advance
 from gossamer.testing.servers import Server
 

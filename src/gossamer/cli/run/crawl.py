@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gossamer import status
-from gossamer.cli import exit_codes, options, output, params
+from gossamer.cli import options, output, params
 from gossamer.cli.run import spider
 from gossamer.cli.run.crawl_sites import CrawlOptions, are_sites, crawl_sites
 from gossamer.cli.run.fresh import drop_crawl
-from gossamer.cli.run.logs import MOST_WORKERS, ONE_FILE, cores
-from gossamer.cli.run.logs import logs as log_files
-from gossamer.cli.run.watch import WatchedFleet, watch
+from gossamer.cli.run.logs import MOST_WORKERS, cores
+from gossamer.cli.run.report import CrawlReport, run_fleet
 from gossamer.errors import UnknownGroup
-from gossamer.fleet import Fleet, Progress, read_progress, with_earlier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import EndState, Token
+from gossamer.status.overview import hasty
+from gossamer.status.progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from gossamer.scrapy.process.run import FoundSpider
@@ -103,38 +102,21 @@ def crawl(
     found = look_up(name, arguments, {**chosen, **files})
     found.check_feeds()
     number = workers or min(MOST_WORKERS, cores())
-    with ValkeyFrontier.open(status.hasty(found.ours)) as frontier:
+    with ValkeyFrontier.open(hasty(found.ours)) as frontier:
         if fresh:
             drop_crawl(frontier, [found.group], yes)
         then = begin(frontier, found, arguments, resume)
         if then is None:
             return
         _warn_of_feeds(found, number)
-        logs = log_files(log, found.ours, found.group, number)
         commands = [
             command(name, arguments, {**chosen, **_imposed(found, place, bool(log))}, _outputs(overwrite, added))
             for place in range(number)
         ]
-        where = f"; logs in {logs[0].parent}" if logs[0] is not None and not log else ""
-        output.write_notice(f"starting {number} {'worker' if number == 1 else 'workers'} for {found.group}{where}")
-        with Fleet(commands, logs, output.write_notice) as fleet:
-            seconds = watch(fleet, WatchedFleet(frontier, found.group, then), draw=log != ONE_FILE)
-        drained = read_progress(frontier, found.group).exists and frontier.drained(found.group).drained
-        # Afterwards: only the present primary says drained, while one that was replaced still tells its numbers.
-        now = with_earlier(frontier, found.group, read_progress(frontier, found.group))
-        report = _CrawlReport(fleet, found.group, now, then, seconds)
-        report.drained = drained
-    report.write(json)
-    again = shlex.join(
-        [
-            "gossamer",
-            "crawl",
-            name,
-            "--resume",
-            *_words(argument, given, overwrite, added, project, log, url, crawl_name),
-        ]
-    )
-    raise typer.Exit(report.code(again))
+        report = run_fleet(frontier, found.ours, commands, log, {found.group: then})
+    _write(report, found.group, json)
+    more = _words(argument, given, overwrite, added, project, log, url, crawl_name)
+    raise typer.Exit(report.code(shlex.join(["gossamer", "crawl", name, "--resume", *more])))
 
 
 def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str], resume: bool) -> Progress | None:
@@ -253,72 +235,24 @@ def _words(
     return words + [word for option, value in named.items() if value for word in (option, str(value))]
 
 
-class _CrawlReport:
-    """What came of it."""
-
-    def __init__(self, fleet: Fleet, group: str, now: Progress, then: Progress, seconds: float) -> None:
-        self.fleet, self.group, self.seconds = fleet, group, seconds
-        self.now, self.did = now, now.since(then)
-        self.drained = False
-
-    def write(self, json: bool) -> None:
-        did, rate = self.did, self.did.pages / max(self.seconds, 0.001)
-        if json:
-            output.write_json(
-                {
-                    "group": self.group,
-                    "round": did.round,
-                    "drained": self.drained,
-                    "seconds": round(self.seconds, 2),
-                    "pages_per_second": round(rate, 1),
-                    "pages": did.pages,
-                    "failed": did.failed,
-                    "replaced": did.replaced,
-                    "expired": did.expired,
-                    "items": did.items,
-                    "dead": did.dead_now,
-                    "dead_before": did.dead_before,
-                    "left": did.open,
-                    "workers": [
-                        {"worker": w.number, "code": w.code, "restarts": w.restarts, "log": w.log and str(w.log)}
-                        for w in self.fleet.workers
-                    ],
-                }
-            )
-            return
-        rows = {
-            "pages": did.pages,
-            "of them failed": did.failed,
-            "redirects and retries": did.replaced,
-            "items": did.items,
-            "dead letters": did.dead_now,
-            **({"dead letters of earlier rounds": did.dead_before} if did.dead_before else {}),
-            "left": did.open,
-        }
-        output.write_table(("figure", "number"), [(name, f"{number:,}") for name, number in rows.items()])
-        output.write_line(
-            f"round {did.round} of {self.group}: {output.counted(did.pages, 'page')} in {self.seconds:.1f} s, {rate:,.0f} pages/s"
-        )
-
-    def code(self, again: str) -> int:
-        """The exit code, with a line that says what it means unless all is well."""
-        fleet = self.fleet
-        if fleet.stopping:
-            output.write_notice(f"stopped; go on with: {again}")
-            return exit_codes.INTERRUPTED
-        if fleet.failed:
-            where = ", ".join(dict.fromkeys(str(worker.log) for worker in fleet.failed if worker.log is not None))
-            failed = f"{len(fleet.failed)} of {len(fleet.workers)} workers failed"
-            output.write_notice(failed + (f"; see {where}" if where else ""))
-        elif not self.drained:
-            output.write_notice("the workers have ended, but their group is not drained")
-        if self.now.dead_now:
-            dead = output.counted(self.now.dead_now, "dead letter")
-            output.write_notice(f"{dead}; see why: gossamer dead list --group {self.group}")
-        if not self.drained:
-            output.write_notice(f"go on with: {again}")
-        if not self.drained:
-            return exit_codes.FAILED
-        return (
-            exit_codes.LACKING if any(worker.code == exit_codes.LACKING for worker in fleet.failed) else exit_codes.OK
-        )
+def _write(report: CrawlReport, group: str, json: bool) -> None:
+    did = report.did[group]
+    if json:
+        workers = [
+            {"worker": w.number, "code": w.code, "restarts": w.restarts, "log": w.log and str(w.log)}
+            for w in report.fleet.workers
+        ]
+        figures = {**report.speed(), **report.figures(group), "expired": did.expired}
+        output.write_json({"group": group, **figures, "workers": workers})
+        return
+    rows = {
+        "pages": did.pages,
+        "of them failed": did.failed,
+        "redirects and retries": did.replaced,
+        "items": did.items,
+        "dead letters": did.dead_now,
+        **({"dead letters of earlier rounds": did.dead_before} if did.dead_before else {}),
+        "left": did.open,
+    }
+    output.write_table(("figure", "number"), [(name, f"{number:,}") for name, number in rows.items()])
+    output.write_line(f"round {did.round} of {group}: {report.speed_text()}")

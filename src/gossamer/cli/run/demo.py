@@ -11,7 +11,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from gossamer import status
 from gossamer.cli import exit_codes, options, output
 from gossamer.cli.run.crawl import command
 from gossamer.cli.run.watch import WatchedFleet, watch
@@ -19,9 +18,11 @@ from gossamer.demo import forum as site
 from gossamer.demo.check import DemoCheck, DemoOutcome, findings
 from gossamer.demo.environment import DemoEnvironment, open_environment
 from gossamer.demo.kill import Kill
-from gossamer.fleet import Fleet, Progress, read_progress
+from gossamer.fleet import Fleet
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status.overview import hasty
+from gossamer.status.progress import Progress, read_progress
 
 app = options.noun()
 
@@ -106,7 +107,7 @@ def _crawl(stage: DemoEnvironment, workers: int) -> _CrawlResult | None:
     # Settings of ours that happen to be in force here are not meant for the demo: its workers are told what they need.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
     with (
-        ValkeyFrontier.open(status.hasty(stage.settings)) as frontier,
+        ValkeyFrontier.open(hasty(stage.settings)) as frontier,
         Fleet(
             commands, logs, output.write_notice, environ={**environ, **site.PROJECT}, directory=stage.directory
         ) as fleet,

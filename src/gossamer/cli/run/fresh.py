@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from gossamer.cli import options, output, progress
@@ -22,10 +21,5 @@ def drop_crawl(frontier: ValkeyFrontier, groups: Sequence[str], yes: bool) -> No
         f"Begin {named} anew? {output.counted(left, 'open request')}, {output.counted(items, 'item')}, {output.counted(dead, 'dead letter')} and all that was seen go.",
         yes,
     )
-    with progress.live("dropping", left + dead, sys.stderr, "requests") as show:
-        say, dropped = progress.throttled(show), 0
-        for row in rows:
-            for step in progress.dropping(frontier.drop_group(row.group)):
-                dropped += step
-                say(dropped)
+    progress.drop(left + dead, *(frontier.drop_group(row.group) for row in rows))
     output.write_notice(f"{named} begins anew")

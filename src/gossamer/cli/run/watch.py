@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gossamer import status
 from gossamer.cli import output, progress
 from gossamer.errors import FrontierError
-from gossamer.fleet import Fleet, Progress, read_progress_of, stop_on_signals
+from gossamer.fleet import Fleet, stop_on_signals
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status.overview import blocked_hosts, memory_trouble
+from gossamer.status.progress import Progress, read_progress_of
 
 
 class WatchedFleet(NamedTuple):
@@ -46,8 +47,8 @@ def watch(
                 output.write_notice("stopping: pages in progress are finished; once more kills the workers")
             try:
                 now = read_progress_of(watched.frontier, watched.groups or [watched.title]).since(watched.then)
-                blocked = len(status.blocked_hosts(watched.frontier))
-                memory = status.memory_trouble(watched.frontier.connection.server_infos())
+                blocked = len(blocked_hosts(watched.frontier))
+                memory = memory_trouble(watched.frontier.connection.server_infos())
             except FrontierError as error:
                 # The workers wait for it too, and nothing is lost; the figures stay as they were.
                 show.note(str(error))

@@ -76,7 +76,7 @@ def list_(
     crawl: options.Crawl = None,
 ) -> None:
     """List the site files with their versions and sites."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         files = Registry(frontier).files(removed=removed)
     if json:
         output.write_json([_filed(x) for x in files])
@@ -101,7 +101,7 @@ def show(
     crawl: options.Crawl = None,
 ) -> None:
     """Write a site file to standard output, as it was pushed."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         found = Registry(frontier).show(name, version)
     if json:
         output.write_json(found._asdict())
@@ -119,7 +119,7 @@ def show(
 @app.command()
 def history(name: Name, json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """List the versions of a site file that are kept, newest first."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         versions = Registry(frontier).history(name)
     if json:
         output.write_json([x._asdict() for x in versions])
@@ -143,7 +143,7 @@ def diff(
     crawl: options.Crawl = None,
 ) -> None:
     """Show what changed between two versions, as a unified diff."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         said = Registry(frontier).diff(name, old, new)
     for line in said.splitlines():
         output.write_line(line)
@@ -160,7 +160,7 @@ def rollback(
     crawl: options.Crawl = None,
 ) -> None:
     """Make an older version the newest; also of a removed file."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         pushed = Registry(frontier).rollback(name, version, who=user(who), note=note)
     _tell([pushed], json)
 
@@ -174,7 +174,7 @@ def dump(
     crawl: options.Crawl = None,
 ) -> None:
     """Write all site files to a folder, as they were pushed."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         written = dump_folder(Registry(frontier), folder, force=force)
     if json:
         output.write_json([str(path) for path in written])
@@ -203,7 +203,7 @@ def pause(name: Name, reason: options.Reason = "paused", url: options.Url = None
 
     Work in progress goes on and adding goes on. It lasts until `gossamer site resume`, over restarts too.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         for site in Registry(frontier).pause(name, reason or "paused"):
             output.write_line(f"site {site} is paused: {reason or 'paused'}")
 
@@ -211,7 +211,7 @@ def pause(name: Name, reason: options.Reason = "paused", url: options.Url = None
 @app.command()
 def resume(name: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Undo a pause of a site, or of all sites of a file."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         for site, waiting in Registry(frontier).resume(name).items():
             output.write_line(f"site {site} {'still waits: ' + waiting if waiting else 'goes on'}")
 
@@ -233,18 +233,12 @@ def remove(
     goes, with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by calling
     it again. `gossamer site rollback` brings the file back in either case.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         registry = Registry(frontier)
         info = registry.find(name, removed=True)
         options.confirm(f"Remove the site file {info.name}{_held(frontier, registry, info) if drop else ''}?", yes)
         sites = registry.remove(info.name, who=user(who), note=note)
-        dropped = 0
-        with progress.live("dropping", None, sys.stderr, "requests") as show_:
-            say = progress.throttled(show_)
-            for site in sites if drop else ():
-                for step in progress.dropping(registry.drop(site)):
-                    dropped += step
-                    say(dropped)
+        dropped = progress.drop(None, *(registry.drop(site) for site in sites)) if drop else 0
     if json:
         output.write_json({"file": info.name, "sites": list(sites), "dropped": dropped if drop else None})
         return

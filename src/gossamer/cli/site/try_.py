@@ -12,7 +12,6 @@ import typer
 
 from gossamer.cli import exit_codes, options, output, params
 from gossamer.errors import SiteError
-from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.page import Response
 from gossamer.registry import KIND, Registry
 from gossamer.sites.check.grant import check_grant
@@ -112,7 +111,7 @@ def try_(
 
 
 def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[LoadedSite]:
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         files = Registry(frontier).files()
         texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
     if not texts:

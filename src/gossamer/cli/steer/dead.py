@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
-from heapq import merge
 from itertools import groupby, islice
-from json import dumps, loads
+from json import dumps
 from typing import Annotated, Any
 
 import typer
 
-from gossamer import status
 from gossamer.cli import exit_codes, options, output, progress
 from gossamer.cli.project import project_settings
 from gossamer.cli.steer.replay import Replay
-from gossamer.errors import DecodingError, EncodingError, UnknownDeadLetter
-from gossamer.frontier import codec
-from gossamer.frontier.codec.redaction import concealed, redacted
-from gossamer.frontier.snapshot.line import fingerprint_text
+from gossamer.frontier.codec.redaction import concealed
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DeadLetter
+from gossamer.status import dead as status
 
 app = options.noun("Dead letters: requests that failed for good.")
 CALL_LETTERS = 500
-CONTENT = ("request", "value", "text", "base64")
 _ID = re.compile(r"(\d{1,6})\.(\d{1,18})")
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids as `gossamer dead list` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All of them, or all that the other options name.")]
@@ -50,19 +42,24 @@ def list_(
 
     Without --group those of all groups that are defined; a group that is not defined may be named too.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        found = list(islice(_letters(frontier, group, reason, lane), limit + 1))
+    with options.find_frontier(url, crawl) as frontier:
+        found = list(islice(status.scan_dead_of(frontier, group, reason, lane), limit + 1))
         letters, more = found[:limit], len(found) > limit
         # One by one: pages of letters come without what they hold, which may be much.
-        urls = [_url(frontier, letter) for letter in letters]
+        urls = [status.dead_url(frontier, letter) for letter in letters]
     if json:
-        output.write_json([{**_plain(_tidy(letter)), "url": page} for letter, page in zip(letters, urls, strict=True)])
+        output.write_json(
+            [
+                {**status.without_secrets(status.letter_json(letter)), "url": page}
+                for letter, page in zip(letters, urls, strict=True)
+            ]
+        )
     else:
         output.write_table(
             ("id", "at", "lane", "url", "attempts", "reason", "detail"),
             [
                 (
-                    _id(x),
+                    status.dead_id(x),
                     _when(x.at),
                     x.lane or x.group,
                     page or x.host,
@@ -92,15 +89,15 @@ def show(
     Secrets of the request are shown as ***, unless --secrets is given.
     """
     partition, number = _parsed(letter)
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         found = frontier.dead_letter(partition, number)
-    told = {**_plain(found), **_content(found.payload)}
+    told = {**status.letter_json(found), **status.content_json(found.payload)}
     if not secrets:
-        told = {name: _redacted(name, value) for name, value in told.items()}
+        told = status.without_secrets(told)
     if json:
         output.write_json(told)
         return
-    content = {name: told.pop(name) for name in CONTENT if name in told}
+    content = {name: told.pop(name) for name in status.CONTENT if name in told}
     detail = str(told.pop("detail"))
     for name, value in {**told, "at": _when(found.at)}.items():
         output.write_line(f"{name + ':':<13}{value}")
@@ -131,7 +128,7 @@ def replay(
     A request that Scrapy's RetryMiddleware has given up has all its retries again, and the priority it had before them. Their lane must exist, and what was stored must be a request: a bad task is not. Exit code 1 if some could not be
     queued; they stay.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
         done = _change("replaying", chosen, Replay(frontier, _priority_adjust()))
     left = len(chosen) - done
@@ -157,7 +154,7 @@ def drop(
     crawl: options.Crawl = None,
 ) -> None:
     """Let dead letters go for good."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
         if chosen:
             options.confirm(f"Drop {output.counted(len(chosen), 'dead letter')} for good?", yes)
@@ -168,18 +165,6 @@ def drop(
         output.write_line(f"{output.counted(done, 'dead letter')} dropped")
 
 
-def _letters(frontier: ValkeyFrontier, group: str, reason: str, lane: str) -> Iterator[DeadLetter]:
-    """Oldest first, read as far as they are asked for."""
-    groups = [group] if group else [each.group for each in frontier.counts().groups]
-    if lane:
-        owner = lane.rpartition(".")[0]
-        groups = [owner] if not group or group == owner else []
-    pages = [status.scan_dead(frontier, name) for name in groups]
-    for letter in merge(*pages, key=lambda letter: letter.at):
-        if (not reason or letter.reason == reason) and (not lane or letter.lane == lane):
-            yield letter
-
-
 def _chosen(
     frontier: ValkeyFrontier, ids: Sequence[str] | None, every: bool, group: str, reason: str, lane: str
 ) -> list[tuple[int, int]]:
@@ -187,7 +172,7 @@ def _chosen(
     if bool(ids) == every or (ids and (group or reason or lane)):
         raise typer.BadParameter("name dead letters by their ids; or give --all, with --group, --reason or --lane")
     if every:
-        return list(dict.fromkeys((x.partition, x.id) for x in _letters(frontier, group, reason, lane)))
+        return list(dict.fromkeys((x.partition, x.id) for x in status.scan_dead_of(frontier, group, reason, lane)))
     named = list(dict.fromkeys(_parsed(text) for text in ids or ()))
     for partition, number in named:
         frontier.dead_letter(partition, number)
@@ -223,55 +208,6 @@ def _parsed(text: str) -> tuple[int, int]:
     if match is None:
         raise typer.BadParameter(f"{text!r} is no id of a dead letter; they look like 0.17")
     return int(match[1]), int(match[2])
-
-
-def _url(frontier: ValkeyFrontier, letter: DeadLetter) -> str:
-    """The URL that was asked for; empty if it is no request, or gone meanwhile."""
-    try:
-        request = codec.decode_request(frontier.dead_letter(letter.partition, letter.id).payload)
-    except (DecodingError, EncodingError, UnknownDeadLetter):
-        return ""
-    return concealed(str(request.get("url", "")))
-
-
-def _tidy(letter: DeadLetter) -> DeadLetter:
-    return letter._replace(detail=concealed(letter.detail))
-
-
-def _redacted(name: str, value: Any) -> Any:
-    if name == "text":
-        # What a producer pushed: JSON, a URL, or anything.
-        with suppress(ValueError):
-            shown, found = redacted(loads(value))
-            return dumps(shown) if found else value
-    if name in ("detail", "text"):
-        return concealed(str(value))
-    return redacted(value)[0] if name in ("request", "value") else value
-
-
-def _id(letter: DeadLetter) -> str:
-    return f"{letter.partition}.{letter.id}"
-
-
-def _plain(letter: DeadLetter) -> dict[str, Any]:
-    told = {name: value for name, value in letter._asdict().items() if name not in ("partition", "id", "payload")}
-    return {"id": _id(letter), **told, "fingerprint": fingerprint_text(letter.fingerprint)}
-
-
-def _content(payload: bytes) -> dict[str, Any]:
-    """The payload as readable JSON under the name of what it is; bytes of another kind as text, or else in base64."""
-    for name, decode in (("request", codec.decode_request), ("value", codec.decode)):
-        try:
-            value = decode(payload)
-            if name == "request" and "url" in value:
-                value = {"url": value["url"], **value}
-            return {name: codec.to_json(value)}
-        except (DecodingError, EncodingError):
-            continue
-    try:
-        return {"text": payload.decode()}
-    except UnicodeDecodeError:
-        return {"base64": b64encode(payload).decode()}
 
 
 def _when(at: float) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from gossamer import status
 from gossamer.cli import options, output, progress
 from gossamer.frontier.snapshot import line
-from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status.overview import counts_of
 
 app = options.noun("The groups of a crawl: a spider or a site each.")
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
@@ -19,7 +17,7 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 @app.command("list")
 def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """List the groups with their counts, limits and pauses."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         counts = frontier.counts()
     policies = {name: line.group_policy(table) for name, table in counts.group_policies.items()}
     if json:
@@ -49,7 +47,7 @@ def pause(group: Name, reason: options.Reason = "paused", url: options.Url = Non
 
     Work in progress goes on and adding goes on. It lasts until `gossamer group resume`, over restarts too.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.pause(group=group, reason=reason)
     output.write_line(f"group {group} is paused: {reason or 'paused'}")
 
@@ -60,7 +58,7 @@ def resume(group: Name, url: options.Url = None, crawl: options.Crawl = None) ->
 
     A group that holds itself back because it is full (items_full, dead_full, pages_full) goes on when there is room.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.resume(group=group)
         [row] = frontier.counts(group).groups
     output.write_line(f"group {group} {'still waits: ' + row.paused if row.paused else 'goes on'}")
@@ -80,16 +78,11 @@ def drop(
     pushed and nobody has taken stays. Pages in progress end first, so workers should run or their leases
     expire meanwhile. Broken off, it is finished by calling it again.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        [row] = status.counted(frontier, group).groups
+    with options.find_frontier(url, crawl) as frontier:
+        [row] = counts_of(frontier, group).groups
         question = f"Drop group {group}: {row.open:,} open, {output.counted(row.items_waiting, 'item')}, {output.counted(row.dead, 'dead letter')}?"
         options.confirm(question, yes)
-        dropped = 0
-        with progress.live("dropping", row.open + row.dead, sys.stderr, "requests") as show:
-            say = progress.throttled(show)
-            for step in progress.dropping(frontier.drop_group(group)):
-                dropped += step
-                say(dropped)
+        dropped = progress.drop(row.open + row.dead, frontier.drop_group(group))
     if json:
         output.write_json({"group": group, "dropped": dropped})
     else:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer import status
 from gossamer.cli import options, output
 from gossamer.cli.progress import duration
 from gossamer.frontier.snapshot.line import host_policy_from
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import HostInfo
+from gossamer.model.counts import HostInfo
+from gossamer.status import overview as status
 
 app = options.noun("The hosts of a crawl, as the whole fleet treats them.")
 Name = Annotated[str, typer.Argument(metavar="HOST", help="Host name, with its port unless it is the scheme's own.")]
@@ -34,7 +34,7 @@ def show(
     Without a name: those that are blocked or paused, have a policy of their own, or a delay that robots.txt asks for.
     These are searched for, page by page, among all hosts of which something is known.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         names = hosts or list(islice(_special(frontier), limit))
         found = status.hosts(frontier, names)
     if json:
@@ -57,7 +57,7 @@ def block(
     """Lease nothing from a host for some time."""
     if lasting <= 0:
         raise typer.BadParameter("a block of no length; to end one use `gossamer host unblock`")
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.block(host, lasting, reason)
     output.write_line(f"host {host} is blocked for {duration(lasting)}: {reason}")
 
@@ -65,7 +65,7 @@ def block(
 @app.command()
 def unblock(host: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """End a block now, whoever has set it."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.block(host, 0)
     output.write_line(f"host {host} is not blocked")
 
@@ -94,7 +94,7 @@ def slow(
     changes = {name: value for name, value in changes.items() if value is not None}
     if bool(changes) == default:
         raise typer.BadParameter("give --delay, --concurrency or both; or --default alone")
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         [now] = status.hosts(frontier, [host])
         if delay is not None:
             changes["crawl_delay"] = False
@@ -113,7 +113,7 @@ def slow(
 @app.command()
 def pause(host: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Lease nothing from a host until it is resumed."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.pause(host=host, reason=reason)
     output.write_line(f"host {host} is paused: {reason or 'paused'}")
 
@@ -121,7 +121,7 @@ def pause(host: Name, reason: options.Reason = "paused", url: options.Url = None
 @app.command()
 def resume(host: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Undo a pause of a host. A block stays; see `gossamer host unblock`."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.resume(host=host)
     output.write_line(f"host {host} goes on")
 

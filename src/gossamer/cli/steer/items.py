@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from gossamer import status
 from gossamer.cli import options, output, progress
 from gossamer.errors import PolicyError
 from gossamer.frontier import item_stream
@@ -20,6 +19,7 @@ from gossamer.items import rows as item_rows
 from gossamer.items.export import LOOK, SUFFIXES, ExportPlan, Format
 from gossamer.items.export import export as export_items
 from gossamer.model.policy import NAME
+from gossamer.status.overview import counts_of
 
 app = options.noun("Items: followed, or written to files.")
 LOOK_SECONDS = 0.5
@@ -41,8 +41,8 @@ def tail(
     Acknowledges nothing. Only items that some consumer has not kept yet are still there; with -f one that is kept and
     trimmed at once may be missed.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        status.counted(frontier, group)
+    with options.find_frontier(url, crawl) as frontier:
+        counts_of(frontier, group)
         for position, partition, data in _last(frontier, group, count, follow):
             item = item_rows.fields(data)
             told = {"partition": partition, "position": position, "item": item} if json else item
@@ -85,8 +85,8 @@ def export(
     if not NAME.match(consumer):
         raise PolicyError(f"consumer {consumer!r} must be a plain name of letters, digits and _ . : -")
     plan = ExportPlan(group, consumer, file, found, columns, look)
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        [counts] = status.counted(frontier, group).groups
+    with options.find_frontier(url, crawl) as frontier:
+        [counts] = counts_of(frontier, group).groups
         new = consumer not in item_stream.consumers(frontier, group)
         with progress.live("exporting", counts.items_waiting, sys.stderr, "items") as show:
             written = export_items(frontier, plan, progress.throttled(show))
@@ -108,8 +108,8 @@ def consumers(group: Name, json: options.Json = False, url: options.Url = None, 
 
     What one of them has not kept is not trimmed, and a group with too many of those pauses as items_full.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        [counts] = status.counted(frontier, group).groups
+    with options.find_frontier(url, crawl) as frontier:
+        [counts] = counts_of(frontier, group).groups
         found = item_stream.consumers(frontier, group)
     if json:
         output.write_json(
@@ -137,8 +137,8 @@ def forget(
     What all others have kept is removed then. If there is no other, the items stay, and those of every later round with them, until
     an export takes them: --drop removes them instead.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        status.counted(frontier, group)
+    with options.find_frontier(url, crawl) as frontier:
+        counts_of(frontier, group)
         everyone = item_stream.consumers(frontier, group)
         # Items that nobody waits for can be dropped by any name: whoever forgot their last consumer may come back for them.
         if consumer not in everyone and not (drop and not everyone):

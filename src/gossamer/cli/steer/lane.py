@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
-from gossamer import status
 from gossamer.cli import options, output, progress
 from gossamer.errors import UnknownLane
 from gossamer.frontier.snapshot import line
-from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Counts, Order
+from gossamer.model import Order
+from gossamer.model.counts import Counts
+from gossamer.status.overview import counts_of
 
 app = options.noun("The lanes of a crawl: named sub-queues of its groups.")
 Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's full name, group.lane.")]
@@ -23,8 +22,8 @@ def list_(
     group: options.Group = "", json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None
 ) -> None:
     """List the lanes with their counts, policies and pauses."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        counts = status.counted(frontier, group)
+    with options.find_frontier(url, crawl) as frontier:
+        counts = counts_of(frontier, group)
     policies = {name: line.lane_policy(table) for name, table in counts.lane_policies.items()}
     if json:
         output.write_json([{**x._asdict(), "policy": policies[x.lane]} for x in counts.lanes])
@@ -57,7 +56,7 @@ def pause(lane: Name, reason: options.Reason = "paused", url: options.Url = None
 
     Work in progress goes on and adding goes on. It lasts until `gossamer lane resume`, over restarts too.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.pause(lane=lane, reason=reason)
     output.write_line(f"lane {lane} is paused: {reason or 'paused'}")
 
@@ -65,7 +64,7 @@ def pause(lane: Name, reason: options.Reason = "paused", url: options.Url = None
 @app.command()
 def resume(lane: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Undo a pause of a lane."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         frontier.resume(lane=lane)
     output.write_line(f"lane {lane} goes on")
 
@@ -104,7 +103,7 @@ def set_(
     if not changes:
         raise typer.BadParameter("nothing to change; name an option such as --weight or --tier")
     group, _, name = lane.rpartition(".")
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         fields = {**_policy(frontier.counts(group), lane), **changes}
         frontier.define(group, {name: line.lane_policy_from(fields)})
     if json:
@@ -127,17 +126,12 @@ def drop(
     it is finished by calling it again. What is queued in it is no longer seen; what was fetched stays seen by lanes with the
     same seen policy.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         counts = frontier.counts(lane.rpartition(".")[0])
         _policy(counts, lane)
         row = next(each for each in counts.lanes if each.lane == lane)
         options.confirm(f"Drop lane {lane} with {output.counted(row.queued + row.delayed, 'request')}?", yes)
-        dropped = 0
-        with progress.live("dropping", row.queued + row.delayed + row.leased, sys.stderr, "requests") as show:
-            say = progress.throttled(show)
-            for step in progress.dropping(frontier.drop_lane(lane)):
-                dropped += step
-                say(dropped)
+        dropped = progress.drop(row.queued + row.delayed + row.leased, frontier.drop_lane(lane))
     if json:
         output.write_json({"lane": lane, "dropped": dropped})
     else:

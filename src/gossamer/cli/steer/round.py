@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
-from gossamer import status
 from gossamer.cli import options, output
 from gossamer.cli.progress import duration
 from gossamer.cli.site.site import user
 from gossamer.cli.timestamp import moment
 from gossamer.errors import UnknownGroup
 from gossamer.frontier.seen.clear import clear_seen, seen_known
-from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Drained, RoundInfo
+from gossamer.status.overview import counts_of
 
 app = options.noun("The rounds of a site or spider: passes over it.")
 
@@ -39,7 +38,7 @@ def list_(
     where dead letters were replayed after its end. What comes of them counts with it until the next round begins;
     `failed` and `dead` say what happened in it and do not go down. 1,000 rounds of each spider or site are kept.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         try:
             rounds, now = frontier.rounds(name, limit), frontier.counts().now
             drained = frontier.drained(name)
@@ -89,8 +88,8 @@ def new(
     the next one that starts, and what was seen in the last round only is new again. Under SCHEDULER_PERSIST or `seen: forever` pages stay
     seen over all rounds: --forget makes them new too. A round that is not over is cut short; what is queued stays queued.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        [row] = status.counted(frontier, group).groups
+    with options.find_frontier(url, crawl) as frontier:
+        [row] = counts_of(frontier, group).groups
         unfinished = f" {row.open:,} of round {row.round} are still open and stay so." if row.open else ""
         known = seen_known(frontier, group) if forget else 0
         lost = f" {output.counted(known, 'page')} that the group has seen will be new again." if forget else ""

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer import status
 from gossamer.cli import exit_codes, options, output
 from gossamer.cli.project import SCRAPY_REDIS, project_settings
 from gossamer.cli.view.status import size
 from gossamer.frontier.seen.clear import clear_seen, seen_known
 from gossamer.frontier.snapshot.line import fingerprint_text
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status.overview import counts_of
 
 app = options.noun("What a crawl remembers to have queued before.")
 Spider = Annotated[str, typer.Argument(metavar="SPIDER", help="The spider's name.")]
@@ -30,7 +30,7 @@ def stats(
     A memory belongs to a group and a policy; lanes with the same policy share one. A bloom filter counts what it took
     in; bytes are told from a sample.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         found = [each for each in frontier.seen_counts() if not group or each.name.startswith(f"{group}|")]
     if json:
         output.write_json([each._asdict() for each in found])
@@ -96,8 +96,8 @@ def clear(
     fetched by that alone: push the seeds again, or begin a round with `gossamer round new`. Workers may run meanwhile; a page
     that is queued at this moment may then be fetched twice.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        status.counted(frontier, group)
+    with options.find_frontier(url, crawl) as frontier:
+        counts_of(frontier, group)
         known = seen_known(frontier, group)
         options.confirm(f"Forget {output.counted(known, 'page')} that group {group} has seen?", yes)
         clear_seen(frontier, group)

@@ -16,7 +16,7 @@ from gossamer.cli import options, output, progress
 from gossamer.errors import FrontierUnavailable, PushStopped
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.producer import Kind, Producer, checked, chunks, too_long
-from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status.tasks import TaskQueue, task_queues
 
 app = options.noun("Tasks: what outside producers push to spiders.")
 BOM = b"\xef\xbb\xbf"
@@ -28,21 +28,13 @@ def list_(
     group: options.Group = "", json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None
 ) -> None:
     """List the keys that feed groups, and how many tasks wait there."""
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
-        counts = frontier.counts(group)
-        fed = [
-            (name, key)
-            for name, table in sorted(counts.group_policies.items())
-            for key in str(table["tasks"]).split("\n")
-            if key
-        ]
-        sizes = frontier.task_counts([key for _, key in fed])
-    columns = ("group", "key", "waiting", "leased")
-    rows = [(*names, *numbers) for names, numbers in zip(fed, sizes, strict=True)]
+    with options.find_frontier(url, crawl) as frontier:
+        queues = task_queues(frontier, frontier.counts(group))
     if json:
-        output.write_json([dict(zip(columns, row, strict=True)) for row in rows])
+        output.write_json([each._asdict() for each in queues])
     else:
-        output.write_table(columns, [(name, key, f"{waiting:,}", f"{leased:,}") for name, key, waiting, leased in rows])
+        rows = [(each.group, each.key, f"{each.waiting:,}", f"{each.leased:,}") for each in queues]
+        output.write_table(TaskQueue._fields, rows)
 
 
 @app.command()

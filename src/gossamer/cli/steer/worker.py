@@ -10,9 +10,8 @@ import typer
 from gossamer.cli import options, output
 from gossamer.cli.view.status import ago, serves, state
 from gossamer.errors import UnknownWorker
-from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
-from gossamer.status import SILENT_SECONDS
+from gossamer.status.overview import is_alive, worker_json
 
 app = options.noun("The workers of a crawl.")
 Names = Annotated[
@@ -27,22 +26,12 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
     A worker that ends takes itself off the list. One that was killed is shown as silent as long as it holds something, which
     goes to others; --json lists it for an hour.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         now, workers = frontier.counts().now, frontier.workers()
     if json:
-        rows = [
-            {
-                **x._asdict(),
-                "name": x.name,
-                "groups": x.groups,
-                "info": {name: value for name, value in x.info.items() if name != "groups"},
-                "silent": round(max(0.0, now - x.seen), 3),
-            }
-            for x in workers
-        ]
-        output.write_json(rows)
+        output.write_json([worker_json(x, now) for x in workers])
         return
-    present = [x for x in workers if x.held or ("closed" not in x.info and now - x.seen < SILENT_SECONDS)]
+    present = [x for x in workers if x.held or is_alive(x, now)]
     # Whatever else a worker tells of itself is in the JSON.
     output.write_table(
         ("worker", "incarnation", "serves", "holds", "last seen", "state"),
@@ -53,7 +42,7 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
                 serves(x),
                 f"{x.held:,}",
                 ago(now - x.seen),
-                state(x, now - x.seen < SILENT_SECONDS),
+                state(x, is_alive(x, now)),
             )
             for x in present
         ],
@@ -92,7 +81,7 @@ def forget(
 
     Only those that hold nothing. A worker that comes back is listed again, without what it told of itself.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         now, known = frontier.counts().now, frontier.workers()
         gone = [worker for worker in known if worker.held == 0 and now - worker.seen >= silent]
         if gone:
@@ -108,7 +97,7 @@ def forget(
 
 
 def _drain(names: Sequence[str], draining: bool, url: str | None, crawl: str | None) -> None:
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         known = frontier.workers()
         # All are looked up before the first is asked: a misspelt name changes nothing.
         for worker in [_found(known, name) for name in names]:

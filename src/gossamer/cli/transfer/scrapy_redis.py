@@ -180,10 +180,8 @@ def _client(connection: Any, settings: Settings, source: str | None) -> Any:
 
 def _same(server: Any, frontier: ValkeyFrontier) -> bool:
     """Whether the client and the frontier speak of the same keys."""
-    run = str(server.info("server").get("run_id", "")).encode()
     database = int(server.connection_pool.connection_kwargs.get("db") or 0)
-    told = frontier.connection.execute("INFO", "server")
-    return b"run_id:" + run in bytes(told) and database == frontier.connection.address.db
+    return frontier.is_server(str(server.info("server").get("run_id", "")), database)
 
 
 def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None:

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from gossamer import status as reading
 from gossamer.cli import options, output
 from gossamer.cli.progress import duration
-from gossamer.cli.view.depth import depths_of
 from gossamer.frontier.server.info import ServerInfo
-from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import HostInfo, WorkerInfo
+from gossamer.model import WorkerInfo
+from gossamer.model.counts import HostInfo
+from gossamer.status import overview as reading
+from gossamer.status.depth import depths_of
 
 app = options.noun()
 
@@ -36,7 +36,7 @@ def status(
     Workers that have ended or fell silent are left out. Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts
     may be many, so only those asked for are shown, and those that are blocked longest.
     """
-    with ValkeyFrontier.find(options.load_settings(url, crawl)) as frontier:
+    with options.find_frontier(url, crawl) as frontier:
         view = reading.overview(frontier, group)
         hosts = reading.hosts(frontier, host or [])
         depths = depths_of(frontier, view.lanes)
@@ -132,7 +132,7 @@ def serves(worker: WorkerInfo) -> str:
 
 
 def state(worker: WorkerInfo, alive: bool) -> str:
-    if "closed" in worker.info:
+    if worker.closed:
         return "ended"
     return "draining" if worker.draining else "" if alive else "silent"
 

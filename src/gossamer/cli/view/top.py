@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer import status as reading
 from gossamer.cli import options, output
-from gossamer.cli.view.rates import Rates
 from gossamer.errors import FrontierError
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status import overview as reading
+from gossamer.status.rates import Rates
 
 app = options.noun()
 

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from gossamer.cli.output import visible
 from gossamer.cli.progress import duration
-from gossamer.cli.view.rates import Rates
 from gossamer.cli.view.status import serves, size, state
 from gossamer.model import GroupCounts
-from gossamer.status import Overview
+from gossamer.status.overview import Overview
+from gossamer.status.rates import Rates
 
 ROWS_LEAST = 3
 GAP = 2

@@ -110,11 +110,6 @@ def default_host(crawl: str) -> str:
     return base(crawl, 0) + SUFFIXES["host_policy"]
 
 
-def wake(crawl: str, partition: int) -> str:
-    """Where hosts wait that may not be asked now, by when to look again."""
-    return base(crawl, partition) + SUFFIXES["wake"]
-
-
 def restored(crawl: str) -> str:
     """What was restored into a crawl, and of which crawls."""
     return base(crawl, 0) + SUFFIXES["restored"]

@@ -99,9 +99,9 @@ def _ahead(frontier: ValkeyFrontier, partition: int) -> tuple[float, float]:
     tries = []
     for _ in range(TRIES):
         before = time.monotonic()
-        seconds, micros = frontier.connection.execute("TIME", key=keys.base(frontier.crawl, partition))
+        now = frontier.clock(partition)
         after = time.monotonic()
-        tries.append(((after - before) / 2, int(seconds) + int(micros) / 1e6 - (before + after) / 2))
+        tries.append(((after - before) / 2, now - (before + after) / 2))
     doubt, found = min(tries)
     return found, doubt
 

@@ -19,8 +19,6 @@ SILENT = 15.0
 """Seconds after which a worker that says nothing is no more, if its leases have run out too."""
 LEAVING = 5.0
 """Seconds for which a worker that has ended in good order may still note the end of its round."""
-CLOSED = "closed"
-"""What a worker's description says when it has ended in good order."""
 MODE, FOREVER = "mode", "forever"
 """What it says of when the worker ends."""
 PATIENCE = 20.0
@@ -100,7 +98,7 @@ def others(worker_config: WorkerConfig, workers: Sequence[WorkerInfo], now: floa
         worker
         for worker in workers
         if worker.info.get("group") == worker_config.group
-        and CLOSED not in worker.info
+        and not worker.closed
         and now - worker.seen < recent(worker_config)
         and worker.incarnation not in worker_config.gone
     ]
@@ -114,7 +112,7 @@ def _other_workers(there: Sequence[WorkerInfo], leaving: bool) -> rounds.OtherWo
 
 def _leaving(worker_config: WorkerConfig, workers: Sequence[WorkerInfo], now: float) -> bool:
     return any(
-        worker.info.get("group") == worker_config.group and CLOSED in worker.info and now - worker.seen < LEAVING
+        worker.info.get("group") == worker_config.group and worker.closed and now - worker.seen < LEAVING
         for worker in workers
     )
 

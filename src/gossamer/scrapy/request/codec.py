@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 
 from gossamer.errors import DecodingError, EncodingError, UnknownCallback
 from gossamer.frontier import codec
-from gossamer.frontier.verbs.batch import RequestChecker
+from gossamer.frontier.checks import RequestChecker
 from gossamer.model import Lease, host_of
 from gossamer.model import Request as Asked
 from gossamer.scrapy.lanes import ATTRIBUTE, MAIN, META

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from gossamer.frontier.verbs.lists import by_key
+from gossamer.frontier.checks import by_key
 from gossamer.scrapy.page.page import LeasedPage
 
 PAGE: ContextVar[LeasedPage | None] = ContextVar("gossamer_page", default=None)

@@ -12,6 +12,7 @@ from scrapy.exceptions import CloseSpider
 
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model.reply import CLOSED
 from gossamer.scrapy import scheduler as worker
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import META
@@ -33,7 +34,6 @@ STEP = 0.02
 """Seconds between two steps of clearing of which the first found nothing."""
 SILENT_SECONDS = 15.0
 """A worker not heard of for so long does not keep the last one from clearing up: three times as long as it is ever silent."""
-CLOSED = "closed"
 
 
 class LeasingScheduler(worker.FleetScheduler):
@@ -122,7 +122,7 @@ class LeasingScheduler(worker.FleetScheduler):
         return not any(
             each.info.get("group") == self.group
             and each.incarnation != mine
-            and CLOSED not in each.info
+            and not each.closed
             and now - each.seen < SILENT_SECONDS
             for each in workers
         )

@@ -16,9 +16,9 @@ from typing import Any
 
 from gossamer.errors import GossamerError, InvalidRequest, PolicyError
 from gossamer.frontier import codec
+from gossamer.frontier.checks import seen_table
 from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.control import seen_table
 from gossamer.model import AddOutcome, LanePolicy, Order, SeenPolicy, SeenScope, host_of
 from gossamer.model import Request as Asked
 from gossamer.scrapy.lanes import MAIN
@@ -216,8 +216,7 @@ class Transfer:
     def _restore(self, entry: list[Any]) -> None:
         # A fingerprint does not tell its host, so every partition remembers it.
         self._number += 1
-        entries = [([[self._number, *entry]], [b""]) for _ in range(self._frontier.partitions)]
-        self._frontier.run(self._frontier.verbs.snapshot.restore(self._restored, self._number, entries))
+        self._frontier.restore_entry(self._restored, self._number, entry)
 
     def _move_seeds(self, source: str, key: str, kind: str, name: str) -> bool:
         length = self._source.size(key)
@@ -237,8 +236,7 @@ class Transfer:
         tasks = [
             [number if kind == "list" else index + 1, kind, score] for index, (_, score, number) in enumerate(rows)
         ]
-        verbs = self._frontier.verbs.snapshot
-        self._frontier.run(verbs.restore_tasks(snapshot, source, tasks, [one for one, _, _ in rows]))
+        self._frontier.restore_tasks(snapshot, source, tasks, [one for one, _, _ in rows])
         self.report.done["seeds"] += len(rows)
         if kind == "list":
             with self._server.pipeline(transaction=True) as pipe:

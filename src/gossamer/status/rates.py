@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from gossamer.model.counter_names import ERRORS, RESPONSE_BYTES, RESPONSES
-from gossamer.status import Overview
+from gossamer.status.overview import Overview
 
 WINDOW_SECONDS = 10.0
 

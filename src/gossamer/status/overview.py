@@ -1,21 +1,17 @@
-"""The read model for people: what a crawl is doing now.
-
-Two kinds of reads, told apart by name. Plain names cost O(lanes + groups + workers) whatever is queued and may be asked every
-second. Names that begin with `scan_` page through what grows with the crawl; they are iterators, so that whoever reads
-decides how far.
-"""
+"""A crawl at a glance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import UnknownGroup
-from gossamer.frontier.server import keys
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Counts, DeadLetter, GroupCounts, HostInfo, LaneCounts, SeenInfo, WorkerInfo
+from gossamer.model import GroupCounts, LaneCounts, WorkerInfo
+from gossamer.model.counts import Counts, HostInfo, SeenInfo
 from gossamer.settings import Settings
+from gossamer.status.tasks import TaskCounts, task_counts, task_queues
 
 SILENT_SECONDS = 30.0
 """A worker says something every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
@@ -31,14 +27,6 @@ HOSTS_READ = 500
 
 CONNECT_SECONDS = 2.0
 CALL_SECONDS = 5.0
-
-
-class TaskCounts(NamedTuple):
-    """What the producers of a group pushed: `waiting` in their keys, `leased` to workers that make requests of it."""
-
-    group: str
-    waiting: int
-    leased: int
 
 
 class Overview(NamedTuple):
@@ -70,7 +58,7 @@ class Overview(NamedTuple):
     @property
     def stranded(self) -> str:
         """What is held by workers that fell silent, and when it is back; "" if nothing is."""
-        silent = [x for x in self.workers if x.held and "closed" not in x.info and self.now - x.seen >= QUIET_SECONDS]
+        silent = [x for x in self.workers if x.held and not x.closed and self.now - x.seen >= QUIET_SECONDS]
         if not silent:
             return ""
         held, last = sum(worker.held for worker in silent), max(worker.seen for worker in silent)
@@ -79,8 +67,12 @@ class Overview(NamedTuple):
         return f"{held:,} held by {who} not heard of for {self.now - last:.0f} s, back in {back:.0f} s"
 
     def alive(self, worker: WorkerInfo) -> bool:
-        """Whether it called lately and has not ended."""
-        return self.now - worker.seen < SILENT_SECONDS and "closed" not in worker.info
+        return is_alive(worker, self.now)
+
+
+def is_alive(worker: WorkerInfo, now: float) -> bool:
+    """Whether a worker called lately and has not ended."""
+    return now - worker.seen < SILENT_SECONDS and not worker.closed
 
 
 def hasty(settings: Settings) -> Settings:
@@ -97,7 +89,7 @@ def hasty(settings: Settings) -> Settings:
 def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN) -> Overview:
     """The crawl now, or with `group` only that group, its lanes and its memories; `UnknownGroup` if there is none.
     `hosts` is how many of the blocked hosts are named."""
-    counts = counted(frontier, group)
+    counts = counts_of(frontier, group)
     prefix = f"{group}|"
     memories = [each for each in frontier.seen_counts() if not group or each.name.startswith(prefix)]
     blocked = blocked_hosts(frontier)
@@ -112,11 +104,11 @@ def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN
         counts.lanes,
         workers,
         memories,
-        tasks(frontier, counts),
+        task_counts(task_queues(frontier, counts)),
         blocked[:hosts],
         len(blocked),
         frontier.workers_count() if len(workers) >= WORKERS_READ else len(workers),
-        frontier.verbs.work.lease_ms / 1000,
+        frontier.lease_seconds,
         memory_trouble(servers),
     )
 
@@ -131,36 +123,15 @@ def memory_trouble(servers: Sequence[ServerInfo]) -> str:
     return ""
 
 
-def tasks(frontier: ValkeyFrontier, counts: Counts) -> list[TaskCounts]:
-    """The tasks of every group in `counts` that producers feed. A key that feeds two groups counts in both."""
-    fed = [
-        (group.group, source)
-        for group in counts.groups
-        for source in str(counts.group_policies[group.group]["tasks"]).split("\n")
-        if source
-    ]
-    found: dict[str, TaskCounts] = {}
-    sizes = frontier.task_counts([source for _, source in fed])
-    for (name, _), (waiting, leased) in zip(fed, sizes, strict=True):
-        old = found.get(name, TaskCounts(name, 0, 0))
-        found[name] = TaskCounts(name, old.waiting + waiting, old.leased + leased)
-    return list(found.values())
-
-
 def blocked_hosts(frontier: ValkeyFrontier) -> list[HostInfo]:
     """The hosts that are blocked, longest from now first. A host with requests in flight is told when they have ended, and of
     each partition only the `HOSTS_READ` that wait longest are looked at."""
-    names: list[str] = []
-    for partition in range(frontier.partitions):
-        key = keys.wake(frontier.crawl, partition)
-        # By place, not by time: this machine's clock is not the server's.
-        found = frontier.connection.execute("ZRANGE", key, 0, HOSTS_READ - 1, "REV", key=key)
-        names += [name.decode("utf-8", "replace") for name in found]
-    blocked = [host for host in frontier.hosts(names) if host.blocked_until > host.now]
+    waiting = frontier.hosts(frontier.waiting_hosts(HOSTS_READ))
+    blocked = [host for host in waiting if host.blocked_until > host.now]
     return sorted(blocked, key=lambda host: (-host.blocked_until, host.host))
 
 
-def counted(frontier: ValkeyFrontier, group: str = "") -> Counts:
+def counts_of(frontier: ValkeyFrontier, group: str = "") -> Counts:
     """The numbers alone."""
     counts = frontier.counts(group)
     if group and not counts.groups:
@@ -174,14 +145,6 @@ def hosts(frontier: ValkeyFrontier, names: Sequence[str]) -> list[HostInfo]:
     return [found[name] for name in names]
 
 
-def scan_dead(frontier: ValkeyFrontier, group: str, page: int = 100) -> Iterator[DeadLetter]:
-    """Dead letters without payloads, roughly oldest first."""
-    after = 0
-    while letters := frontier.dead_letters(group, after, page):
-        yield from letters
-        after += page
-
-
 def as_json(view: Overview) -> dict[str, Any]:
     """The overview in the types that JSON knows."""
     return {
@@ -193,14 +156,7 @@ def as_json(view: Overview) -> dict[str, Any]:
         "groups": [{**group._asdict(), "counters": dict(group.counters)} for group in view.groups],
         "lanes": [lane._asdict() for lane in view.lanes],
         "workers": [
-            {
-                **worker._asdict(),
-                "name": worker.name,
-                "info": {name: value for name, value in worker.info.items() if name != "groups"},
-                "groups": len(worker.groups),
-                "alive": view.alive(worker),
-                "silent": round(max(0.0, view.now - worker.seen), 3),
-            }
+            {**worker_json(worker, view.now), "groups": len(worker.groups), "alive": view.alive(worker)}
             for worker in view.workers
         ],
         "memories": [memory._asdict() for memory in view.memories],
@@ -209,6 +165,16 @@ def as_json(view: Overview) -> dict[str, Any]:
         "blocked_count": view.blocked_count,
         "workers_count": view.workers_count,
         "memory": view.memory,
+    }
+
+
+def worker_json(worker: WorkerInfo, now: float) -> dict[str, Any]:
+    return {
+        **worker._asdict(),
+        "name": worker.name,
+        "groups": worker.groups,
+        "info": {name: value for name, value in worker.info.items() if name != "groups"},
+        "silent": round(max(0.0, now - worker.seen), 3),
     }
 
 

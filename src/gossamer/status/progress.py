@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Counts
+from gossamer.model.counts import Counts
 
 
 class Progress(NamedTuple):
@@ -53,7 +52,7 @@ def read_progress(frontier: ValkeyFrontier, group: str) -> Progress:
 
 def read_progress_of(frontier: ValkeyFrontier, groups: Sequence[str]) -> Progress:
     """The account of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
-    return progress_of(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, _hosts(frontier))
+    return progress_of(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, frontier.hosts_count())
 
 
 def with_earlier(frontier: ValkeyFrontier, group: str, now: Progress) -> Progress:
@@ -61,19 +60,7 @@ def with_earlier(frontier: ValkeyFrontier, group: str, now: Progress) -> Progres
     rounds = frontier.rounds(group, 1) if now.dead else []
     if not rounds or rounds[0].began is None:
         return now
-    began, before = f"({rounds[0].began * 1000:.0f}", 0
-    for partition in range(frontier.partitions):
-        key = keys.base(frontier.crawl, partition) + keys.SUFFIXES["dead_order"] + group
-        before += len(frontier.connection.execute("ZRANGEBYSCORE", key, "-inf", began, key=key))
-    return now._replace(dead_before=min(before, now.dead))
-
-
-def _hosts(frontier: ValkeyFrontier) -> int:
-    hosts = 0
-    for partition in range(frontier.partitions):
-        key = keys.base(frontier.crawl, partition) + keys.SUFFIXES["hosts"]
-        hosts += int(frontier.connection.execute("HLEN", key, key=key))
-    return hosts
+    return now._replace(dead_before=min(frontier.dead_before(group, rounds[0].began), now.dead))
 
 
 def progress_of(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Progress:

@@ -1,0 +1,95 @@
+"""What both kinds of `gossamer crawl` share: a fleet is started and watched, then reported on, with an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gossamer.cli import exit_codes, output
+from gossamer.cli.run.logs import ONE_FILE, logs
+from gossamer.cli.run.watch import WatchedFleet, watch
+from gossamer.fleet import Fleet
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model.counts import PAGES_FULL
+from gossamer.settings import Settings
+from gossamer.status.progress import Progress, read_progress_of, with_earlier
+
+
+def title_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} sites"
+
+
+def run_fleet(
+    frontier: ValkeyFrontier, settings: Settings, commands: Sequence[list[str]], log: str, then: dict[str, Progress]
+) -> CrawlReport:
+    """Start a worker for each command and show how far their groups are, until the last has ended. `then` is the progress of
+    each group before; `log` as in `logs`."""
+    names = list(then)
+    number, title = len(commands), title_of(names)
+    files = logs(log, settings, title, number)
+    where = f"; logs in {files[0].parent}" if files[0] is not None and not log else ""
+    output.write_notice(f"starting {output.counted(number, 'worker')} for {title}{where}")
+    before = read_progress_of(frontier, names)
+    with Fleet(commands, files, output.write_notice) as fleet:
+        seconds = watch(fleet, WatchedFleet(frontier, title, before, names), draw=log != ONE_FILE)
+    return CrawlReport(fleet, frontier, then, seconds)
+
+
+class CrawlReport:
+    """What a fleet did, by group: `now` is their progress, `did` what has happened since the fleet began."""
+
+    def __init__(self, fleet: Fleet, frontier: ValkeyFrontier, then: dict[str, Progress], seconds: float) -> None:
+        self.fleet, self.names, self.seconds = fleet, list(then), seconds
+        there = {row.group for row in frontier.counts().groups}
+        self.drained = {name: name in there and frontier.drained(name).drained for name in then}
+        # Afterwards: only the present primary says drained, while one that was replaced still tells its numbers.
+        self.now = {name: with_earlier(frontier, name, read_progress_of(frontier, [name])) for name in then}
+        self.did = {name: now.since(then[name]) for name, now in self.now.items()}
+        self.pages = sum(did.pages for did in self.did.values())
+        self.rate = self.pages / max(seconds, 0.001)
+
+    def figures(self, name: str) -> dict[str, Any]:
+        """One group's, for JSON."""
+        did = self.did[name]
+        return {
+            "round": did.round,
+            "drained": self.drained[name],
+            "pages": did.pages,
+            "failed": did.failed,
+            "replaced": did.replaced,
+            "items": did.items,
+            "dead": did.dead_now,
+            "dead_before": did.dead_before,
+            "left": did.open,
+        }
+
+    def speed(self) -> dict[str, Any]:
+        return {"seconds": round(self.seconds, 2), "pages_per_second": round(self.rate, 1)}
+
+    def speed_text(self) -> str:
+        return f"{output.counted(self.pages, 'page')} in {self.seconds:.1f} s, {self.rate:,.0f} pages/s"
+
+    def code(self, again: str, *, repeat: bool = False) -> int:
+        """The exit code, with lines that say what it means unless all is well. `again` is the command that goes on."""
+        fleet = self.fleet
+        if fleet.stopping:
+            output.write_notice(f"stopped; go on with: {again}")
+            return exit_codes.OK if repeat else exit_codes.INTERRUPTED
+        if fleet.failed:
+            where = ", ".join(dict.fromkeys(str(worker.log) for worker in fleet.failed if worker.log is not None))
+            failed = f"{len(fleet.failed)} of {len(fleet.workers)} workers failed"
+            output.write_notice(failed + (f"; see {where}" if where else ""))
+        for when, names in (("", "dead_now"), ("of earlier rounds: ", "dead_before")):
+            counts = {name: count for name, did in self.did.items() if (count := getattr(did, names))}
+            if counts:
+                dead = output.counted(sum(counts.values()), "dead letter")
+                output.write_notice(f"{when}{dead}; see why: gossamer dead list --group {next(iter(counts))}")
+        left = [name for name, drained in self.drained.items() if not drained]
+        full = [name for name in left if self.now[name].paused == PAGES_FULL and not self.now[name].leased]
+        if full:
+            output.write_notice(f"{title_of(full)}: as many pages as limits.pages says; the rest is for the next round")
+            left = [name for name in left if name not in full]
+        if left:
+            output.write_notice(f"{title_of(left)} not drained; go on with: {again}")
+            return exit_codes.FAILED
+        return exit_codes.LACKING if any(one.code == exit_codes.LACKING for one in fleet.failed) else exit_codes.OK
