@@ -11,7 +11,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.internet.defer import Deferred
 
-from gossamer.scrapy.page.watcher import CallbackOutput
+from gossamer.scrapy.page.callback_output import CallbackOutput
 from gossamer.scrapy.speedups import defaults, heap, known_links
 from gossamer.scrapy.speedups.signals import skip_without_receivers
 from gossamer.settings import load

@@ -14,21 +14,20 @@ from scrapy.settings import Settings
 from gossamer.errors import PayloadTooLarge
 from gossamer.frontier import codec
 from gossamer.model import HostPolicy, Order, SeenKind, SeenScope, Selection
-from gossamer.scrapy.config import (
-    LastRetry,
-    UndelayedSlots,
-    WorkerConfig,
+from gossamer.scrapy.config import WorkerConfig
+from gossamer.scrapy.download.slots import APART, UndelayedSlots
+from gossamer.scrapy.item import plain
+from gossamer.scrapy.page.last_retry import LastRetry
+from gossamer.scrapy.policies import (
     host_policies,
     host_policy,
     loosest,
     main_order,
-    plain,
     seen_policy,
     selection,
     streams,
     task_keys,
 )
-from gossamer.scrapy.page.watcher import APART
 from gossamer.settings import load
 
 

@@ -16,8 +16,8 @@ from tests.support.workers.workers import Workers, left
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Fetched, HostPolicy, LanePolicy, Request, Token
-from gossamer.scrapy.config import host_policy
 from gossamer.scrapy.page.page import feedback_of
+from gossamer.scrapy.policies import host_policy
 from gossamer.settings import load
 from gossamer.testing.servers import Server
 

@@ -12,9 +12,9 @@ from scrapy.utils.misc import load_object
 
 from gossamer.errors import SettingError
 from gossamer.model import Order
-from gossamer.scrapy.config import main_order
 from gossamer.scrapy.download.network import PLACES
 from gossamer.scrapy.feeds import settings as feed_settings
+from gossamer.scrapy.policies import main_order
 from gossamer.scrapy.process import commands
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy.speedups import defaults

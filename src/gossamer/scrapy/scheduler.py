@@ -49,13 +49,14 @@ from gossamer.model.reasons import GARBAGE, OVERDUE, PIPELINE, UNSERIALIZABLE
 from gossamer.model.reply import CLOSED
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download import cookies, robots
+from gossamer.scrapy.download.slots import apart, loosen
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.feeds.position import waiting
 from gossamer.scrapy.feeds.stream import ITEMS as ITEMS_GO
 from gossamer.scrapy.feeds.stream import agree, item_destination
 from gossamer.scrapy.lanes import META
 from gossamer.scrapy.metric import HistogramMetric
-from gossamer.scrapy.page import watcher
+from gossamer.scrapy.page import engine_hooks
 from gossamer.scrapy.page.page import LeasedPage, trace
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.process import commands, rounds
@@ -140,7 +141,7 @@ class FleetScheduler(BaseScheduler):
             await opened
             feed_settings.check(worker_config.settings, self.crawler)
             await self._worker_config()
-            watcher.check(engine)
+            engine_hooks.check(engine)
         except GossamerError as error:
             logger.error("%s", error)
             self.link.close()
@@ -173,10 +174,10 @@ class FleetScheduler(BaseScheduler):
         self.start = SpiderStart(self, self.request_adder)
         self._opened = True
         tunes = defaults.names(worker_config.settings["GOSSAMER_TUNING"])
-        watcher.attach(engine, self.pages, lean="output" in tunes)
-        watcher.apart(engine, self.pages.__contains__)
+        engine_hooks.attach(engine, self.pages, lean="output" in tunes)
+        apart(engine, self.pages.__contains__)
         self.stopping = Shutdown(engine, self.link, self.pages, worker_config.settings)
-        worker_config.loosen(engine.downloader)
+        loosen(engine.downloader)
         if worker_config.policy.crawl_delay:
             robots.listen(engine.downloader, self.courier.crawl_delay)
         self._connect()

@@ -15,7 +15,7 @@ from tests.support.workers.variants import FIRST, LAST, Variant, some
 from tests.support.workers.workers import Workers, left, of
 
 from gossamer.errors import PolicyError
-from gossamer.scrapy.config import task_keys
+from gossamer.scrapy.policies import task_keys
 from gossamer.scrapy.spiders import FleetSpider
 from gossamer.testing.servers import Server
 

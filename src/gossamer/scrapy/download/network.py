@@ -34,7 +34,7 @@ from gossamer.model.network import (
     looks_private,
     networks_of,
 )
-from gossamer.scrapy.page.watcher import APART
+from gossamer.scrapy.download.slots import APART
 from gossamer.scrapy.settings import loaded
 
 META = "private_addresses"

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from gossamer.model.plural import counted_were
-from gossamer.scrapy.page import watcher
+from gossamer.scrapy.page import engine_hooks
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.settings import Settings
 
@@ -27,7 +27,7 @@ class Shutdown:
         self._until = float("inf")
         self.over = False
         """Set when the engine has no page in progress any more."""
-        watcher.on_close(engine, self._begin)
+        engine_hooks.on_close(engine, self._begin)
 
     def _begin(self) -> None:
         if self._limit:
@@ -42,7 +42,7 @@ class Shutdown:
             "%s not through in time (GOSSAMER_STOP_SECONDS): given back, and done by others.",
             counted_were(count, "page"),
         )
-        watcher.abandon(self._engine)
+        engine_hooks.abandon(self._engine)
 
     def patience(self) -> float:
         """Seconds that the end may still wait for the frontier."""

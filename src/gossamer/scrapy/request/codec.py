@@ -16,8 +16,8 @@ from gossamer.frontier import codec
 from gossamer.frontier.checks import RequestChecker
 from gossamer.model import Lease, host_of
 from gossamer.model import Request as Asked
+from gossamer.scrapy.download.slots import APART
 from gossamer.scrapy.lanes import ATTRIBUTE, MAIN, META
-from gossamer.scrapy.page.watcher import APART
 from gossamer.scrapy.request.objects import ObjectCodec, method_name
 
 SLOT = "download_slot"

@@ -27,8 +27,9 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from gossamer.errors import GossamerError, SiteError
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
-from gossamer.scrapy.config import UndelayedSlots, plain
 from gossamer.scrapy.download.network import OF_SITE
+from gossamer.scrapy.download.slots import UndelayedSlots
+from gossamer.scrapy.item import plain
 from gossamer.scrapy.site.failure import failure
 from gossamer.scrapy.site.render import OF_THE_PROXY, rendered
 from gossamer.scrapy.site.settings import settings_for

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 
 from gossamer.model import LanePolicy, Order
-from gossamer.scrapy.config import WorkerConfig, seen_policy
+from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import MAIN, declared
+from gossamer.scrapy.policies import seen_policy
 from gossamer.scrapy.project import crawler_of, number_in
 from gossamer.scrapy.seen.memory import number_of_custom
 from gossamer.scrapy.settings import loaded

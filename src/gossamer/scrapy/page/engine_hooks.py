@@ -1,0 +1,170 @@
+"""Where Scrapy's insides are watched: when a request is through, what it produced, how it ended.
+
+Scrapy has no signal that means "finished". The one place is the engine's set of requests in progress: a request leaves it
+exactly when its callback's output is used up, its children went through the scheduler and its items through the pipelines,
+or when a retry or redirect took its place. That set is replaced by one that reports, and four methods are wrapped to learn
+what became of a request. All of it is checked when a crawl starts; a Scrapy without these insides is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from gossamer.errors import UnsupportedScrapy
+from gossamer.scrapy.page.callback_output import CallbackOutput
+from gossamer.scrapy.page.watcher import EngineWatcher
+from gossamer.scrapy.process.reactor import on_asyncio
+
+
+class ReportingSet(set[Request]):
+    """A set of requests that tells when one is taken out."""
+
+    def __init__(self, known: Iterable[Request], through: Callable[[Request], None]) -> None:
+        super().__init__(known)
+        self._through = through
+        self._again: list[Request] = []
+
+    def add(self, request: Request) -> None:
+        if request in self:
+            # A callback downloads its own request once more: that download's end is not the page's.
+            self._again.append(request)
+        else:
+            super().add(request)
+
+    def remove(self, request: Request) -> None:
+        if self._again and request in self._again:
+            self._again.remove(request)
+            return
+        super().remove(request)
+        self._through(request)
+
+
+def on_close(engine: Any, called: Callable[[], None]) -> None:
+    """Call when the engine begins to close its spider, before it waits for what is in progress."""
+    slot = engine._slot
+    original = slot.close
+
+    def close() -> Any:
+        called()
+        return original()
+
+    slot.close = close
+
+
+def abandon(engine: Any) -> None:
+    """Wait no longer for anything in progress: an engine that closes its spider goes on with that. What comes after all is
+    ignored."""
+    slot, scraper, spider = engine._slot, engine.scraper, engine.spider
+
+    def matters(record: logging.LogRecord) -> bool:
+        # Downloads that end after the engine miss it, and say so at length.
+        late = engine._slot is None and record.exc_info
+        return not late or getattr(record, "spider", engine) not in (None, spider)
+
+    for name in ("scrapy.core.engine", "scrapy.core.scraper"):
+        logging.getLogger(name).addFilter(matters)
+    slot.remove_request = lambda request: None
+    slot.inprogress = set()
+    if slot.closing is not None and not slot.closing.called:
+        slot._maybe_fire_closing()
+    working, check = scraper.slot, scraper._check_if_closing
+    if working is None:
+        return
+
+    def once() -> None:
+        if working.closing is not None and not working.closing.called:
+            check()
+
+    working.queue.clear()
+    working.is_idle = lambda: True
+    scraper._check_if_closing = once
+    once()
+
+
+def attach(engine: Any, watcher: EngineWatcher, *, lean: bool = True) -> None:
+    """Watch an engine that was checked. `lean`: the output of callbacks is handled by `CallbackOutput` itself, where it can."""
+    slot, scraper = engine._slot, engine.scraper
+    slot.inprogress = ReportingSet(slot.inprogress, watcher.through)
+    _wrap_downloads(engine, watcher)
+    _wrap_scraper(scraper, watcher)
+    scraper.handle_spider_output_async = CallbackOutput(engine, scraper, watcher, lean).handle
+
+
+def check(engine: Any) -> None:
+    """Refuse an engine with the names of what it lacks."""
+    slot, scraper = engine._slot, engine.scraper
+    needed = {
+        "engine._slot.inprogress": isinstance(getattr(slot, "inprogress", None), set),
+        "engine._slot.nextcall.schedule": callable(getattr(getattr(slot, "nextcall", None), "schedule", None)),
+        "engine._handle_downloader_output": callable(getattr(engine, "_handle_downloader_output", None)),
+        "engine._download": callable(getattr(engine, "_download", None)),
+        "engine._start": hasattr(engine, "_start"),
+        "engine._SLOT_HEARTBEAT_INTERVAL": hasattr(engine, "_SLOT_HEARTBEAT_INTERVAL"),
+        "scraper.call_spider_async": callable(getattr(scraper, "call_spider_async", None)),
+        "scraper.enqueue_scrape": callable(getattr(scraper, "enqueue_scrape", None)),
+        "scraper.handle_spider_error": callable(getattr(scraper, "handle_spider_error", None)),
+        "scraper.handle_spider_output_async": callable(getattr(scraper, "handle_spider_output_async", None)),
+        "engine._slot.close": callable(getattr(slot, "close", None)),
+        "engine._slot._maybe_fire_closing": callable(getattr(slot, "_maybe_fire_closing", None)),
+        "engine._spider_closed_callback": callable(getattr(engine, "_spider_closed_callback", None)),
+        "scraper._check_if_closing": callable(getattr(scraper, "_check_if_closing", None)),
+        "downloader.active": isinstance(getattr(engine.downloader, "active", None), set),
+    }
+    missing = [name for name, there in needed.items() if not there]
+    if missing:
+        from scrapy import __version__
+
+        raise UnsupportedScrapy(f"Scrapy {__version__} has no {', '.join(missing)}. Use Scrapy 2.13.4 to 2.19.")
+
+
+def _wrap_downloads(engine: Any, watcher: EngineWatcher) -> None:
+    original = engine._handle_downloader_output
+
+    def handle(result: Any, request: Request) -> Any:
+        watcher.downloaded(request, result)
+        done = original(result, request)
+        if isinstance(result, Request):
+            watcher.yielded(result)
+        return done
+
+    engine._handle_downloader_output = handle
+
+
+def _wrap_scraper(scraper: Any, watcher: EngineWatcher) -> None:
+    enqueue, error = scraper.enqueue_scrape, scraper.handle_spider_error
+
+    def enqueue_scrape(result: Response | Failure, request: Request, *more: Any) -> Any:
+        watcher.scraping(request, result)
+        return enqueue(result, request, *more)
+
+    def handle_spider_error(failure: Failure, request: Request, *more: Any, **named: Any) -> Any:
+        watcher.raised(request, failure)
+        return error(failure, request, *more, **named)
+
+    call = scraper.call_spider_async
+
+    async def call_spider_async(result: Response | Failure, request: Request) -> Any:
+        called: Any = call(result, request)
+        if on_asyncio():
+            watcher.calling(request, asyncio.current_task())
+        else:
+            # Without tasks it is the Deferred that can be cancelled.
+            called = Deferred.fromCoroutine(called)
+            watcher.calling(request, called)
+        try:
+            return await called
+        except (asyncio.CancelledError, CancelledError):
+            if watcher.given_up(request):
+                raise TimeoutError("worked on for longer than GOSSAMER_RENEW_MAX_SECONDS") from None
+            raise
+
+    scraper.enqueue_scrape, scraper.handle_spider_error = enqueue_scrape, handle_spider_error
+    scraper.call_spider_async = call_spider_async
