@@ -242,6 +242,7 @@ class Ending:
     def __init__(self, answered: str) -> None:
         self.answered, self.closing = answered, answered == "never asked"
         self.asked: list[str] = []
+        self.calls = self.courier = self
 
     async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
         self.asked.append(verb)
@@ -257,6 +258,8 @@ class Ending:
     async def sleep(self, seconds: float) -> None: ...
 
     def awaits(self, what: str) -> None: ...
+
+    def wake(self) -> None: ...
 
 
 @pytest.mark.parametrize(

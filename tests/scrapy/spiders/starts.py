@@ -22,7 +22,7 @@ def renewals() -> None:
 
     async def noted(self: Any) -> None:
         await renew(self)
-        self._asking.crawler.recorder.note("mark", f"renewed {next(times)}")
+        self._scheduler.crawler.recorder.note("mark", f"renewed {next(times)}")
 
     SpiderStart.renew = noted  # type: ignore[method-assign]
 

@@ -70,13 +70,13 @@ class FleetFeedExporter(FeedExporter):
         if worker_config is not None and worker_config.feeds:
             self._shared = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}
             self._ended = threading.Event()
-            self._drained: Callable[[], bool] = lambda: bool(scheduler._drained)
-            self._over: Callable[[], bool] = lambda: bool(scheduler._drained or scheduler.idled)
-            self._settled: Callable[[], int] = lambda: int(scheduler._settled)
-            self._closing: Callable[[], bool] = lambda: bool(scheduler._closing)
+            self._drained: Callable[[], bool] = lambda: bool(scheduler.ending.drained)
+            self._over: Callable[[], bool] = lambda: bool(scheduler.ending.drained or scheduler.ending.idled)
+            self._settled: Callable[[], int] = lambda: int(scheduler.membership.settled)
+            self._closing: Callable[[], bool] = lambda: bool(scheduler.ending.begun)
             self._patience = partial(self._seconds, scheduler)
             # One that may not join leaves the files as they are.
-            if scheduler._opened and self._are_possible(spider, scheduler):
+            if scheduler.opened and self._are_possible(spider, scheduler):
                 self._thread = threading.Thread(target=self._serve, args=(spider, scheduler), name="feeds", daemon=True)
                 self._thread.start()
         return super().open_spider(spider)
@@ -149,7 +149,7 @@ class FleetFeedExporter(FeedExporter):
     # In a thread of its own.
 
     def _serve(self, spider: Spider, scheduler: Any) -> None:
-        while not scheduler.takes_part:
+        while not scheduler.membership.takes_part:
             if self._ended.wait(AGAIN):
                 return
         try:

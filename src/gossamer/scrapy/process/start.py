@@ -9,22 +9,25 @@ from __future__ import annotations
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
-from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError
 
 from gossamer.courier import RequestAdder
 from gossamer.courier.outage import patiently, pause
 from gossamer.courier.rounds import bury_start, give_back, start_key
-from gossamer.errors import FrontierUnavailable
+from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.model import Request as Asked
-from gossamer.model import StartState, Token
+from gossamer.model import StartState
 from gossamer.model.reasons import UNSERIALIZABLE
+
+if TYPE_CHECKING:
+    from gossamer.scrapy.scheduler import FleetScheduler
 
 logger = logging.getLogger(__name__)
 
@@ -37,46 +40,12 @@ _place: ContextVar[tuple[Any, int] | None] = ContextVar("gossamer_start_place", 
 """The start and the place in it of the item that is in the pipelines. They may make another item of it; this goes with it."""
 
 
-class StartScheduler(Protocol):
-    """What a start needs of its scheduler."""
-
-    group: str
-
-    @property
-    def token(self) -> Token: ...
-
-    @property
-    def closing(self) -> bool:
-        """Whether this worker is about to end, or has begun to: it takes nothing more."""
-
-    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any: ...
-
-    async def sleep(self, seconds: float) -> None: ...
-
-    async def claims(self, number: int, state: StartState) -> bool:
-        """Whether this worker may take part in the round of that number; if not, it ends."""
-
-    def end(self, reason: str) -> None:
-        """Close the spider."""
-
-    def start_again(self) -> None:
-        """The start was not run to its end under its lease: look whether it has to be run once more."""
-
-    def carry(self, item: bytes, key: str) -> Asked:
-        """A request that brings an item into the stream."""
-
-    def awaits(self, what: str) -> None:
-        """What another worker does that this one waits for; "": nothing."""
-
-    async def below(self, request_adder: RequestAdder, count: int) -> None:
-        """Wait until no more than `count` requests wait to be added."""
-
-
 class SpiderStart:
     """Wraps the engine's iterator over `start()`."""
 
-    def __init__(self, asking: StartScheduler, request_adder: RequestAdder) -> None:
-        self._asking, self._request_adder = asking, request_adder
+    def __init__(self, scheduler: FleetScheduler, request_adder: RequestAdder) -> None:
+        self._scheduler, self._group, self._calls = scheduler, scheduler.group, scheduler.calls
+        self._request_adder = request_adder
         self._places: dict[int, tuple[Request, int]] = {}
         self._items: set[int] = set()
         self._round = 0
@@ -87,6 +56,10 @@ class SpiderStart:
         """Nothing of it runs here any more."""
         self.through = False
         """It has run in this round, here or elsewhere."""
+        self._restarting = False
+        self.carrying = self.burying = 0
+        """Items and dead letters without a page that are on their way."""
+        self._when_buried: Callable[[], None] | None = None
 
     def place_of(self, request: Request) -> int | None:
         """The place of a request in the start that has just yielded it; None for any other request."""
@@ -97,36 +70,49 @@ class SpiderStart:
         self._request_adder.put(asked, self._key(place), request)
 
     def _key(self, place: int) -> str:
-        return start_key(self._asking.group, self._round, place)
+        return start_key(self._group, self._round, place)
 
     def item(self, data: bytes | None) -> None:
         """An item without a page is through the pipelines; None: it was dropped, or is not for the stream."""
         place = self._claim()
         if data is not None:
             key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
-            self._request_adder.put(self._asking.carry(data, key), key, None)
+            self.carrying += 1
+            self._request_adder.put(self._scheduler.request_codec.carry(data, key), key, None)
         self._items.discard(-1 if place is None else place)
 
     async def item_failed(self, reason: str, detail: str) -> None:
         """The pipelines failed on an item without a page, or it cannot be stored."""
         place = self._claim()
-        key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
-        await self._patiently("bury", self._asking.group, b"", reason=reason, key=f"start {key}", detail=detail)
-        self._items.discard(-1 if place is None else place)
+        await self._bury(place, b"", reason, detail)
 
-    def refused(self, request: Request, payload: bytes, detail: str) -> Coroutine[Any, Any, None]:
-        """A request without a page cannot be stored: what is returned makes a dead letter of it, without a lane, since it is not
-        all there."""
+    def refused(self, request: Request, payload: bytes, detail: str) -> None:
+        """A request without a page cannot be stored: it becomes a dead letter, without a lane, since it is not all there."""
         place = self.place_of(request)
         if place is not None:
             self._items.add(place)  # the start is not over before
-        return self._bury_request(place, payload, detail)
+        self.burying += 1
+        deferred_from_coro(self._bury_request(place, payload, detail))
 
     async def _bury_request(self, place: int | None, payload: bytes, detail: str) -> None:
-        key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
-        await self._patiently(
-            "bury", self._asking.group, payload, reason=UNSERIALIZABLE, key=f"start {key}", detail=detail
-        )
+        try:
+            await self._bury(place, payload, UNSERIALIZABLE, detail)
+        except GossamerError as error:
+            self._scheduler.failed(error)
+        finally:
+            self.burying -= 1
+            if self._when_buried is not None and not self.burying:
+                self._when_buried()
+            else:
+                self._scheduler.wake()
+
+    def when_buried(self, do: Callable[[], None]) -> None:
+        """Call `do` when no dead letter is on its way any more."""
+        self._when_buried = do
+
+    async def _bury(self, place: int | None, payload: bytes, reason: str, detail: str) -> None:
+        key = f"start {f'x{secrets.token_hex(8)}' if place is None else self._key(place)}"
+        await self._patiently("bury", self._group, payload, reason=reason, key=key, detail=detail)
         self._items.discard(-1 if place is None else place)
 
     def _claim(self) -> int | None:
@@ -135,6 +121,11 @@ class SpiderStart:
 
     async def run(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What the engine iterates over instead."""
+        async for output in self._outputs(start):
+            yield output
+        self._scheduler.wake()
+
+    async def _outputs(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         self.over = self.through = False
         if not await self._allowed():
             self.over = self.through = True
@@ -151,27 +142,28 @@ class SpiderStart:
                 place += 1
                 yield output
                 _place.set(None)
-                await self._asking.below(self._request_adder, BACKLOG)
+                await self._calls.below(self._request_adder, BACKLOG)
                 if not self.granted:
                     self._given_away()
                     return
         except CloseSpider as close:
             # Not every Scrapy listens to it here.
-            self._asking.end(close.reason or "cancelled")
+            self._scheduler.end(close.reason or "cancelled")
             return
         except CancelledError:
             raise  # the worker ends; without asyncio that is an ordinary exception
         except Exception as error:
             # As in Scrapy, what it had yielded counts and the rest does not come; but nobody shall miss it.
-            await self._bury(error)
+            await bury_start(self._calls.ask, self._calls.sleep, self._group, self._round, error)
+            await self._end()
             raise
         await self._end()
 
     async def _end(self) -> None:
         while self._items:
-            await self._asking.sleep(ITEMS_POLL)
-        await self._asking.below(self._request_adder, 0)
-        told = self.granted and await self._patiently("started", self._asking.group, self._asking.token)
+            await self._calls.sleep(ITEMS_POLL)
+        await self._calls.below(self._request_adder, 0)
+        told = self.granted and await self._patiently("started", self._group, self._scheduler.courier.token)
         self.granted = False
         if told:
             self.over = self.through = True
@@ -181,7 +173,30 @@ class SpiderStart:
     def _given_away(self) -> None:
         """Another worker may run it now; or none does, since the server has forgotten who did."""
         self.over = True
-        self._asking.start_again()
+        self.again()
+
+    def again(self) -> None:
+        """Look whether `start()` has to run once more, and run it."""
+        if not self._scheduler.ending.begun and not self._restarting:
+            self._restarting = True
+            deferred_from_coro(self._run_again())
+
+    async def _run_again(self) -> None:
+        scheduler = self._scheduler
+        try:
+            while self.over and not scheduler.ending.begun:
+                async for output in self.run(await starts(scheduler.engine, scheduler.spider)):
+                    await feed(scheduler.engine, output)
+                    if scheduler.ending.begun:
+                        return
+                if self.through:
+                    return
+        except GossamerError as error:
+            scheduler.failed(error)
+        except Exception:
+            logger.exception("Error while reading start items and requests.")
+        finally:
+            self._restarting = False
 
     async def _allowed(self) -> bool:
         """True: run it. False: it has run in this round, or is none of this worker's business."""
@@ -196,24 +211,24 @@ class SpiderStart:
                 if state is StartState.DONE:
                     return False
                 if not said:
-                    logger.info("Another worker runs start() of %s; waiting for it.", self._asking.group)
+                    logger.info("Another worker runs start() of %s; waiting for it.", self._group)
                     said = True
-                    self._asking.awaits(f"start() of {self._asking.group}")
-                await self._asking.sleep(POLL)
+                    self._scheduler.awaits(f"start() of {self._group}")
+                await self._calls.sleep(POLL)
             return False
         finally:
-            self._asking.awaits("")
+            self._scheduler.awaits("")
 
     async def _take(self) -> StartState | None:
         """What the frontier says to this worker's wish to run it; None: the worker ends, and has not got it."""
-        while not self._asking.closing:
+        while not self._scheduler.closing:
             self._taking = True
             try:
-                state, self._round = await self._asking.ask("start", self._asking.group, self._asking.token)
+                state, self._round = await self._calls.ask("start", self._group, self._scheduler.courier.token)
             except FrontierUnavailable:
-                await self._asking.sleep(pause())
+                await self._calls.sleep(pause())
                 continue
-            if state is StartState.GRANTED and self._asking.closing:
+            if state is StartState.GRANTED and self._scheduler.closing:
                 await self.give_back()
                 return None
             self._taking = state is StartState.GRANTED
@@ -224,35 +239,31 @@ class SpiderStart:
     async def _claims(self, state: StartState) -> bool:
         while True:
             try:
-                return await self._asking.claims(self._round, state)
+                return await self._scheduler.membership.claims(self._round, state)
             except FrontierUnavailable:
-                await self._asking.sleep(pause())
+                await self._calls.sleep(pause())
 
     async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        return await patiently(self._asking.ask, self._asking.sleep, verb, *args, **kwargs)
+        return await patiently(self._calls.ask, self._calls.sleep, verb, *args, **kwargs)
 
     async def renew(self) -> None:
         """Keep the right; to be called now and then."""
         if self.granted:
             try:
-                self.granted = await self._asking.ask("renew_start", self._asking.group, self._asking.token)
+                self.granted = await self._calls.ask("renew_start", self._group, self._scheduler.courier.token)
             except FrontierUnavailable:
                 return
             if not self.granted:
                 logger.warning(
                     "The start lease of %s is gone; start() is run again unless another worker does.",
-                    self._asking.group,
+                    self._group,
                 )
-
-    async def _bury(self, error: Exception) -> None:
-        await bury_start(self._asking.ask, self._asking.sleep, self._asking.group, self._round, error)
-        await self._end()
 
     async def give_back(self) -> None:
         """The worker ends before its start did: the next one runs it at once."""
         if self.granted or self._taking:
             self.granted = self._taking = False
-            await give_back(self._asking.ask, "release_start", self._asking.group, self._asking.token)
+            await give_back(self._calls.ask, "release_start", self._group, self._scheduler.courier.token)
 
 
 async def starts(engine: Any, spider: Any) -> AsyncIterator[Any]:

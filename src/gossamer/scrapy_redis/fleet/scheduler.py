@@ -12,6 +12,7 @@ from scrapy.exceptions import CloseSpider
 
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import Token
 from gossamer.model.reply import CLOSED
 from gossamer.scrapy import scheduler as worker
 from gossamer.scrapy.config import WorkerConfig
@@ -82,15 +83,15 @@ class LeasingScheduler(worker.FleetScheduler):
 
     async def _open(self) -> None:
         await super()._open()
-        item_page.attach(self._engine.scraper, self.page_of)
+        item_page.attach(self.engine.scraper, self.page_of)
 
-    async def _worker_config(self) -> None:
+    async def _enter_group(self) -> Token | None:
         if self.flush_on_start:
             if await self._alone():
                 await in_thread(self._drop_group)
             else:
                 logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers are there.")
-        await super()._worker_config()
+        token = await super()._enter_group()
         counts = await self.ask("counts", self.group)
         count = sum(
             lane.queued + lane.delayed + lane.leased
@@ -99,6 +100,7 @@ class LeasingScheduler(worker.FleetScheduler):
         )
         if count:
             log_resuming(self.spider, count)
+        return token
 
     async def _close(self) -> None:
         await super()._close()
@@ -110,7 +112,7 @@ class LeasingScheduler(worker.FleetScheduler):
     async def _leave(self) -> None:
         """Say goodbye. Without SCHEDULER_PERSIST the last one throws away what is queued and what was seen."""
         self.courier.token = self.courier.token.next()
-        await self.ask("exchange", self.courier.token, info={**self._info(), CLOSED: "1"})
+        await self.ask("exchange", self.courier.token, info={**self.info(), CLOSED: "1"})
         if not self.persist and await self._alone():
             drained = (await self.ask("drained", self.group)).drained
             await in_thread(self._next_round if drained else self._throw_away)

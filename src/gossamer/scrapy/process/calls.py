@@ -1,0 +1,52 @@
+"""Verbs of the frontier and other waits, awaited on Scrapy's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gossamer.courier import RequestAdder, SharedTransport
+from gossamer.errors import FrontierUnavailable
+from gossamer.scrapy.process.reactor import Promise
+
+
+class FrontierCalls:
+    """Calls over one link. Once a worker ends, `patience` says for how many seconds any of them may still be waited for."""
+
+    def __init__(self, link: SharedTransport) -> None:
+        self._link = link
+        self.patience: Callable[[], float] | None = None
+
+    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a verb; FrontierUnavailable where it is not answered in the time that is left."""
+        promise = Promise()
+        self._link.call(verb, promise.keep, *args, **kwargs)
+        late = FrontierUnavailable(f"The frontier did not answer {verb} in the time that is left for the worker's end.")
+        return await self._in_time(promise, late)
+
+    async def until(self, begin: Callable[[Callable[[], None]], object]) -> None:
+        """Wait until what `begin` was given is called."""
+        promise = Promise()
+        begin(promise.keep)
+        await self._in_time(promise, None)
+
+    async def _in_time(self, promise: Promise, late: BaseException | None) -> Any:
+        if self.patience is None:
+            return await promise
+        timer = self._link.later(self.patience(), lambda: promise.keep(None, late))
+        try:
+            return await promise
+        finally:
+            timer.cancel()
+
+    async def sleep(self, seconds: float) -> None:
+        promise = Promise()
+        self._link.later(seconds, promise.keep)
+        await promise
+
+    async def below(self, request_adder: RequestAdder, count: int) -> None:
+        """Wait until no more than `count` requests wait to be added."""
+        if len(request_adder) > count:
+            promise = Promise()
+            request_adder.below(count, promise.keep)
+            await promise

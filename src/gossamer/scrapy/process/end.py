@@ -1,0 +1,140 @@
+"""When a worker ends, and what it tells the frontier before it does."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from scrapy import Spider
+from scrapy.exceptions import CloseSpider, DontCloseSpider
+
+from gossamer.courier import DRAINING
+from gossamer.errors import GossamerError, RoundUnfinished
+from gossamer.model import PartitionState
+from gossamer.model.reply import CLOSED
+from gossamer.scrapy.process import rounds
+from gossamer.scrapy.process.exit_code import fail
+from gossamer.scrapy.process.reactor import Promise
+
+if TYPE_CHECKING:
+    from gossamer.scrapy.scheduler import FleetScheduler
+
+logger = logging.getLogger(__name__)
+
+
+class WorkerEnd:
+    """Of one worker."""
+
+    def __init__(self, scheduler: FleetScheduler) -> None:
+        self._scheduler = scheduler
+        self.begun = False
+        """Scrapy has closed the scheduler."""
+        self.drained = False
+        """It ends since the group has nothing left to do."""
+        self.idled = False
+        """It ends since the group had nothing to do for long enough."""
+        self._then: dict[int, PartitionState] = {}
+        """In which states the frontier has said drained."""
+        self._paused = ""
+
+    # When.
+
+    def on_idle(self, spider: Spider) -> None:
+        """The group is drained, as far as this worker knows; other handlers may have found more for it."""
+        scheduler = self._scheduler
+        if getattr(spider, "decides_when_to_close", False):
+            scheduler.idle.hold()
+            return
+        forever, limit = scheduler.join.forever, scheduler.join.idle_seconds
+        reason = self.reason()
+        if reason:
+            self.idled, self.drained, self._then = forever, not forever, scheduler.courier.states
+            raise CloseSpider(reason)
+        if forever and limit > 0:
+            scheduler.idle.look_in(limit - scheduler.idle_seconds())
+        raise DontCloseSpider
+
+    def reason(self) -> str:
+        """While `spider_idle` is sent: why this worker ends now, by GOSSAMER_MODE and GOSSAMER_IDLE_SECONDS; "" if it waits."""
+        scheduler = self._scheduler
+        scheduler.idle.hold()
+        if not scheduler.join.forever:
+            return "" if scheduler.has_pending_requests() else "finished"
+        return "idle" if 0 < scheduler.join.idle_seconds <= scheduler.idle_seconds() else ""
+
+    def goes_on(self) -> None:
+        """There is something to do again: another handler has kept the spider open (DontCloseSpider). One that closes is over."""
+        slot = self._scheduler.engine._slot
+        if slot is not None and not slot.closing:
+            self.drained = self.idled = False
+
+    def note_pause(self) -> None:
+        """Log why nothing is leased to this worker; end it if an operator asked for that."""
+        courier = self._scheduler.courier
+        paused = courier.hints.paused if courier.hints else ""
+        if paused != self._paused:
+            self._paused = paused
+            if paused:
+                logger.warning("Nothing is leased to this worker now: %s.%s", paused, _REMEDY.get(paused, ""))
+        if paused == DRAINING and not self._scheduler.pages and not courier.inbox:
+            self._scheduler.end(DRAINING)
+
+    # How.
+
+    async def close(self) -> None:
+        """Tell everything that is still to be told, and give the rest back."""
+        scheduler, courier, calls = self._scheduler, self._scheduler.courier, self._scheduler.calls
+        scheduler.stopping.over = True
+        for task_intake in scheduler.task_intakes:
+            await calls.until(task_intake.stop)
+        if scheduler.start.carrying and not courier.away:
+            await calls.until(partial(scheduler.request_adder.below, 0))
+        if scheduler.start.burying and not courier.away:
+            await calls.until(scheduler.start.when_buried)
+        if scheduler.cookies is not None:
+            scheduler.cookies.flush()
+        await scheduler.start.give_back()
+        courier.tell({**scheduler.info(), CLOSED: "1"})
+        courier.plan = replace(courier.plan, close_seconds=scheduler.stopping.patience())
+        finished = Promise()
+        courier.finish(finished.keep)
+        await finished
+        if self.drained and not courier.away:
+            await rounds.end(calls.ask, scheduler.group, courier.token)
+        if not courier.away:
+            await rounds.log_dead_letters(calls.ask, scheduler.group)
+
+    async def closed(self) -> None:
+        """What extensions counted after the scheduler was closed; then this worker is no more, and the connection goes."""
+        scheduler, courier, calls = self._scheduler, self._scheduler.courier, self._scheduler.calls
+        counters = scheduler.pending_counters.take()
+        if counters and not courier.away:
+            try:
+                await calls.ask("exchange", courier.token.next(), counters=counters)
+            except GossamerError as error:
+                logger.warning("The last counters could not be told: %s", error)
+        if self.drained and (
+            left := await rounds.left(calls.ask, calls.sleep, courier, self._then, scheduler.stopping.patience())
+        ):
+            # A spider that is closed cannot go on; another one has to.
+            why = f"Start a worker of {scheduler.group} again: {left}"
+            logger.error("%s", why)
+            fail(scheduler.crawler, scheduler.engine, RoundUnfinished(why))
+        if not courier.away:
+            try:
+                await calls.ask("leave", courier.token.incarnation)
+            except GossamerError as error:
+                logger.warning("That this worker has ended could not be told: %s", error)
+        scheduler.link.close()
+
+
+_REMEDY = {
+    "items_full": " `gossamer items consumers` names who has not kept its items: run a worker with that feed again, or `gossamer items export`; "
+    "`gossamer items forget --drop` gives up a consumer that never comes back, with the items that only it lacks. To stream no more after that, start the workers again with GOSSAMER_ITEMS=off.",
+    "dead_full": " Look at `gossamer dead list`; replay or drop some.",
+    "pages_full": " The group has crawled as many pages as it may.",
+    "memory": " The server is at its memory limit: few requests are leased at a time. Raise maxmemory.",
+    "draining": " An operator asked it to end.",
+}
