@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.tutorial import agrees, follow
 
+from gossamer.demo import check
+
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
 PAGE = TUTORIAL / "from-one-process-to-a-fleet.md"
 PORT = "8000"
@@ -50,3 +52,10 @@ def test_the_readme_shows_what_the_tutorial_printed() -> None:
     [shown] = re.findall(r"```console\n(\$ scrapy crawl reader.*?)```", readme, re.DOTALL)
     tutorial = PAGE.read_text("utf-8")
     assert [line for line in shown.splitlines() if f"{line}\n" not in tutorial] == []
+
+
+def test_the_first_crawl_shows_what_the_demo_prints() -> None:
+    shown = (TUTORIAL / "first-crawl.md").read_text("utf-8").split("   checked ")[1].split("```")[0]
+    labels = re.findall(r"^(?:✓| )  (\S.*?)  ", shown, re.MULTILINE)
+    source = Path(check.__file__).read_text("utf-8")
+    assert labels == re.findall(r'(?:_same|_equal|DemoCheck)\(\s*"([^"]+)"', source)
