@@ -84,12 +84,14 @@ mutants: $(DEV_STAMP) system
 # MACHINE=20 (times as many examples).
 MACHINE ?= 10
 SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py) tests/scrapy/feeds/test_histories.py
+CONTRACT := $(addprefix tests/frontier/contract/test_,contract.py documents.py mutations.py rounds.py)
 chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos/server.py $(CHAOS_ARGS)
 	@$(BIN)/python scripts/chaos/workers.py $(WORKER_ARGS)
 	@$(BIN)/python scripts/chaos/crawls.py $(CRAWLS_ARGS)
 	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py
 	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest $(SEARCHES) -k "not planted"
+	@CONTRACT_PLACES=all $(BIN)/python -m pytest -n $(WORKERS) $(CONTRACT)
 
 system:
 	@scripts/system-packages.sh $(SYSTEM_PACKAGES)

@@ -193,7 +193,7 @@ class Recorder:
 def _place(item: pytest.Function) -> str:
     """Where a test of the suite runs; those that do not choose run where they like."""
     callspec = getattr(item, "callspec", None)
-    return str(callspec.params.get("crawl", PLACE)) if callspec else PLACE
+    return str(callspec.params.get("place_of_crawl", PLACE)) if callspec else PLACE
 
 
 def _proves_nothing(error: BaseException) -> bool:
@@ -212,6 +212,7 @@ def _child(tree: Path, tests: Sequence[Test], output: Path, told: Connection) ->
     sys.path.insert(0, str(tree / "src"))
     # For the processes that tests start.
     os.environ["PYTHONPATH"] = str(tree / "src")
+    os.environ["CONTRACT_PLACES"] = "all"
     recorder = Recorder(tests)
     options = ("no:cacheprovider", "no:xdist", "no:hypothesispytest")
     words = ["-q", f"--timeout={TEST_SECONDS}", *(word for option in options for word in ("-p", option))]
