@@ -18,7 +18,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from typing import Any, NamedTuple, Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.crawls.project import Launch, launched
 from tests.support.databases import PostgreSQLServer
 from tests.support.many_sites import audit as many_audit
 from tests.support.many_sites.audit import Story
@@ -42,11 +42,13 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupCounts
 from gossamer.settings import load
 from gossamer.testing.audit import audit
-from gossamer.testing.process import end, free_port, hold_port, spawn, wait_until
+from gossamer.testing.process import Process, end, free_port, hold_port, is_stopped, wait_until
 from gossamer.testing.servers import Server
 
 FILES = Path(__file__).resolve().parents[2] / "tests" / "chaos" / "sites"
 HOSTS, CONCURRENCY, LEASE, PATIENCE = 9, 16, 8.0, 240.0
+ASKING = 0.4
+"""Seconds between questions about all groups, each of which is asked for."""
 SHOPS = ("s1", "s2", "s3", "s4", "s5")
 TABLES = (
     "articles", "articles_paras", "comments", "products", "feedy", "tasked", "proxied", "robotic", "faulty", "throttled", "paused",
@@ -120,12 +122,12 @@ class Told(NamedTuple):
 class Scenario:
     """Everything that a run needs, started and ended together. `address` is that of the frontier's server."""
 
-    def __init__(self, address: str, crawl: str, news: int = 27) -> None:
-        self.crawl, self._address = crawl, address
+    def __init__(self, address: str, crawl: str, news: int = 27, launch: Launch = launched) -> None:
+        self.crawl, self._address, self._launch = crawl, address, launch
         self.news = {f"n{number}": number % 2 for number in range(1, news + 1)}
         self.folder = Path(tempfile.mkdtemp(prefix="gossamer-"))
         self._stack = ExitStack()
-        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+        self.workers: dict[str, Process] = {}
         self.tasks = f"{crawl}:tasks"
 
     def __enter__(self) -> Self:
@@ -181,33 +183,28 @@ class Scenario:
 
     def start(self, name: str, *words: str) -> None:
         """One worker; the hosts know it by its name."""
-        command = [str(shutil.which("env")), *(f"{one}={value}" for one, value in self.environ.items())]
-        command += [f"WORKER_NAME={name}", sys.executable, "-m", "gossamer", "work", *words]
-        self.workers[name] = spawn(command, self.folder, self.folder / f"{name}.log")
-
-    def command(self, *words: str) -> str:
-        said = subprocess.run(
-            [sys.executable, "-m", "gossamer", *words],
-            env={**os.environ, **self.environ, "WORKER_NAME": "nobody"},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
+        environ = {**self.environ, "WORKER_NAME": name}
+        self.workers[name] = self._launch(
+            ["gossamer", "work", *words], environ, self.folder, self.folder / f"{name}.log"
         )
-        assert said.returncode == 0, f"gossamer {' '.join(words)}: {said.returncode}\n{said.stdout}{said.stderr}"
-        return said.stdout
+
+    def command(self, *words: str) -> None:
+        log = self.folder / "command.log"
+        child = self._launch(["gossamer", *words], {**self.environ, "WORKER_NAME": "nobody"}, self.folder, log)
+        code = child.wait(PATIENCE)
+        assert code == 0, f"gossamer {' '.join(words)}: {code}\n{log.read_text()}"
 
     def frontier(self) -> ValkeyFrontier:
         return ValkeyFrontier.find(load(self.environ, environ={}))
 
-    def until(self, condition: Callable[[], Any], what: str) -> None:
+    def until(self, condition: Callable[[], Any], what: str, pause: float = 0.05) -> None:
         def holds() -> bool:
             ended = [name for name, child in self.workers.items() if child.poll() is not None]
             assert not ended, f"{ended} ended while {what}: {self.log_of(ended[0])}"
             return bool(condition())
 
         try:
-            wait_until(holds, what, PATIENCE)
+            wait_until(holds, what, PATIENCE, pause=pause)
         except TimeoutError as error:
             raise AssertionError(f"{error}; still open: {self.open_groups()}") from None
 
@@ -267,20 +264,20 @@ def run(scenario: Scenario, server: Server, choice: random.Random) -> Told:
     away, latest = s.asked(), time.monotonic() + 3
     s.until(lambda: s.asked() > away or time.monotonic() > latest, "hosts are asked while the database is away")
     s.database.restart()
-    s.until(lambda: not set(s.open_groups()) - {"paused"}, "all but the paused site are done")
+    s.until(lambda: not set(s.open_groups()) - {"paused"}, "all but the paused site are done", ASKING)
     resumed_at = time.monotonic()
     s.command("site", "resume", "paused")
-    s.until(lambda: not s.open_groups(), "the first rounds are over")
+    s.until(lambda: not s.open_groups(), "the first rounds are over", ASKING)
     # The second act: prices change, a file changes, rounds begin again.
     s.sites.turn(2)
     _change(s)
     with s.frontier() as frontier:
         for name in (*SHOPS, "remembered"):
             frontier.new_round(name, 1, trigger="chaos")
-    s.until(lambda: not s.open_groups(), "the second rounds are over")
-    s.until(lambda: s.groups()["scheduled"].round >= 2, "rounds begin by schedule")
+    s.until(lambda: not s.open_groups(), "the second rounds are over", ASKING)
+    s.until(lambda: s.groups()["scheduled"].round >= 2, "rounds begin by schedule", ASKING)
     s.command("site", "pause", "scheduled")
-    s.until(lambda: _still(s), "the last round by schedule is over")
+    s.until(lambda: _still(s), "the last round by schedule is over", ASKING)
     for name, child in s.workers.items():
         child.terminate()
         assert child.wait(PATIENCE) == 0, f"{name}: {s.log_of(name)}"
@@ -292,7 +289,7 @@ def _stopped(s: Scenario, name: str) -> bool:
     """Stop the worker. If a host still owes it a page then, it stays stopped: it can settle that page no more. If not, it goes on."""
     victim = s.workers[name]
     victim.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, victim.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    wait_until(lambda: is_stopped(victim.pid) or victim.poll() is not None, f"worker {name} to stop on SIGSTOP")
     if any(one.who == name and not one.until and _comes_again(one) for one in s.sites.log()):
         return True
     victim.send_signal(signal.SIGCONT)
@@ -308,7 +305,7 @@ def _change(s: Scenario) -> None:
     for number in range(1, 20):
         with s.frontier() as frontier:
             frontier.new_round("changed", number)
-        s.until(lambda: "changed" not in s.open_groups(), "the changed site is done")
+        s.until(lambda: "changed" not in s.open_groups(), "the changed site is done", ASKING)
         kinds = {row.get("kind") for row in s_rows(s, "changed")}
         if s.asked(r"^/y/3") and kinds == {"v2"}:
             return

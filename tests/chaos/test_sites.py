@@ -12,6 +12,7 @@ from scripts.chaos.sites import FILES, SHOPS, Scenario, run
 from tests.support.many_sites import audit
 from tests.support.many_sites.audit import Story
 from tests.support.many_sites.server import Access
+from tests.support.workers.forked import forked
 
 from gossamer.sites import format as form
 from gossamer.testing.servers import Server
@@ -21,7 +22,7 @@ STORY = Story({"n1": 1, "n2": 0, "n12": 0}, SHOPS, 3, 2, 4, {1: 0.08}, {0: 2, 1:
 
 @pytest.mark.timeout(600)
 def test_fifty_sites_with_faults_end_as_they_would_without(valkey_server: Server, crawl_name: str) -> None:
-    with Scenario(valkey_server.url, crawl_name) as scenario:
+    with Scenario(valkey_server.url, crawl_name, launch=forked) as scenario:
         told = run(scenario, valkey_server, random.Random(crawl_name))
     assert told.pages > told.killed_at, "the worker was killed in the middle"
     assert told.again > 0, "and it had a page under way"

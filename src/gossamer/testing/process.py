@@ -47,18 +47,21 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-def wait_until(condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
-    """Return the first true value of `condition`; after `seconds` without one, raise TimeoutError naming `what`."""
+def wait_until(condition: Callable[[], T], what: str, seconds: float = 30.0, *, pause: float = 0.05) -> T:
+    """Return the first true value of `condition`; after `seconds` without one, raise TimeoutError naming `what`.
+
+    It is asked every `pause` seconds, and more often in the beginning.
+    """
     deadline = time.monotonic() + seconds
-    pause = 0.002
+    now = min(0.002, pause)
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {seconds:g} s for {what}")
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)
+        time.sleep(now)
+        now = min(now * 1.5, pause)
 
 
 def free_port(host: str = "127.0.0.1") -> int:
