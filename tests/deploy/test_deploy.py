@@ -101,7 +101,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Promethe
                     changes = prometheus.query("changes(gossamer_fetch_latency_seconds_count[1m])")
                     return bool(counted and changes and float(changes[0]["value"][1]) >= 2)
 
-                process.wait_until(scraped, "three scrapes", 90)
+                process.wait_until(scraped, "three scrapes", 90, pause=0.5)
                 frontier.pause(lane="news.post", reason="test")
                 frontier.pause(reason="test")
                 process.wait_until(lambda: prometheus.query("gossamer_paused == 1"), "the pause to be told", 60)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.deploy.test_deploy import NAMES, QUERIES, RULES, concrete
+from tests.support import fork_server
 from tests.support.busy_crawl import environment, run, settings_for
 from tests.support.prometheus import Prometheus, scraping
 
@@ -26,7 +25,6 @@ from gossamer.testing.server_process import QuietHandler, ThreadedServer
 from gossamer.testing.servers import Server
 
 pytestmark = pytest.mark.timeout(400)
-WORK = [sys.executable, "-P", "-m", "gossamer", "work"]
 SPIDER = """
     import scrapy
 
@@ -143,19 +141,21 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 frontier.put_document("site", "plain", site(tree, "plain", stored=False, host="localhost"))
                 groups = ["kept", "plain"]
             log = folder / "log"
-            with log.open("wb") as stream:
-                worker = subprocess.Popen([*WORK, *words], cwd=folder, env=given, stdout=stream, stderr=stream)
+            worker = fork_server.start(
+                "gossamer", ["work", *words], environ=given, directory=folder, stdout=log, options=["-P"]
+            )
             try:
                 with Prometheus(scraping(folder / "prometheus", port)) as prometheus:
                     wanted = [expr for title, expr in QUERIES if not _by_hand(title, expr)]
 
                     def shown() -> bool:
                         assert worker.poll() is None, log.read_text()
-                        return all(_numbers(prometheus.query(concrete(expr, "told"))) for expr in wanted)
+                        wanted[:] = [expr for expr in wanted if not _numbers(prometheus.query(concrete(expr, "told")))]
+                        return not wanted
 
-                    # Rates need several scrapes. What never comes is named by the tests.
+                    # Rates need several scrapes, one each second. What never comes is named by the tests.
                     with suppress(TimeoutError):
-                        process.wait_until(shown, "the figures", 60)
+                        process.wait_until(shown, "the figures", 60, pause=0.5)
                     yield Told(prometheus, groups)
             finally:
                 process.end(worker)

@@ -72,7 +72,10 @@ class DatabaseServer(ABC):
             account = _other_user()
             os.chown(self.directory, account.pw_uid, account.pw_gid)
         try:
-            self._initialise()
+            first = self._take_template()
+            if first:
+                self._initialise()
+                self._keep_template()
             for _ in range(20):
                 self.port = process.free_port()
                 if self._launch():
@@ -82,6 +85,21 @@ class DatabaseServer(ABC):
         except BaseException:
             self.close()
             raise
+
+    def _take_template(self) -> bool:
+        """Copy the data directory that the first server of this kind has made in this process. Whether this one is the first."""
+        kept = _templates.get((type(self), os.getpid()))
+        if kept is None:
+            return True
+        # With owners and modes, as PostgreSQL demands.
+        subprocess.run(["cp", "-a", kept, self.directory / "data"], check=True)
+        return False
+
+    def _keep_template(self) -> None:
+        holder = Path(tempfile.mkdtemp(prefix="gossamer-"))
+        atexit.register(_remove, holder, os.getpid())
+        subprocess.run(["cp", "-a", self.directory / "data", holder / "data"], check=True)
+        _templates[type(self), os.getpid()] = holder / "data"
 
     def restart(self) -> Self:
         """Start again with the same data, port and options; stops the server first if it runs."""
@@ -283,6 +301,15 @@ class MariaDBServer(DatabaseServer):
         self.sql(f"CREATE USER {USER}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'")
         self.sql(f"GRANT ALL ON *.* TO {USER}@'127.0.0.1'")
         self.sql(f"CREATE DATABASE {USER}")
+
+
+_templates: dict[tuple[type[DatabaseServer], int], Path] = {}
+"""Data directories as the program that makes them leaves them, by kind and process: making one takes a second of CPU."""
+
+
+def _remove(directory: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _found(name: str) -> Path:
