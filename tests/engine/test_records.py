@@ -26,7 +26,7 @@ from gossamer.sites.file.load import load_text
 from gossamer.store.database.url import database_of
 from gossamer.testing.servers import Server
 
-PAGES, REPLIES = 120, 3
+PAGES, REPLIES = 60, 3
 STORED = """
     site: stored
     seeds: ["SITE/stored/list"]

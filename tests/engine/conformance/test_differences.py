@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from secrets import token_hex
 
 import pytest
 from tests.engine.conformance.conformance import Came, Case, crawled, once
+from tests.support import fork_server
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site
 
@@ -122,11 +122,12 @@ def test_no_more_pages_than_the_limit_and_an_end_in_good_order(
     with Site() as site:
         crawl = Crawl(valkey_server, crawl_name, tmp_path, site)
         crawl.push(PAGES.replace("ENGINE", engine), "pages")
-        words = [sys.executable, "-P", "-m", "gossamer", "work", "--drained"]
+        words = ["work", "--drained"]
         for name, value in crawl.given.items():
             words += ["-s", f"{name}={value}"]
-        with (tmp_path / "log").open("w") as log:
-            worker = subprocess.Popen(words, stdout=log, stderr=log, cwd=tmp_path)
+        worker = fork_server.start(
+            "gossamer", words, environ=os.environ, directory=tmp_path, stdout=tmp_path / "log", options=["-P"]
+        )
         try:
             deadline = time.monotonic() + 90
             while len(crawl_items := crawl.items("pages") if site.visits else []) < 4:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 import textwrap
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
 from tests.engine.conformance.conformance import Came, Case, crawled, once
+from tests.support import fork_server
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site, links
 
@@ -215,6 +215,10 @@ BOTH = """
 """
 
 
+def given(crawl: Crawl) -> list[str]:
+    return [word for name, value in crawl.given.items() for word in ("-s", f"{name}={value}")]
+
+
 def test_one_crawl_has_sites_of_both_engines(valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
     with Site() as site:
         crawl = Crawl(valkey_server, crawl_name, tmp_path, site)
@@ -224,10 +228,8 @@ def test_one_crawl_has_sites_of_both_engines(valkey_server: Server, crawl_name: 
             text = textwrap.dedent(BOTH).replace("SITE", site.url).replace("NAME", name).replace("ENGINE", engine)
             (tmp_path / f"{name}.yaml").write_text(text)
             files.append(f"{name}.yaml")
-        words = [sys.executable, "-P", "-m", "gossamer", "crawl", *files, "--workers", "1", "--json"]
-        for name, value in crawl.given.items():
-            words += ["-s", f"{name}={value}"]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+        words = ["crawl", *files, "--workers", "1", "--json", *given(crawl)]
+        done = fork_server.run("gossamer", words, os.environ, tmp_path, 110, options=["-P"])
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
         assert [(one["site"], one["pages"], one["drained"]) for one in said["sites"]] == [
@@ -243,10 +245,8 @@ def test_a_project_that_cannot_be_imported_is_said(valkey_server: Server, crawl_
     with Site() as site:
         crawl = Crawl(valkey_server, crawl_name, tmp_path, site)
         crawl.push(BOTH.replace("NAME", "lost").replace("ENGINE", "scrapy"), "lost")
-        words = [sys.executable, "-P", "-m", "gossamer", "work", "--drained"]
-        for name, value in crawl.given.items():
-            words += ["-s", f"{name}={value}"]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+        words = ["work", "--drained", *given(crawl)]
+        done = fork_server.run("gossamer", words, os.environ, tmp_path, 110, options=["-P"])
         assert done.returncode == 2, done.stderr
         assert "scrapy.cfg" in done.stderr
         assert "nowhere" in done.stderr
@@ -282,12 +282,10 @@ def test_rounds_are_repeated_and_the_spider_of_a_removed_site_is_closed(
         crawl.push(
             text.replace("match: '/list$'", "match: '/list$', seen: round") + "schedule: {every: 0.5s}\n", "again"
         )
-        words = [sys.executable, "-P", "-m", "gossamer", "work"]
-        for name, value in crawl.given.items():
-            words += ["-s", f"{name}={value}"]
         log = tmp_path / "log"
-        with log.open("w") as file:
-            worker = subprocess.Popen(words, stdout=file, stderr=file, cwd=tmp_path)
+        worker = fork_server.start(
+            "gossamer", ["work", *given(crawl)], environ=os.environ, directory=tmp_path, stdout=log, options=["-P"]
+        )
         try:
             site.reached("/again/list", 3)
             with crawl.frontier() as frontier:
