@@ -56,6 +56,9 @@ def test_nothing_is_told_to_a_lane_that_was_dropped_or_made_since() -> None:
     told.heard(1, "e", 0.0)
     told.note(1, batch("7"), ["a"], 1.0, 10)
     [said] = told.heard(1, "f", 2.0) or []
+    assert said.again(Known({"g.a"}, {"g.a": 11}, dropped=100.0))[0], (
+        "nothing was dropped since, whatever the clocks say"
+    )
     assert said.again(Known({"g.b"}, {"g.b": 0})) == said.again(Known({"g.a"}, {"g.a": 11})) == ([], b"", [])
 
 

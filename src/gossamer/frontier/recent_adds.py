@@ -3,7 +3,7 @@
 A child of another partition is added there once its page is settled in the page's own; the requests of a start or a task are added before
 that is settled. Should the server of the one partition lose its last moments, the other does not know it. So whoever has added something keeps
 it for a while, and adds it again to a partition whose state is not the one that it was added to: what is there is known there, by its
-fingerprint or its key. Before that the partition is brought into step with the others (step.py).
+fingerprint or its key. Before that the partition is brought into step with the others (verbs/partition_sync.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from gossamer.frontier.verbs.batch import Batch, Slot
 
 SECONDS = 30.0
 """How long it is kept after it was added, as far as the partition has answered since."""
+MARGIN = 60.0
+"""Seconds by which a drop may have come before a call and be taken for a later one."""
 BYTES = 16_000_000
 """The most that is kept for each partition, the latest."""
 
@@ -30,20 +32,27 @@ class Known(NamedTuple):
     """The lanes that the partition has."""
     made: Mapping[str, int] = MappingProxyType({})
     """When each lane that there is anywhere was made, in the time of whoever has made it first; 0: that is not known."""
+    dropped: float = 0.0
+    """Seconds since a lane or group was dropped, whichever and wherever."""
 
 
 class AddedBatch(NamedTuple):
     at: float
+    """When it was said, or said again, on this client's clock."""
     batch: Batch
     outcomes: Sequence[str | bytes]
     there: int
     """The partition's time when it answered."""
     group: str
+    since: float
+    """When it was said first."""
 
     def again(self, known: Known) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
         """What of it is to be said again, see `Batch.accepted`. A lane that is gone was dropped, and one that was made since then is
-        another one: what was said to it ended with it."""
-        same = {lane for lane, made in known.made.items() if made <= self.there}
+        another one: what was said to it ended with it. Where nothing was dropped since then, none is another one, whatever the clocks of
+        the partitions say."""
+        strict = known.dropped <= self.at - self.since + MARGIN
+        same = {lane for lane, made in known.made.items() if made <= self.there or not strict}
         return self.batch.accepted(self.outcomes, same, same.intersection(known.here))
 
 
@@ -73,7 +82,7 @@ class RecentAdds:
         """A partition has answered for a batch; it was `there` by its own clock."""
         with self._held():
             said = self._said.setdefault(partition, deque())
-            said.append(AddedBatch(now, batch, outcomes, there, group))
+            said.append(AddedBatch(now, batch, outcomes, there, group, now))
             self._sizes[partition] = self._sizes.get(partition, 0) + batch.size
             while self._sizes[partition] > BYTES and len(said) > 1:
                 self._let_go(partition, said)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -116,7 +116,7 @@ class ValkeyFrontier(FunctionClient):
     release = blocking(WorkVerbs, WorkVerbs.release)
     permit = blocking(WorkVerbs, WorkVerbs.permit)
 
-    define = blocking(ControlVerbs, ControlVerbs.define)
+    define = blocking(CrawlVerbs, CrawlVerbs.define)
     pause = blocking(ControlVerbs, ControlVerbs.pause)
     resume = blocking(ControlVerbs, ControlVerbs.resume)
     set_host = blocking(ControlVerbs, ControlVerbs.set_host)
@@ -125,11 +125,11 @@ class ValkeyFrontier(FunctionClient):
     seen = blocking(ControlVerbs, ControlVerbs.seen)
     forget = blocking(ControlVerbs, ControlVerbs.forget)
 
-    start = blocking(ControlVerbs, ControlVerbs.start)
+    start = blocking(CrawlVerbs, CrawlVerbs.start)
     renew_start = blocking(ControlVerbs, ControlVerbs.renew_start)
     release_start = blocking(ControlVerbs, ControlVerbs.release_start)
     started = blocking(ControlVerbs, ControlVerbs.started)
-    new_round = blocking(RoundVerbs, RoundVerbs.new_round)
+    new_round = blocking(CrawlVerbs, CrawlVerbs.new_round)
     end_round = blocking(RoundVerbs, RoundVerbs.end_round)
     renew_end = blocking(RoundVerbs, RoundVerbs.renew_end)
     release_end = blocking(RoundVerbs, RoundVerbs.release_end)
@@ -179,7 +179,7 @@ class ValkeyFrontier(FunctionClient):
     def drop_group(self, group: str) -> Iterator[int]:
         return self._drop(partial(self.verbs.control.drop_group, group))
 
-    def _drop(self, step: Callable[[Sequence[int] | None], DropStep]) -> Iterator[int]:
+    def _drop(self, step: Callable[[Mapping[int, str] | None], DropStep]) -> Iterator[int]:
         left, dropped = self.run(step(None))
         yield dropped
         while left:

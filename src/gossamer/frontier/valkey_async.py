@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -75,7 +75,7 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     release = awaited(WorkVerbs, WorkVerbs.release)
     permit = awaited(WorkVerbs, WorkVerbs.permit)
 
-    define = awaited(ControlVerbs, ControlVerbs.define)
+    define = awaited(CrawlVerbs, CrawlVerbs.define)
     pause = awaited(ControlVerbs, ControlVerbs.pause)
     resume = awaited(ControlVerbs, ControlVerbs.resume)
     set_host = awaited(ControlVerbs, ControlVerbs.set_host)
@@ -84,11 +84,11 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     seen = awaited(ControlVerbs, ControlVerbs.seen)
     forget = awaited(ControlVerbs, ControlVerbs.forget)
 
-    start = awaited(ControlVerbs, ControlVerbs.start)
+    start = awaited(CrawlVerbs, CrawlVerbs.start)
     renew_start = awaited(ControlVerbs, ControlVerbs.renew_start)
     release_start = awaited(ControlVerbs, ControlVerbs.release_start)
     started = awaited(ControlVerbs, ControlVerbs.started)
-    new_round = awaited(RoundVerbs, RoundVerbs.new_round)
+    new_round = awaited(CrawlVerbs, CrawlVerbs.new_round)
     end_round = awaited(RoundVerbs, RoundVerbs.end_round)
     renew_end = awaited(RoundVerbs, RoundVerbs.renew_end)
     release_end = awaited(RoundVerbs, RoundVerbs.release_end)
@@ -137,7 +137,7 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     def drop_group(self, group: str) -> AsyncIterator[int]:
         return self._drop(partial(self.verbs.control.drop_group, group))
 
-    async def _drop(self, step: Callable[[Sequence[int] | None], DropStep]) -> AsyncIterator[int]:
+    async def _drop(self, step: Callable[[Mapping[int, str] | None], DropStep]) -> AsyncIterator[int]:
         left, dropped = await self.run(step(None))
         yield dropped
         while left:

@@ -20,6 +20,7 @@ SUFFIXES: dict[str, str] = {
     "lane_policy": ":lp",  # hash: lane id -> policy
     "group_policy": ":gp",  # hash: group -> policy
     "group_lanes": ":gl:",  # set per group: lane ids
+    "dropped": ":gd",  # sorted set: births of groups that were dropped, and something for each lane, by time
     "group_held": ":gh",  # hash: group -> reason it is held for now
     "shut": ":sd:",  # hash per stage: group -> why a lane of it may not serve
     "shares": ":sh:",  # hash per group: passes of its lanes and of itself, virtual times of its tiers

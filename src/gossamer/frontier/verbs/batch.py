@@ -19,6 +19,8 @@ RECORD = Struct(">BQ")
 
 OUTCOMES = {outcome.value: outcome for outcome in AddOutcome}
 ADDED = AddOutcome.ADDED
+REFUSED = AddOutcome.UNKNOWN_LANE.value + AddOutcome.CLOSED.value
+"""There was no lane."""
 
 Slot = tuple[list[AddOutcome], int]
 
@@ -153,16 +155,16 @@ class Batch:
         self, outcomes: Sequence[bytes | str], lanes: Collection[str], there: Collection[str] = ()
     ) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
         """Header and records of what was added to these lanes, or known before; without what nothing would know again. Of lanes that are
-        `there` now also what was refused because the lane was not. The last are, by the groups of the header, the slots of what was refused."""
+        `there` now also what was refused because the lane was not, or was being dropped. The last are, by the groups of the header, the slots of what was refused."""
         header, kept, refused = [], [], []
         for (place, (entries, records, slots, _)), letters in zip(self._groups.items(), outcomes, strict=True):
             text = letters if isinstance(letters, str) else letters.decode()
-            taken = "adu" if place[0] in there else "ad" if place[0] in lanes else ""
+            taken = REFUSED + "ad" if place[0] in there else "ad" if place[0] in lanes else ""
             some = [n for n, letter in enumerate(text) if letter in taken and entries[n]]
             if some:
                 header.append([*place, [entries[n] for n in some], [len(records[n]) for n in some]])
                 kept += [records[n] for n in some]
-                refused.append(tuple(slots[n] for n in some if text[n] == "u"))
+                refused.append(tuple(slots[n] for n in some if text[n] in REFUSED))
         return header, b"".join(kept), refused
 
     def settle(self, outcomes: Sequence[bytes | str]) -> None:

@@ -25,8 +25,8 @@ PURGE_BUDGET = 500
 CALL_FINGERPRINTS = 5000
 CALL_TASKS = 1000
 
-DropStep = Verb[tuple[list[int], int]]
-"""One bounded step of a drop: on which partitions more is left, and how many requests went."""
+DropStep = Verb[tuple[dict[int, str], int]]
+"""One bounded step of a drop: on which partitions more is left, with the birth of the group there, and how many requests went."""
 
 
 def seen_table(policy: SeenPolicy) -> dict[str, Any]:
@@ -85,7 +85,10 @@ class ControlVerbs:
         self.checked.host(host)
         return self.bases[keys.partition_of(host, self.partitions)]
 
-    def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None) -> Verb[None]:
+    def define(
+        self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None
+    ) -> Verb[list[tuple[str, int, str]]]:
+        """Return, by partition, the birth of its group, its round, and the partition's epoch."""
         tables = {lane_name(name): lane_table(lane) for name, lane in lanes.items()}
         for source in policy.tasks if policy else ():
             keys.task_keys(source)
@@ -107,7 +110,9 @@ class ControlVerbs:
             )
             for p, base in enumerate(self.bases)
         ]
-        yield from self.purge(p for p, reply in enumerate(replies) if read(reply)[2])
+        told = [read(reply) for reply in replies]
+        yield from self.purge(p for p, (_, _, memories, *_) in enumerate(told) if memories)
+        return [(born, number, epoch) for _, _, _, born, number, epoch in told]
 
     def pause(self, *, group: str = "", lane: str = "", host: str = "", reason: str = "paused") -> Verb[None]:
         yield from self._pause(*_scope(group, lane, host), reason or "paused")
@@ -192,7 +197,7 @@ class ControlVerbs:
             replies = yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
             left = [p for p, reply in zip(left, replies, strict=True) if int(reply) != 1]
 
-    def drop_lane(self, lane: str, left: Sequence[int] | None) -> DropStep:
+    def drop_lane(self, lane: str, left: Mapping[int, str] | None) -> DropStep:
         """One bounded step on the partitions that are left (None: the first step, on all of them): which are left then,
         and how many requests went."""
         asked = range(self.partitions) if left is None else left
@@ -201,35 +206,49 @@ class ControlVerbs:
         }  # fmt: skip
         replies = yield [function_call("drop", self.bases[p], header) for p in asked]
         results = [read(reply) for reply in replies]
-        still = [p for p, (done, _) in zip(asked, results, strict=True) if done != 1]
+        still = {p: "" for p, (done, _) in zip(asked, results, strict=True) if done != 1}
         purge = [p for p, (done, _) in zip(asked, results, strict=True) if done == 2]
         if purge:
             yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
         return still, sum(count for _, count in results)
 
-    def drop_group(self, group: str, left: Sequence[int] | None) -> DropStep:
-        """One bounded step, as `drop_lane`. Nothing but lanes goes before all lanes are gone everywhere: until then a page
-        may still send children to another partition."""
-        asked = range(self.partitions) if left is None else left
+    def drop_group(self, group: str, left: Mapping[int, str] | None, *, force: bool = False) -> DropStep:
+        """One bounded step on the partitions that are left, with the births of the group there (None: the first step, on all of them): which
+        are left then, and how many requests and dead letters went. Nothing but lanes goes before all lanes are gone everywhere: until
+        then a page may still send children to another partition. With `force`, what is leased does not end as usual first."""
+        asked = dict.fromkeys(range(self.partitions), "") if left is None else left
         salt = secrets.token_hex(8)
-        header = {"salt": salt, "group": group, "action": "pause", "lanes": DROP_LANES, "budget": DROP_DEAD}
-        replies = yield [function_call("drop_group", self.bases[p], header) for p in asked]
-        found = {p: read(reply) for p, reply in zip(asked, replies, strict=True)}
-        if left is None and not any(known for known, _, _, _ in found.values()):
-            raise UnknownGroup(f"There is no group {group!r} in this crawl. `gossamer status` lists those there are.")
-        lanes = [(p, lane) for p, (_, _, _, names) in found.items() for lane in names]
+        header = {"salt": salt, "group": group, "lanes": DROP_LANES, "budget": DROP_DEAD, "births": []}
+        found = {}
+        pause = self._of_births("drop_group", {**header, "action": "pause"}, asked)
+        for p, reply in zip(asked, (yield pause), strict=True):
+            found[p] = read(reply)
+        if left is None:
+            if not any(known for known, *_ in found.values()):
+                raise UnknownGroup(
+                    f"There is no group {group!r} in this crawl. `gossamer status` lists those there are."
+                )
+            # From now on only this one is meant: somebody else may end the drop, and make another one of its name.
+            asked = {p: born for p, (*_, born) in found.items()}
+        lanes = [(p, lane) for p, (_, _, _, names, _) in found.items() for lane in names]
         if lanes:
-            step = {"salt": salt, "budget": DROP_BUDGET, "strikes": self.strikes, "first": False}
-            replies = yield [function_call("drop", self.bases[p], {**step, "lane": lane}) for p, lane in lanes]
-            return list(asked), sum(read(reply)[1] for reply in replies)
-        if (yield from self.outbox.complete_all(group, dropped=True)):
-            return list(asked), 0
-        replies = yield [function_call("drop_group", self.bases[p], {**header, "action": "clear"}) for p in asked]
-        results = [read(reply) for reply in replies]
-        still = [p for p, (_, done, _, _) in zip(asked, results, strict=True) if done != 1]
+            step = {"salt": salt, "budget": DROP_BUDGET, "strikes": self.strikes, "first": False, "force": force}
+            replies = yield [
+                function_call("drop", self.bases[p], {**step, "lane": lane, **_only(asked[p])}) for p, lane in lanes
+            ]
+            return dict(asked), sum(read(reply)[1] for reply in replies)
+        if (yield from self.outbox.complete_all(group, asked, dropped=True)):
+            return dict(asked), 0
+        births = sorted({*asked.values()} - {""})
+        clear = self._of_births("drop_group", {**header, "action": "clear", "births": births}, asked)
+        results = dict(zip(asked, map(read, (yield clear)), strict=True))
+        still = {p: born for p, born in asked.items() if results[p][1] != 1}
         if still:
             yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in still]
-        return still, sum(removed for _, _, removed, _ in results)
+        return still, sum(removed for _, _, removed, *_ in results.values())
+
+    def _of_births(self, verb: str, header: Mapping[str, Any], births: Mapping[int, str]) -> list[FunctionCall]:
+        return [function_call(verb, self.bases[p], {**header, **_only(born)}) for p, born in births.items()]
 
     def seen(self, lane: str, fingerprints: Sequence[int]) -> Verb[list[bool]]:
         return (yield from self._seen(lane, fingerprints, probe=True))
@@ -366,6 +385,11 @@ def _dead(partition: int, head: Sequence[Any], record: bytes) -> DeadLetter:
         at / 1000,
         record[9:],
     )
+
+
+def _only(born: str) -> dict[str, str]:
+    """Of groups that an older version has made, no birth is known."""
+    return {"only": born} if born else {}
 
 
 def _tasks(tasks: Sequence[Task]) -> list[list[str]]:

@@ -41,6 +41,7 @@ class ReadVerbs:
                 policy.pop("made", None)  # each partition has its own
                 row[2] = [a + b for a, b in zip(row[2], numbers, strict=True)]
             for name, policy, paused, number, numbers, waiting, dead, start in group_rows:
+                policy.pop("born", None)
                 row = groups.setdefault(name, [policy, "", 0, [0] * GROUP_NUMBERS, 0, 0, "none"])
                 row[1], row[2] = row[1] or paused, max(row[2], number)
                 row[3] = [a + b for a, b in zip(row[3], numbers, strict=True)]

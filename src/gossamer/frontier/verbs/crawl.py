@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from gossamer.errors import FrontierError, SchemaTooNew, SchemaTooOld
+from gossamer.errors import FrontierError, GroupDropping, SchemaTooNew, SchemaTooOld, UnknownGroup
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server import keys, library
@@ -19,7 +19,7 @@ from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
-from gossamer.model import HostPolicy
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, StartState, Token
 from gossamer.settings import Settings
 
 V = TypeVar("V")
@@ -50,7 +50,8 @@ class CrawlVerbs:
         self.read = ReadVerbs(crawl, partitions)
         self.snapshot = SnapshotVerbs(crawl, partitions)
         self.rounds = RoundVerbs(self.control, self.read)
-        self.work.bring = PartitionSync(self.control, self.rounds).bring
+        self.sync = PartitionSync(self.control, self.rounds)
+        self.work.bring = self.sync.bring
         self.cookies = CookieVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
         parts = (self, self.work, self.control, self.read, self.snapshot, self.rounds, self.cookies, self.documents)
@@ -60,6 +61,39 @@ class CrawlVerbs:
         """The verbs of one kind, such as `WorkVerbs`."""
         part: V = self._parts[kind]
         return part
+
+    def define(self, group: str, lanes: Mapping[str, LanePolicy], policy: GroupPolicy | None = None) -> Verb[None]:
+        """Partitions whose groups differ (one forgot a round, or a drop) are brought into step."""
+        try:
+            told = yield from self.control.define(group, lanes, policy)
+        except GroupDropping:
+            if self.partitions == 1:
+                raise
+            # Perhaps only a partition that has forgotten how it ended.
+            yield from self.sync.group(group)
+            told = yield from self.control.define(group, lanes, policy)
+        if self.partitions == 1:
+            return
+        for partition, (_, _, epoch) in enumerate(told):
+            self.work.recent.heard(partition, epoch, time.monotonic())
+        if len({(born, number) for born, number, _ in told}) > 1:
+            yield from self.sync.group(group)
+
+    def start(self, group: str, token: Token) -> Verb[tuple[StartState, int]]:
+        return (yield from self._known(group, lambda: self.control.start(group, token)))
+
+    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> Verb[int]:
+        return (yield from self._known(group, lambda: self.rounds.new_round(group, number, trigger=trigger, who=who)))
+
+    def _known(self, group: str, ask: Callable[[], Verb[V]]) -> Verb[V]:
+        """The answer, though one of several partitions may have forgotten the group."""
+        try:
+            return (yield from ask())
+        except UnknownGroup:
+            if self.partitions == 1:
+                raise
+        yield from self.sync.group(group)
+        return (yield from ask())
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> Verb[int]:
         """A worker that called one partition lately is gone in none."""

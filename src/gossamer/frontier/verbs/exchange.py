@@ -10,12 +10,12 @@ from typing import Any
 
 import ormsgpack
 
-from gossamer.errors import InvalidRequest
+from gossamer.errors import GroupDropping, InvalidRequest
 from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
 from gossamer.frontier.recent_adds import Known, RecentAdds
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs import arguments, lists
-from gossamer.frontier.verbs.batch import ADDED, Batch, Batches, RequestChecker, entry_of
+from gossamer.frontier.verbs.batch import ADDED, REFUSED, Batch, Batches, RequestChecker, entry_of
 from gossamer.frontier.verbs.outbox import (
     CALL_BYTES,
     CALL_ITEM_BYTES,
@@ -102,7 +102,7 @@ class WorkVerbs:
         self.outbox = Outbox(self.bases, self.lease_ms, self.recent)
         self._token, self._lock = Token.fresh(), threading.Lock()
         self.bring: Callable[[int, Collection[str]], Verb[Known]] = _nothing_to_bring
-        """Brings a partition into step with the others, see `Step`."""
+        """Brings a partition into step with the others, see `PartitionSync`."""
 
     def exchange(
         self,
@@ -460,14 +460,17 @@ class WorkVerbs:
         if said is None:
             return
         named = {lane.rpartition(".")[0] for one in said for lane in one.batch.lanes}
-        known = yield from self.bring(partition, named.union(groups))
+        try:
+            known = yield from self.bring(partition, named.union(groups))
+        except GroupDropping:
+            return  # A drop that it has forgotten is made up for: the next call goes on with it.
         for one in said:
             header, records, refused = one.again(known)
             if header:
                 told = {"i": secrets.token_hex(8), "s": 1, "add": header, "bound": False, "group": one.group}
                 [reply] = yield [function_call("add", self.bases[partition], told, records)]
                 for slots, letters in zip(refused, read(reply)[0], strict=True):
-                    for target, index in slots if "u" not in text(letters) else ():
+                    for target, index in slots if not set(REFUSED).intersection(text(letters)) else ():
                         target[index] = ADDED
         self.recent.caught_up(partition, epoch)
 

@@ -9,7 +9,7 @@ reads and delivers it. So a late worker sends nothing, and what a page sends is 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import ormsgpack
@@ -212,13 +212,15 @@ class Outbox:
                     return
         yield [function_call("owed", self.bases[home], {"action": "done", "id": entry})]
 
-    def complete_all(self, group: str = "", *, dropped: bool = False) -> Verb[int]:
-        """Deliver what pages of a group owe (of all groups without one), up to a thousand entries of each partition; how many
-        there were."""
-        replies = yield [
-            function_call("owed", base, {"action": "list", "id": "", "group": group}) for base in self.bases
-        ]
-        found = [(home, text(entry)) for home, reply in enumerate(replies) for entry in read(reply[0])]
+    def complete_all(
+        self, group: str = "", partitions: Collection[int] | None = None, *, dropped: bool = False
+    ) -> Verb[int]:
+        """Deliver what pages of a group owe (of all groups without one) on these partitions (None: on all), up to a thousand entries of
+        each; how many there were."""
+        homes = range(len(self.bases)) if partitions is None else partitions
+        said = {"action": "list", "id": "", "group": group}
+        replies = yield [function_call("owed", self.bases[home], said) for home in homes]
+        found = [(home, text(entry)) for home, reply in zip(homes, replies, strict=True) for entry in read(reply[0])]
         for home, entry in found:
             yield from self.complete(home, entry, dropped=dropped)
         return len(found)

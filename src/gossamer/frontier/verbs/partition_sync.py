@@ -1,14 +1,15 @@
-"""A partition that went back to an earlier state is brought into step with the others. Generators without I/O.
+"""Partitions that went back to earlier states are brought into step with the others. Generators without I/O.
 
 Groups, lanes and rounds are those of the whole crawl, but each partition is told of them for itself. One whose server lost its last moments may
-lack a group or a lane, or be in an earlier round than the others: what is added there is refused then, or taken for known by the
-memory of the last round. So this comes before anything is added to it again.
+lack a group or a lane, be in an earlier round than the others, or still have a group that was dropped: what is added there is refused
+then, or taken for known by the memory of the last round or of the dropped group. So this comes before anything is added to it again.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 from gossamer.errors import GroupDropping, UnknownGroup, UnknownLane
@@ -21,6 +22,8 @@ from gossamer.frontier.verbs.rounds import RoundVerbs
 FEW = 16
 """So many groups are asked for one by one."""
 DROPPED = "dropped"
+DROP_STEPS = 2000
+"""So many steps of a drop are made at once; whoever waits for it asks again."""
 
 
 class PartitionGroup(NamedTuple):
@@ -31,54 +34,103 @@ class PartitionGroup(NamedTuple):
     lanes: dict[str, dict[str, Any]]
 
 
+Held = dict[int, PartitionGroup]
+"""What the partitions have of one group; those that lack it are left out."""
+
+
 class PartitionSync:
     """For the partitions of one crawl."""
 
     def __init__(self, control: ControlVerbs, rounds: RoundVerbs) -> None:
-        self._bases, self._partitions, self._rounds = control.bases, control.partitions, rounds
+        self._control, self._bases, self._partitions, self._rounds = control, control.bases, control.partitions, rounds
 
     def bring(self, partition: int, groups: Collection[str]) -> Verb[Known]:
-        """Tell a partition of what the others know of these groups. Answers the lanes of them that it has then, and when they were made."""
+        """Bring all partitions into step with each other as to these groups. Answers the lanes of them that `partition` has then, and when
+        they were made."""
         lanes: set[str] = set()
         made: dict[str, int] = {}
+        dropped = inf
         for asked in groups if len(groups) <= FEW else [""]:
-            replies = yield [function_call("counts", base, {"group": asked}) for base in self._bases]
-            parts = [_held(read(reply)) for reply in replies]
-            for name, lane in [row for part in parts for one in part.values() for row in one.lanes.items()]:
-                made[name] = min(made.get(name, since := lane.get("made", 0)), since)
-            for group in {name: None for part in parts for name in part}:
+            found, age = yield from self._held(asked)
+            dropped = min(dropped, age)
+            for group, held in found.items():
+                for one in held.values():
+                    for name, lane in one.lanes.items():
+                        made[name] = min(made.get(name, since := lane.get("made", 0)), since)
                 try:
-                    lanes |= yield from self._group(partition, group, [part.get(group) for part in parts])
+                    lanes |= yield from self._align(partition, group, held)
                 except (GroupDropping, UnknownGroup, UnknownLane):
                     continue  # It is being dropped at this moment.
-        return Known(lanes, made)
+        return Known(lanes, made, dropped)
 
-    def _group(self, partition: int, group: str, held: list[PartitionGroup | None]) -> Verb[set[str]]:
-        home, here = keys.home_of(group, self._partitions), held[partition]
-        others = [home] if home != partition else [p for p in range(self._partitions) if p != partition]
-        source = next((one for p in others if (one := held[p]) is not None), None)
-        known = [one for one in (here, source) if one is not None]
-        if source is None or any(one.policy.get("paused") == DROPPED for one in known):
-            return set(here.lanes if here else ())  # Dropped, or just being made: whoever does so says it here too.
+    def group(self, group: str) -> Verb[None]:
+        """Bring all partitions into step as to one group."""
+        found, _ = yield from self._held(group)
+        for name, held in found.items():
+            yield from self._align(keys.home_of(name, self._partitions), name, held)
+
+    def _held(self, asked: str) -> Verb[tuple[dict[str, Held], float]]:
+        """What the partitions have of a group, or of all (""), by its name; and seconds since anything was dropped. Where a partition still has one that was dropped, the drop is
+        made up for; GroupDropping if that is not done in a moment."""
+        replies = yield [function_call("counts", base, {"group": asked}) for base in self._bases]
+        parts = [_groups(read(reply)) for reply in replies]
+        births = {born for part in parts for one in part.values() if (born := one.policy.get("born"))}
+        replies = yield [function_call("dropped", base, {"births": sorted(births)}) for base in self._bases]
+        answers = [read(reply) for reply in replies]
+        dropped = {born for births, _ in answers for born in births}
+        last = min((age / 1000 for _, age in answers if age >= 0), default=inf)
+        found: dict[str, Held] = {}
+        for partition, part in enumerate(parts):
+            for name, one in part.items():
+                if one.policy.get("born") in dropped:
+                    yield from self._drop(partition, name, one.policy["born"])
+                else:
+                    found.setdefault(name, {})[partition] = one
+        return found, last
+
+    def _drop(self, partition: int, group: str, born: str) -> Verb[None]:
+        left = {partition: born}
+        for _ in range(DROP_STEPS):
+            left, _ = yield from self._control.drop_group(group, left, force=True)
+            if not left:
+                return
+        raise GroupDropping(
+            f"The group {group!r} was dropped, and partition {partition} has forgotten it: it is being dropped there again."
+        )
+
+    def _align(self, partition: int, group: str, held: Mapping[int, PartitionGroup]) -> Verb[set[str]]:
+        """Answers the lanes that `partition` has then."""
+        home, here = keys.home_of(group, self._partitions), held.get(partition)
+        if any(one.policy.get("paused") == DROPPED for one in held.values()):
+            return set(here.lanes if here else ())
+        source = held.get(home) or max(held.values(), key=lambda one: one.round)
+        for p in range(self._partitions):
+            yield from self._define(p, group, held.get(p), source, p == home)
+        number = max(one.round for one in held.values())
+        if any(p not in held or held[p].round < number for p in range(self._partitions)):
+            yield from self._rounds.new_round(group, number)
+        return {*(here.lanes if here else ()), *source.lanes}
+
+    def _define(
+        self, p: int, group: str, here: PartitionGroup | None, source: PartitionGroup, home: bool
+    ) -> Verb[None]:
+        """What a partition lacks is made there as the source has it."""
         missing = {name: lane for name, lane in source.lanes.items() if here is None or name not in here.lanes}
-        if here is None or missing:
-            header = {
-                "salt": secrets.token_hex(8), "group": group, "policy": source.policy if here is None else False, "fresh": source.policy,
-                "lanes": {name.rpartition(".")[2]: {**lane, "made": 0} for name, lane in missing.items()}, "home": partition == home,
-            }  # fmt: skip
-            yield [function_call("define", self._bases[partition], header)]
+        if here is not None and not missing:
+            return
+        header = {
+            "salt": secrets.token_hex(8), "group": group, "policy": source.policy if here is None else False, "fresh": source.policy,
+            "lanes": {name.rpartition(".")[2]: {**lane, "made": 0} for name, lane in missing.items()}, "home": home,
+        }  # fmt: skip
+        yield [function_call("define", self._bases[p], header)]
         paused = [("lane", name, lane) for name, lane in missing.items()]
         for scope, name, policy in [("group", group, source.policy), *paused] if here is None else paused:
             if reason := policy.get("paused"):
                 said = {"salt": secrets.token_hex(8), "scope": scope, "name": name, "reason": reason}
-                yield [function_call("pause", self._bases[partition], said)]
-        number = max(one.round for one in held if one is not None)
-        if (here.round if here else 0) < number:
-            yield from self._rounds.new_round(group, number)
-        return {*(here.lanes if here else ()), *missing}
+                yield [function_call("pause", self._bases[p], said)]
 
 
-def _held(told: Any) -> dict[str, PartitionGroup]:
+def _groups(told: Any) -> dict[str, PartitionGroup]:
     _, _, _, _, lanes, groups, _ = told
     held = {name: PartitionGroup(policy, number, {}) for name, policy, _, number, *_ in groups}
     for name, _, policy, _ in lanes:

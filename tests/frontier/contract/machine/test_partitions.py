@@ -1,7 +1,7 @@
-"""One of several partitions goes back to an earlier state at any moment of a crawl of several rounds, while the workers go on.
+"""Partitions go back to earlier states at any moment of a crawl of several rounds, together or not, while the workers go on.
 
-Whatever it forgets (the group, the beginning of a round, a start, children of other partitions), and whenever: every page of the site is
-fetched in every round, and the crawl comes to an end.
+Whatever they forget (the group, that it was dropped, the beginning of a round, a start, children of other partitions), and whenever: every page
+of the site is fetched in every round, the crawl comes to an end, and nothing is left of a group that was dropped.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Request, SeenPolicy, SeenScope, Selection, Settlement, StartState
 from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker
 from gossamer.testing.contract.guarantees.rollback import Picture, another_process, go_back, picture
+from gossamer.testing.remains import remains
 from gossamer.testing.servers import Server
 
-PARTITIONS, ROUNDS, TURNS, QUIET = 3, 3, 400, 6
+PARTITIONS, ROUNDS, TURNS, QUIET, GROUP = 3, 3, 400, 6, "shop"
 LANES = {"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}
-BACK_MAX, LATE = 2, 8
-"""How often a partition goes back, and after how many steps at the latest."""
+BACK_MAX, LATE = 3, 8
+"""How often partitions go back, and after how many steps at the latest."""
+FORGETFUL = PARTITIONS - 1
+"""So many go back at a time: what all have forgotten did not happen."""
 
 
 class Site:
@@ -47,13 +50,13 @@ class Site:
 
 
 class Run:
-    """Two workers, and a partition that forgets. What happened is told if it fails."""
+    """Two workers, and partitions that forget. What happened is told if it fails."""
 
     def __init__(self, crawls: list[Crawl], random: Random) -> None:
         self.crawls, self.random, self.site = crawls, random, Site(crawls[0], random)
-        self.workers = [Worker(crawl.frontier, Selection(("g",))) for crawl in crawls]
+        self.workers = [Worker(crawl.frontier, Selection((GROUP,))) for crawl in crawls]
         self.told: list[str] = []
-        self._saved: tuple[int, Picture] | None = None
+        self._saved: dict[int, Picture] = {}
         self._steps = self._backs = 0
         for worker in self.workers:
             worker.exchange(want=PARTITIONS)
@@ -62,27 +65,44 @@ class Run:
         """Something else happens before the next step, perhaps."""
         crawl, likely = self.crawls[0], self.random.random() < 0.25
         self._steps += 1
-        if self._saved is None:
-            if likely and self._backs < BACK_MAX:
-                partition = self.random.randrange(PARTITIONS)
-                self._saved, self._steps = (partition, picture(crawl, partition)), 0
-                self.told.append(f"from here on {partition} forgets")
-        elif likely or self._steps > LATE:
-            partition, earlier = self._saved
-            self._saved, self._backs = None, self._backs + 1
-            go_back(crawl, earlier, partition)
-            another_process(crawl, partition)
+        if likely and self._backs < BACK_MAX and len(self._saved) < FORGETFUL and self.random.random() < 0.7:
+            partition = self.random.choice([p for p in range(PARTITIONS) if p not in self._saved])
+            if not self._saved:
+                self._steps = 0
+            self._saved[partition] = picture(crawl, partition)
+            self.told.append(f"from here on {partition} forgets")
+        elif self._saved and (likely or self._steps > LATE):
+            # Together, or one after the other.
+            self._go_back(self.random.sample(sorted(self._saved), self.random.randint(1, len(self._saved))))
+
+    def _go_back(self, partitions: list[int]) -> None:
+        self._backs += 1
+        for partition in partitions:
+            go_back(self.crawls[0], self._saved.pop(partition), partition)
+            another_process(self.crawls[0], partition)
             self.told.append(f"{partition} has gone back")
 
+    def calm(self) -> None:
+        """Nothing is forgotten any more but what is now."""
+        self._go_back(sorted(self._saved))
+        self._backs = BACK_MAX
+
     def requests(self, pages: list[int]) -> list[Request]:
-        return [self.crawls[0].request(f"{page}", self.site.hosts[page]) for page in pages]
+        return [self.crawls[0].request(f"{page}", self.site.hosts[page], f"{GROUP}.a") for page in pages]
 
     def begin(self, number: int) -> None:
         self.told.append(f"round {number}")
         if number:
-            self.random.choice(self.crawls).frontier.new_round("g", number)
+            self.random.choice(self.crawls).frontier.new_round(GROUP, number)
         else:
-            self.crawls[0].frontier.define("g", LANES, GroupPolicy(start=True))
+            self.crawls[0].frontier.define(GROUP, LANES, GroupPolicy(start=True))
+
+    def drop(self) -> None:
+        self.told.append("it is dropped")
+        for gone in self.random.choice(self.crawls).frontier.drop_group(GROUP):
+            self.trouble()
+            if not gone:
+                self.crawls[0].expire()  # What is leased nobody settles any more.
 
     def fetched(self, number: int) -> set[int]:
         """Crawl a round to its end."""
@@ -106,30 +126,30 @@ class Run:
                 quiet = 0
             elif self.drained(frontier):
                 quiet += 1
-                if quiet > QUIET and self._saved is None:
+                if quiet > QUIET and not self._saved:
                     return found
             else:
                 self.crawls[0].expire()
-        raise AssertionError(f"round {number} does not end: {self.crawls[0].frontier.counts('g')}")
+        raise AssertionError(f"round {number} does not end: {self.crawls[0].frontier.counts(GROUP)}")
 
     def look_after(self, worker: Worker, number: int) -> None:
         """What workers do besides: make what is gone everywhere, begin the round that was asked for, run its start."""
         frontier = worker.frontier
-        rows = frontier.counts("g").groups
+        rows = frontier.counts(GROUP).groups
         if not rows:
-            frontier.define("g", LANES, GroupPolicy(start=True))
+            frontier.define(GROUP, LANES, GroupPolicy(start=True))
         elif rows[0].round < number:
-            frontier.new_round("g", number)
+            frontier.new_round(GROUP, number)
         elif rows[0].start in ("owed", "leased"):
-            state, present = frontier.start("g", worker.token)
+            state, present = frontier.start(GROUP, worker.token)
             self.told.append(f"start {present}: {state.value}")
             if state is StartState.GRANTED:
                 frontier.add(self.requests(self.site.seeds), key=f"start:{present}")
                 self.trouble()
-                known(lambda: frontier.started("g", worker.token))
+                known(lambda: frontier.started(GROUP, worker.token))
 
     def drained(self, frontier: Frontier) -> bool:
-        return known(lambda: frontier.drained("g").drained)
+        return known(lambda: frontier.drained(GROUP).drained)
 
 
 def known(ask: Callable[[], bool]) -> bool:
@@ -161,11 +181,22 @@ def test_every_page_is_fetched_in_every_round(server: Server, seed: int) -> None
     frontiers = [ValkeyFrontier.open(chosen(server.url, "parts", GOSSAMER_PARTITIONS=PARTITIONS)) for _ in range(2)]
     try:
         run = Run([made(frontier) for frontier in frontiers], Random(seed))
-        for number in range(ROUNDS):
+        number = 0
+        for _ in range(ROUNDS):
             run.trouble()
             run.begin(number)
             missing = run.site.pages - run.fetched(number)
             assert not missing, "\n".join(run.told)
+            number += 1
+            if run.random.random() < 0.4:
+                run.drop()
+                run.begin(0)
+                number = 0
+        run.drop()
+        run.calm()
+        run.begin(0)  # Whoever makes it again makes up for what partitions have forgotten.
+        run.drop()
+        assert remains(frontiers[0], GROUP) == [], "\n".join(run.told)
     finally:
         for frontier in frontiers:
             frontier.close()

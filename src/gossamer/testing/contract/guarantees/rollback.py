@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import pytest
 
@@ -289,6 +290,117 @@ class TestWentBack:
                 go_back(crawl, earlier, lost)
             self._start(crawl, "g", number, [crawl.request("page", host)])
             assert crawl.finish() == ["page"]
+
+    def test_what_was_added_to_a_young_group_is_added_again_whatever_the_clocks(self, crawl: Crawl) -> None:
+        """The clock of the partition that lost it is behind those of the others, by which the group is younger than what was added."""
+        partitions = crawl.frontier.partitions
+        for lost in range(partitions if partitions > 1 else 0):
+            group, worker = f"g{lost}", crawl.worker(f"g{lost}")
+            [here], [there] = crawl.hosts(1, (lost + 1) % partitions), crawl.hosts(1, lost)
+            worker.exchange(everywhere=True)
+            for p in range(partitions):
+                key = keys.partition_meta(crawl.frontier.crawl, p)
+                crawl.command(("HINCRBY", key, "off", 0 if p == lost else 5000), key)
+            nothing = picture(crawl, lost)
+            crawl.frontier.define(group, {"a": LanePolicy()})
+            crawl.frontier.add([crawl.request("page", here, f"{group}.a")])
+            worker.settle(*worker.lease(partitions), add=[crawl.request("child", there, f"{group}.a")])
+            go_back(crawl, nothing, lost)
+            another_process(crawl, lost)
+            worker.exchange(everywhere=True)
+            assert crawl.finish(worker) == ["child"]
+
+    def test_two_partitions_that_lost_a_group_have_it_again(self, crawl: Crawl) -> None:
+        """Also where the group is at home, so that what is known of it is elsewhere."""
+        partitions = crawl.frontier.partitions
+        for lost in combinations(range(partitions), 2) if partitions > 2 else ():
+            group, hosts = f"g{lost[0]}{lost[1]}", [crawl.hosts(1, p)[0] for p in range(partitions)]
+            nothing, worker = {p: picture(crawl, p) for p in lost}, crawl.worker(group)
+            crawl.frontier.define(
+                group, {"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}, GroupPolicy(start=True)
+            )
+            crawl.frontier.new_round(group, 1)
+            kept = next(p for p in range(partitions) if p not in lost)
+            seeds = [crawl.request("page", hosts[kept], f"{group}.a")]
+            self._start(crawl, group, 1, seeds)
+            children = [crawl.request(f"{p}", host, f"{group}.a") for p, host in enumerate(hosts)]
+            worker.settle(worker.one(), add=children)
+            for p in lost:
+                go_back(crawl, nothing[p], p)
+                another_process(crawl, p)
+            worker.exchange(everywhere=True)
+            assert crawl.group(group).round == 1
+            if crawl.group(group).start == "owed":  # The partition that knows of starts has gone back.
+                self._start(crawl, group, 1, seeds)
+            assert sorted(crawl.finish(worker)) == [f"{p}" for p in range(partitions)]
+            assert crawl.frontier.drained(group).drained
+            crawl.balanced(group)
+
+    def test_a_drop_that_a_partition_forgot_is_made_up_for(self, crawl: Crawl) -> None:
+        """By workers that live, and by whoever makes the next group of its name, which meets nothing of the dropped one."""
+        partitions = crawl.frontier.partitions
+        for number, lost in enumerate(2 * list(range(partitions)) if partitions > 1 else ()):
+            alive, middle = number < partitions, number % 2 == 0
+            group, hosts = f"g{number}", [crawl.hosts(1, p)[0] for p in range(partitions)]
+            worker, pages = crawl.worker(group), ["queued", "leased", "settled"]
+
+            def requests(
+                group: str = group, hosts: Sequence[str] = hosts, pages: Sequence[str] = pages
+            ) -> list[Request]:
+                return [crawl.request(page, host, f"{group}.a") for host in hosts for page in pages]
+
+            def make(group: str = group) -> None:
+                crawl.frontier.define(group, {"a": LanePolicy()}, GroupPolicy(start=True))
+
+            make()
+            crawl.frontier.new_round(group, 1)
+            self._start(crawl, group, 1, requests())
+            leases = worker.lease(2 * partitions)
+            worker.settle(*leases[partitions:])
+            earlier = picture(crawl, lost)
+            worker.release(*leases[:partitions])
+            steps = crawl.frontier.drop_group(group)
+            next(steps)
+            if middle:
+                earlier = picture(crawl, lost)
+            for _ in steps:
+                pass
+            if alive:
+                make()
+                self._start(crawl, group, 0, requests())
+            go_back(crawl, earlier, lost)
+            another_process(crawl, lost)
+            if alive:
+                worker.exchange(everywhere=True)
+                if crawl.group(group).start == "owed":
+                    self._start(crawl, group, 0, requests())
+            else:
+                make()
+                self._start(crawl, group, 0, requests())
+            assert crawl.group(group).round == 0
+            assert sorted(crawl.finish(worker)) == sorted(partitions * pages)
+            assert crawl.frontier.drained(group).drained
+            crawl.balanced(group)
+            assert sum(crawl.frontier.drop_group(group)) == 0
+
+    def test_who_defines_a_group_begins_its_round_where_it_was_lost(self, crawl: Crawl) -> None:
+        """Nobody was there when the partition went back, and the start has run: the next worker has nothing but the group to ask for."""
+        partitions = crawl.frontier.partitions
+        lost = next((p for p in range(partitions) if p != keys.home_of("g", partitions)), None)
+        if lost is None:
+            return
+        [here], [there] = crawl.hosts(1, keys.home_of("g", partitions)), crawl.hosts(1, lost)
+        for number in range(2):
+            earlier = picture(crawl, lost)
+            crawl.define({"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}, GroupPolicy(start=True))
+            crawl.frontier.new_round("g", number)
+            self._start(crawl, "g", number, [crawl.request("page", here)])
+            if number:
+                go_back(crawl, earlier, lost)
+                crawl.define({"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}, GroupPolicy(start=True))
+            worker = crawl.worker()
+            worker.settle(worker.one(), add=[crawl.request("child", there)])
+            assert crawl.finish() == ["child"]
 
     def _start(self, crawl: Crawl, group: str, number: int, requests: Sequence[Request]) -> None:
         token = Token.fresh()

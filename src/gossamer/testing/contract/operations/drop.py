@@ -323,7 +323,8 @@ class TestDropGroup:
         list(steps)
 
     def test_nobody_makes_it_meanwhile(self, crawl: Crawl) -> None:
-        """Not on the partitions either where it is gone already: it is made everywhere, or nowhere."""
+        """Not on the partitions either where it is gone already: it is made everywhere, or nowhere. Who makes it when all but the last
+        remains are gone takes these away, and what is left of the drop leaves the new one alone."""
         crawl.define()
         last = crawl.frontier.partitions - 1
         elsewhere = next(name for n in count() if keys.home_of(name := f"x{n}", last + 1) == last)
@@ -332,13 +333,13 @@ class TestDropGroup:
             crawl.frontier.bury(elsewhere, b"", reason="bad", key=str(n))
         steps, refused, made = crawl.frontier.drop_group(elsewhere), 0, False
         for _ in steps:
-            assert not made
             try:
                 crawl.frontier.define(elsewhere, {"a": LanePolicy()}, GroupPolicy(start=True))
                 made = True
             except GroupDropping:
+                assert not made
                 refused += 1
-        assert (made, refused >= 3) == (True, True)
+        assert (made, refused >= 1) == (True, True)
         everywhere = [crawl.request(f"on {host}", host, f"{elsewhere}.a") for host in crawl.spread(6)]
         assert set(crawl.frontier.add(everywhere)[0]) == {ADDED}
         assert (crawl.group(elsewhere).open, crawl.group(elsewhere).paused) == (7, "")
@@ -366,7 +367,8 @@ class TestDropGroup:
         crawl.frontier.put_cookies("zebra", {"session": b"1"}, most=10)
         list(crawl.frontier.drop_group("zebra"))
         whole = {
-            keys.SUFFIXES[n] for n in ("meta", "host_policy", "hosts", "wake", "workers", "worker_seen", "virtual")
+            keys.SUFFIXES[n]
+            for n in ("meta", "host_policy", "hosts", "wake", "workers", "worker_seen", "virtual", "dropped")
         }
         left = {key.partition("}")[2]: content for key, content in stored(crawl)}
         assert set(re.findall(rb"b'([^']*\|[^']*)'", left.pop(keys.SUFFIXES["counts"], b""))) == set()

@@ -229,3 +229,15 @@ function Lane.unhold_pages(S)
   for group in pairs(S.fewer_leased) do Lane.unhold(S, group, 'pages_full') end
   S.fewer_leased = {}
 end
+
+local DROPPED_TTL = 604800000 -- ms for which it is known what was dropped
+local DROPPED_KEPT = 1000
+
+-- A partition that goes back to an earlier state may have a group again: the others know then that it was dropped. Of a lane it is noted
+-- only when one was.
+function Lane.note_dropped(S, births)
+  local key = S.b .. K.dropped
+  for _, born in ipairs(births) do call('ZADD', key, S.now, born) end
+  call('ZREMRANGEBYSCORE', key, '-inf', S.now - DROPPED_TTL)
+  call('ZREMRANGEBYRANK', key, 0, -1 - DROPPED_KEPT)
+end

@@ -3,8 +3,9 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, policy or false (keep), fresh (policy of a new group),
---            lanes {name -> policy}, home}; home: this partition owes the start. A lane's `made` is when it was made (0: not known)
--- Returns msgpack {config version, changed, whether memories wait for `purge`}
+--            lanes {name -> policy}, home}; home: this partition owes the start. A lane's `made` is when it was made (0: not known).
+--            A group's `born` is the salt of the call that made it, by which it is told from others of its name
+-- Returns msgpack {config version, changed, whether memories wait for `purge`, born, round, epoch}
 -- Cost    O(lanes of the group)
 
 local SAME = {'order', 'tier', 'weight', 'max_queued', 'max_leased', 'stage'}
@@ -54,7 +55,11 @@ local function define(keys, args)
   local old = raw and unpack_msg(raw)
   if old and old.paused == 'dropped' then return fail('DROPPING', h.group) end
   if not old and not h.policy then h.policy = h.fresh end
+  local born = old and old.born or h.policy and (h.policy.born or h.salt) or ''
+  -- Told by one who did not know yet that it was dropped.
+  if not old and call('ZSCORE', S.b .. K.dropped, born) then return fail('NOGROUP', h.group) end
   if h.policy then
+    h.policy.born = born
     if not old or not same_group(old, h.policy) then
       h.policy.paused = old and old.paused or ''
       call('HSET', S.b .. K.group_policy, h.group, pack(h.policy))
@@ -95,7 +100,7 @@ local function define(keys, args)
     Lane.note_shut(S, h.group, stages)
   end
   finish(S)
-  return pack({S.m.cfg, changed and 1 or 0, call('EXISTS', S.b .. K.purge)})
+  return pack({S.m.cfg, changed and 1 or 0, call('EXISTS', S.b .. K.purge), born, Round.present(S, h.group), S.m.epoch})
 end
 
 register('define', define, {'allow-oom'})

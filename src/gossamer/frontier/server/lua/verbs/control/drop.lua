@@ -3,7 +3,9 @@
 -- seen; a memory that no other lane uses goes as a whole.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, lane, budget (requests per call), strikes, first (an unknown lane is an error, else it is gone already)}
+-- ARGV    1: msgpack {salt, lane, budget (requests per call), strikes, first (an unknown lane is an error, else it is gone already), force
+--            (leases of it run out now: the lane was dropped before, and this partition has forgotten it), only
+--            (the birth of its group, if it is dropped with it: a lane of another group of that name stays) or nil}
 -- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`), dropped in this call}
 -- Cost    O(budget)
 
@@ -81,6 +83,15 @@ local function drop_suspects(S, lane)
   return dropped
 end
 
+-- Leases of the lane run out now.
+local function end_leases(S, lane, cursor)
+  local page = call('HSCAN', S.b .. K.leases, cursor, 'COUNT', 200)
+  for i = 1, #page[2], 2 do
+    if lease_table(page[2][i + 1])[1] == lane.id then call('ZADD', S.b .. K.deadlines, 'XX', 'LT', S.now, page[2][i]) end
+  end
+  return page[1]
+end
+
 local function lane_gone(S)
   return call('EXISTS', S.b .. K.purge) == 1 and 2 or 1
 end
@@ -90,6 +101,7 @@ local function drop(keys, args)
   if not S then return problem end
   local h = unpack_msg(args[1])
   local lane = Lane.by_name(S, h.lane)
+  if lane and h.only and Lane.group(S, lane.group).born ~= h.only then lane = nil end
   if not lane then
     if h.first then return fail('NOLANE', h.lane) end
     return pack({lane_gone(S), 0})
@@ -102,6 +114,7 @@ local function drop(keys, args)
     lane = Lane.by_id(S, lane.id)
     Lane.note_shut(S, lane.group)
   end
+  if h.force and not lane.forced then lane.closed, lane.forced = 'leases:0', true end
   -- Leases hold the lane until they end. Where no worker calls any more, those that ran out end here.
   if count_now(S, lane.id .. '|l') > 0 then
     S.wake_lanes, S.fewer_leased, S.incarnation = {}, {}, false
@@ -111,7 +124,10 @@ local function drop(keys, args)
   end
   local phase, cursor = string.match(lane.closed, '^(%a+):(.*)$')
   local queued, delayed, done = 0, 0, false
-  if phase == 'hosts' then
+  if phase == 'leases' then
+    cursor = end_leases(S, lane, cursor)
+    if cursor == '0' then phase = 'hosts' end
+  elseif phase == 'hosts' then
     cursor = unpark_all(S, lane, cursor)
     if cursor == '0' then phase = 'queues' end
   elseif phase == 'queues' then
@@ -142,6 +158,7 @@ local function drop(keys, args)
     bump_config(S, h.salt)
     Lane.note_shut(S, lane.group, {[lane.stage] = true})
     Seen.leave(S, lane.group, lane.seen)
+    Lane.note_dropped(S, {h.salt})
   else
     lane.closed = phase .. ':' .. cursor
     Lane.save(S, lane)

@@ -2,8 +2,9 @@
 -- dead letters, then memories, then the rest at once. The group's lanes are dropped before, on every partition (drop).
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, group, action (pause|clear), lanes (most to name), budget (dead letters per call)}
--- Returns msgpack {known (1|0), done (1|0), dead letters removed, names of lanes that must be dropped first[]}
+-- ARGV    1: msgpack {salt, group, action (pause|clear), lanes (most to name), budget (dead letters per call), births (of the group on every partition, as far
+--            as they are known; older clients name none)[], only (the birth of the group that is meant here: of another one nothing goes) or nil}
+-- Returns msgpack {known (1|0), done (1|0), dead letters removed, names of lanes that must be dropped first[], and where births are named born or ''}
 -- Cost    O(budget log dead), at the end O(memories of the crawl); it is done when `purge` has unlinked the
 --            memories; a repeat changes nothing
 
@@ -55,6 +56,7 @@ local function drop_group(keys, args)
   if not S then return problem end
   local h = unpack_msg(args[1])
   local known, done, removed = Lane.group(S, h.group), false, 0
+  if h.only and known and known.born ~= h.only then return pack({0, 1, 0, {}, ''}) end
   local lanes = lanes_of(S, h.group, h.lanes)
   if h.action == 'pause' then
     if known and known.paused ~= 'dropped' then
@@ -64,6 +66,7 @@ local function drop_group(keys, args)
       Lane.note_shut(S, h.group)
     end
   elseif #lanes == 0 then
+    Lane.note_dropped(S, h.births or {})
     removed = clear_dead(S, h.group, h.budget)
     if call('EXISTS', S.b .. K.dead_order .. h.group) == 0 then
       clear_memories(S, h.group)
@@ -73,7 +76,7 @@ local function drop_group(keys, args)
     S.changed = true
   end
   finish(S)
-  return pack({known and 1 or 0, done and 1 or 0, removed, lanes})
+  return pack({known and 1 or 0, done and 1 or 0, removed, lanes, h.births and (known and known.born or '') or nil})
 end
 
 register('drop_group', drop_group, {'allow-oom'})
