@@ -24,10 +24,14 @@ def encode_item(item: Any, limit: int) -> bytes:
     return data
 
 
+KEYS = (str, int, float, type(None))
+
+
 def plain(value: Any) -> Any:
     """Items inside lists and mappings as plain mappings too, and members of an enum that are texts or numbers as these."""
     if ItemAdapter.is_item(value):
-        return {str(name): plain(part) for name, part in ItemAdapter(value).items()}
+        # Keys as JSON has them stay: 1 and "1" are two of them, and exporters write each in their way.
+        return {name if isinstance(name, KEYS) else str(name): plain(part) for name, part in ItemAdapter(value).items()}
     if isinstance(value, list | tuple):
         return type(value)(plain(part) for part in value) if type(value) in (list, tuple) else list(map(plain, value))
     if isinstance(value, Enum) and isinstance(value, str | int):

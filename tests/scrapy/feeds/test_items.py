@@ -47,7 +47,7 @@ def of_stream() -> tuple[WorkerConfig, FleetFeedExporter]:
 
 @pytest.mark.parametrize(
     "item",
-    [Offer(3), Page(url="a"), {"url": "a"}, made_by_a_function(1), made_by_a_function(2)],
+    [Offer(3), Page(url="a"), {"url": "a"}, {"of": {1: "a", "1": "b"}}, made_by_a_function(1), made_by_a_function(2)],
     ids=lambda item: type(item).__name__,
 )
 def test_an_item_is_what_the_spider_made(item: Any) -> None:
