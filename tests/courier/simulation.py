@@ -47,8 +47,8 @@ class SimLink:
 
     def open(self, done: Any) -> None: ...
 
-    def call(self, verb: str, done: Any, /, *args: Any, **named: Any) -> None:
-        call = Asked(verb, done, args, named)
+    def call(self, verb: Any, done: Any, /, *args: Any, **named: Any) -> None:
+        call = Asked(verb.__name__, done, args, named)
         self.calls.append(call)
         self.asked.append(call)
 

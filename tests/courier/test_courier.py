@@ -61,8 +61,8 @@ class Clock:
     def now(self) -> float:
         return self.time
 
-    def call(self, verb: str, done: Callable[[Any, Any], None], /, *args: Any, **told: Any) -> None:
-        self.calls.append(Call(verb, done, args, told))
+    def call(self, verb: Any, done: Callable[[Any, Any], None], /, *args: Any, **told: Any) -> None:
+        self.calls.append(Call(verb.__name__, done, args, told))
 
     def later(self, seconds: float, do: Callable[[], None]) -> Any:
         number = next(self._numbers)

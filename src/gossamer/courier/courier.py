@@ -28,6 +28,7 @@ from gossamer.courier.seen_cache import OmittedRequests, SeenCache
 from gossamer.courier.starts import FULL_PAUSE
 from gossamer.courier.transport import Timer, Transport
 from gossamer.errors import FrontierUnavailable, GossamerError
+from gossamer.frontier.contract import Frontier
 from gossamer.model import (
     AddOutcome,
     Ending,
@@ -264,7 +265,7 @@ class Courier:
         """The robots.txt of a host asks for this delay, 0 for none: it counts for the whole fleet."""
         if seconds:
             logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
-        self.link.call("set_crawl_delay", lambda _answer, _error: None, host, seconds)
+        self.link.call(Frontier.set_crawl_delay, lambda _answer, _error: None, host, seconds)
 
     def look(self) -> None:
         """The engine has room again, or another reason to be looked after at once."""
@@ -417,7 +418,7 @@ class Courier:
         assert call is not None
         call.sent_at = self._last = self.link.now()
         self.link.call(
-            "exchange",
+            Frontier.exchange,
             self._answered,
             call.token,
             settle=[settlement for settlement, _ in call.settle],
@@ -562,7 +563,7 @@ class Courier:
                 self._plan_call()
 
         requests, name = [request for request, _ in call.add], f"{call.token.incarnation}:{call.token.sequence}"
-        self.link.call("add", told, requests, key=name)
+        self.link.call(Frontier.add, told, requests, key=name)
 
     @property
     def away(self) -> bool:
@@ -578,7 +579,7 @@ class Courier:
             self.held.let_go(lease)
         self._releasing += 1
         given = [Sent(lease) for lease in leases] if asked else list(leases)
-        self.link.call("release", self._released, self.token, given)
+        self.link.call(Frontier.release, self._released, self.token, given)
 
     def _released(self, _answer: Any, error: BaseException | None) -> None:
         self._releasing -= 1
@@ -599,7 +600,9 @@ class Courier:
             else:
                 renew.append(hold.lease)
         if renew:
-            self.link.call("renew", lambda answer, error: self._renewed(renew, now, answer, error), self.token, renew)
+            self.link.call(
+                Frontier.renew, lambda answer, error: self._renewed(renew, now, answer, error), self.token, renew
+            )
 
     def _renewed(
         self, asked: list[Lease], asked_at: float, answer: list[Lease | None] | None, error: BaseException | None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import ParamSpec, TypeVar
 
+from gossamer.courier.transport import Ask, Verb
 from gossamer.errors import FrontierUnavailable
 
 logger = logging.getLogger(__name__)
@@ -16,8 +17,8 @@ FIRST, LAST = 0.5, 15.0
 PAUSE = 2.0
 """Seconds before any other call is repeated."""
 
-Ask = Callable[..., Awaitable[Any]]
-"""Calls a verb of the frontier by its name."""
+P = ParamSpec("P")
+T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -48,8 +49,16 @@ class Outage:
             self._longest = 0.0
 
 
-async def patiently(ask: Ask, sleep: Sleep, verb: str, /, *args: Any, waits: str = "", **kwargs: Any) -> Any:
-    """Call a verb until it is answered. `waits` names who waits, for the log."""
+async def patiently(
+    ask: Ask,
+    sleep: Sleep,
+    waits: str,
+    verb: Verb[P, T],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Call a verb until it is answered. `waits` says in the log what waits; "" logs nothing."""
     said = not waits
     while True:
         try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from gossamer.courier.outage import Ask, Sleep, patiently
+from gossamer.courier.outage import Sleep, patiently
+from gossamer.courier.transport import Ask
 from gossamer.errors import GossamerError
+from gossamer.frontier.contract import Frontier
 from gossamer.model import PartitionState, Token
 from gossamer.model.reasons import START_FAILED
 
@@ -21,8 +23,7 @@ def follow(earlier: Mapping[int, PartitionState], later: Mapping[int, PartitionS
 
 async def states_now(ask: Ask, token: Token) -> Mapping[int, PartitionState]:
     """The states of the frontier, asked of every partition when the courier has ended. `token` is its last one."""
-    states: Mapping[int, PartitionState] = (await ask("exchange", token.next().next(), everywhere=True)).states
-    return states
+    return (await ask(Frontier.exchange, token.next().next(), everywhere=True)).states
 
 
 def start_key(group: str, number: int, place: int | str) -> str:
@@ -34,10 +35,10 @@ async def bury_start(ask: Ask, sleep: Sleep, group: str, number: int, error: Bas
     """Make a dead letter of a start that failed: what it yielded counts, and the rest must not go unnoticed."""
     detail = "".join(traceback.format_exception(error))
     key = f"start {group} {number}"
-    await patiently(ask, sleep, "bury", group, b"", reason=START_FAILED, key=key, detail=detail)
+    await patiently(ask, sleep, "", Frontier.bury, group, b"", reason=START_FAILED, key=key, detail=detail)
 
 
-async def give_back(ask: Ask, verb: str, group: str, token: Token) -> None:
+async def give_back(ask: Ask, verb: Callable[[Frontier, str, Token], bool], group: str, token: Token) -> None:
     """Release the lease of a start or of an end, so that another worker takes it at once."""
     try:
         await ask(verb, group, token)

@@ -9,6 +9,7 @@ from typing import Any
 from gossamer.courier.outage import pause
 from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable
+from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome, Request
 
 BATCH = 500
@@ -65,7 +66,7 @@ class RequestAdder:
             self._busy = False
             return
         requests, keys = [request for request, _, _ in self._some], [key for _, key, _ in self._some]
-        self._link.call("add", self._told, requests, key=keys)
+        self._link.call(Frontier.add, self._told, requests, key=keys)
 
     def _told(self, answer: Any, error: BaseException | None) -> None:
         if isinstance(error, FrontierUnavailable):

@@ -16,6 +16,7 @@ from gossamer.courier.outage import pause
 from gossamer.courier.starts import FULL_PAUSE
 from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
+from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome, Request, Task, Token
 from gossamer.model.reasons import BAD_TASK, POISON
 
@@ -83,7 +84,7 @@ class TaskIntake:
             return
         self._idle = False
         self._leased_at = self.link.now()
-        self.link.call("lease_tasks", self._leased, self._token, self.source, self._batch)
+        self.link.call(Frontier.lease_tasks, self._leased, self._token, self.source, self._batch)
 
     def _rest(self) -> None:
         self._idle = True
@@ -152,7 +153,7 @@ class TaskIntake:
 
     def _add(self) -> None:
         if self._requests:
-            self.link.call("add", self._added, self._requests, key=self._keys)
+            self.link.call(Frontier.add, self._added, self._requests, key=self._keys)
         else:
             self._bury()
 
@@ -177,7 +178,7 @@ class TaskIntake:
             self._give_back()
         elif self.link.now() - self._leased_at > self._renew_after:
             self._leased_at = self.link.now()
-            self.link.call("settle_tasks", self._kept, self._token, self.source, renew=self._tasks)
+            self.link.call(Frontier.settle_tasks, self._kept, self._token, self.source, renew=self._tasks)
         else:
             self.link.later(FULL_PAUSE, self._add)
 
@@ -193,7 +194,7 @@ class TaskIntake:
             return
         task, reason, detail = self._buried[0]
         key = f"t{self.source}:{task.identity}"
-        self.link.call("bury", self._one_buried, self.group, task.data, reason=reason, key=key, detail=detail)
+        self.link.call(Frontier.bury, self._one_buried, self.group, task.data, reason=reason, key=key, detail=detail)
 
     def _one_buried(self, _answer: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -203,10 +204,10 @@ class TaskIntake:
         self._bury()
 
     def _settle(self) -> None:
-        self.link.call("settle_tasks", self._settled, self._token, self.source, done=self._tasks)
+        self.link.call(Frontier.settle_tasks, self._settled, self._token, self.source, done=self._tasks)
 
     def _give_back(self) -> None:
-        self.link.call("settle_tasks", self._settled, self._token, self.source, release=self._tasks)
+        self.link.call(Frontier.settle_tasks, self._settled, self._token, self.source, release=self._tasks)
 
     def _settled(self, _answer: Any, error: BaseException | None) -> None:
         if error is not None:

@@ -10,17 +10,28 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.valkey_async import AsyncValkeyFrontier
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings
 
-Done = Callable[[Any, BaseException | None], None]
-"""Called with the answer, or with the error."""
+P = ParamSpec("P")
+T = TypeVar("T")
+Verb = Callable[Concatenate[Frontier, P], T]
+"""A verb of the frontier, such as `Frontier.counts`."""
+Done = Callable[[T | None, BaseException | None], None]
+"""Called with the result, or with the error."""
+
+
+class Ask(Protocol):
+    """Calls a verb of the frontier: `ask(Frontier.counts, group)`."""
+
+    def __call__(self, verb: Verb[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
 
 
 class Timer(Protocol):
@@ -30,11 +41,11 @@ class Timer(Protocol):
 class Transport(Protocol):
     """One connection to a crawl. Everything given here is called on the engine's thread, never inside `call` itself."""
 
-    def open(self, done: Done) -> None:
+    def open(self, done: Done[Any]) -> None:
         """Connect. Before the answer came nothing else may be called."""
 
-    def call(self, verb: str, done: Done, /, *args: Any, **kwargs: Any) -> None:
-        """Call a verb of the frontier."""
+    def call(self, verb: Verb[P, T], done: Done[T], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call a verb of the frontier: `call(Frontier.counts, done, group)`."""
 
     def later(self, seconds: float, do: Callable[[], None]) -> Timer: ...
 
@@ -70,7 +81,7 @@ class AsyncTransport:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def open(self, done: Done) -> None:
+    def open(self, done: Done[Any]) -> None:
         self._spawn(self._open, done)
 
     async def _open(self) -> AsyncValkeyFrontier:
@@ -81,16 +92,16 @@ class AsyncTransport:
             self._frontier = frontier
         return frontier
 
-    def call(self, verb: str, done: Done, /, *args: Any, **kwargs: Any) -> None:
-        self._spawn(getattr(self._frontier, verb), done, *args, **kwargs)
+    def call(self, verb: Verb[P, T], done: Done[T], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        self._spawn(getattr(self._frontier, verb.__name__), done, *args, **kwargs)
 
-    def _spawn(self, verb: Callable[..., Any], done: Done, /, *args: Any, **kwargs: Any) -> None:
+    def _spawn(self, verb: Callable[..., Any], done: Done[Any], /, *args: Any, **kwargs: Any) -> None:
         task = self._loop.create_task(self._run(verb, done, args, kwargs))
         # The loop itself holds tasks only weakly.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, verb: Callable[..., Any], done: Done, args: Any, kwargs: Any) -> None:
+    async def _run(self, verb: Callable[..., Any], done: Done[Any], args: Any, kwargs: Any) -> None:
         try:
             answer = await verb(*args, **kwargs)
         except Exception as error:
@@ -146,19 +157,21 @@ class ThreadTransport:
         host: HostPolicy | None = None,
     ) -> None:
         self._settings, self._host, self._post, self.later = settings, host, post, later
-        self._jobs: queue.SimpleQueue[tuple[str, Done, tuple[Any, ...], dict[str, Any]] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[str, Done[Any], tuple[Any, ...], dict[str, Any]] | None] = (
+            queue.SimpleQueue()
+        )
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def open(self, done: Done) -> None:
+    def open(self, done: Done[Any]) -> None:
         # A daemon: a server that does not answer must not keep the process from ending. Who ends it well says so first.
         self._thread = threading.Thread(target=self._work, args=(done,), name="gossamer-courier", daemon=True)
         self._thread.start()
 
-    def call(self, verb: str, done: Done, /, *args: Any, **kwargs: Any) -> None:
-        self._jobs.put((verb, done, args, kwargs))
+    def call(self, verb: Verb[P, T], done: Done[T], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        self._jobs.put((verb.__name__, done, args, kwargs))
 
-    def _work(self, opened: Done) -> None:
+    def _work(self, opened: Done[Any]) -> None:
         try:
             frontier = ValkeyFrontier.open(self._settings, host=self._host)
         except Exception as error:
@@ -177,7 +190,7 @@ class ThreadTransport:
                 else:
                     self._tell(done, answer, None)
 
-    def _tell(self, done: Done, answer: Any, error: BaseException | None) -> None:
+    def _tell(self, done: Done[Any], answer: Any, error: BaseException | None) -> None:
         if not self._closed:
             self._post(lambda: None if self._closed else done(answer, error))
 

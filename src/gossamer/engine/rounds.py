@@ -10,21 +10,26 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from gossamer.courier import RequestAdder
-from gossamer.courier.outage import Ask, patiently
+from gossamer.courier.outage import patiently
 from gossamer.courier.rounds import bury_start, give_back, start_key
+from gossamer.courier.transport import Ask, Verb
 from gossamer.engine import hooks
 from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.page.payload import pack
 from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached, StoreAway, UnknownGroup
+from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.model.counts import PAGES_FULL
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -115,10 +120,10 @@ class SiteRounds:
         for site in sites[:FEW]:
             with suppress(UnknownGroup):
                 # Behind sentinels this finds the present primary, and what follows is asked there.
-                drained[site.name] = (await self._patiently("drained", site.name)).drained
+                drained[site.name] = (await self._patiently(Frontier.drained, site.name)).drained
         if len(drained) == len(sites) and all(drained.values()):
             return
-        rows, lanes = _by_group(await self._patiently("counts"))
+        rows, lanes = _by_group(await self._patiently(Frontier.counts))
         for site in sites:
             row = rows.get(site.name)
             # Without a row it was dropped meanwhile, or its server is another one.
@@ -177,7 +182,7 @@ class SiteRounds:
     async def _look(self, name: str) -> None:
         """At one site, or at all: ""."""
         try:
-            rows, lanes = _by_group(await self._ask("counts", name))
+            rows, lanes = _by_group(await self._ask(Frontier.counts, name))
             for other in [other for other in self._awaits if name in ("", other)]:
                 del self._awaits[other]
             for site in list(self._site_set):
@@ -201,25 +206,25 @@ class SiteRounds:
         self._heard(site, row)
         if site.name in self._back:
             if row.round:
-                await self._ask("new_round", site.name, row.round)
+                await self._ask(Frontier.new_round, site.name, row.round)
             self._back.discard(site.name)
         if row.start in ("owed", "leased"):
-            state, number = await self._ask("start", site.name, self._token)
+            state, number = await self._ask(Frontier.start, site.name, self._token)
             if state is StartState.GRANTED:
                 # Its file may have changed since, also in this moment. The sites are looked at again when they are served anew.
                 if await self._current() and self._site_set.sites.get(site.name) is site:
                     self._begin(site, self._start(site, number))
                 else:
-                    await self._ask("release_start", site.name, self._token)
+                    await self._ask(Frontier.release_start, site.name, self._token)
             elif state is StartState.BUSY:
                 self._awaits[site.name] = f"the seeds of {site.name}"
         elif row.open == 0 and site.name not in self._over:
-            state, number = await self._ask("end_round", site.name, self._token)
-            if state is EndState.GRANTED:
+            end, number = await self._ask(Frontier.end_round, site.name, self._token)
+            if end is EndState.GRANTED:
                 self._begin(site, self._end(site, number))
-            elif state is EndState.DONE:
+            elif end is EndState.DONE:
                 self._over[site.name] = number
-            elif state is EndState.BUSY:
+            elif end is EndState.BUSY:
                 self._awaits[site.name] = f"the end of round {number} of {site.name}"
         elif site.name in self._over and self._repeat:
             await self._next(site, row.round)
@@ -270,21 +275,21 @@ class SiteRounds:
     # The beginning.
 
     async def _start(self, site: ServedSite, number: int) -> None:
-        renewing = asyncio.ensure_future(self._keep("renew_start", site.name, asyncio.current_task()))
+        renewing = asyncio.ensure_future(self._keep(Frontier.renew_start, site.name, asyncio.current_task()))
         try:
             await self._archive(site, number)
             logger.info("Round %d of %s begins: %s seeds.", number, site.name, f"{site.compiled.seed_count():,}")
             await self._seed(site, number)
-            if not await self._patiently("started", site.name, self._token):
+            if not await self._patiently(Frontier.started, site.name, self._token):
                 logger.warning("The start of %s was given away to another worker.", site.name)
         except asyncio.CancelledError:
-            await give_back(self._ask, "release_start", site.name, self._token)
+            await give_back(self._ask, Frontier.release_start, site.name, self._token)
             raise
         except Exception as error:
             # What was added counts; that the rest is missing must not be missed.
             logger.error("The start of %s failed: %s", site.name, error)
             await bury_start(self._ask, asyncio.sleep, site.name, number, error)
-            await self._patiently("started", site.name, self._token)
+            await self._patiently(Frontier.started, site.name, self._token)
         finally:
             renewing.cancel()
 
@@ -324,10 +329,10 @@ class SiteRounds:
     # The end.
 
     async def _end(self, site: ServedSite, number: int) -> None:
-        renewing = asyncio.ensure_future(self._keep("renew_end", site.name, asyncio.current_task()))
+        renewing = asyncio.ensure_future(self._keep(Frontier.renew_end, site.name, asyncio.current_task()))
         note: dict[str, Any] = {}
         try:
-            info = next(iter(await self._patiently("rounds", site.name, 1)), None)
+            info = next(iter(await self._patiently(Frontier.rounds, site.name, 1)), None)
             if info is not None and info.began is not None and info.ended is not None:
                 note["late"] = is_late(site.compiled.site.schedule, info.began, info.ended)
             if site.after_round is not None:
@@ -336,11 +341,11 @@ class SiteRounds:
                 except Exception as error:
                     note["note"] = f"after_round failed: {type(error).__name__}: {error}"[:500]
                     logger.exception("The hook after_round of %s failed.", site.name)
-            if await self._patiently("ended", site.name, self._token, note):
+            if await self._patiently(Frontier.ended, site.name, self._token, note):
                 self._over[site.name] = number
                 logger.info("Round %d of %s is over.", number, site.name)
         except asyncio.CancelledError:
-            await give_back(self._ask, "release_end", site.name, self._token)
+            await give_back(self._ask, Frontier.release_end, site.name, self._token)
             raise
         finally:
             renewing.cancel()
@@ -351,11 +356,11 @@ class SiteRounds:
             return
         known = self._due.get(site.name)
         if known is None or known[0] != schedule:
-            info = next(iter(await self._ask("rounds", site.name, 1)), None)
+            info = next(iter(await self._ask(Frontier.rounds, site.name, 1)), None)
             began = info.began if info is not None and info.began is not None else time.time()
             known = self._due[site.name] = schedule, next_due(schedule, began, site.name, number)
         if time.time() >= known[1]:
-            await self._ask("new_round", site.name, number + 1, trigger="schedule")
+            await self._ask(Frontier.new_round, site.name, number + 1, trigger="schedule")
             if site.name in self._under_way:
                 # A start that had no room: its seeds come again, with those of the next round.
                 self._under_way[site.name].cancel()
@@ -364,7 +369,7 @@ class SiteRounds:
 
     # Leases.
 
-    async def _keep(self, verb: str, group: str, task: asyncio.Task[Any] | None) -> None:
+    async def _keep(self, verb: Verb[[str, Token], bool], group: str, task: asyncio.Task[Any] | None) -> None:
         while True:
             await asyncio.sleep(self._renewal)
             try:
@@ -373,9 +378,9 @@ class SiteRounds:
             except FrontierUnavailable:
                 continue
 
-    async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+    async def _patiently(self, verb: Verb[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         waits = "the rounds of this worker's sites wait for it"
-        return await patiently(self._ask, asyncio.sleep, verb, *args, waits=waits, **kwargs)
+        return await patiently(self._ask, asyncio.sleep, waits, verb, *args, **kwargs)
 
 
 def _by_group(counts: Counts) -> tuple[dict[str, GroupCounts], dict[str, list[LaneCounts]]]:

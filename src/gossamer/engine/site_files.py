@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import SiteError
+from gossamer.frontier.contract import Frontier
 from gossamer.settings import Settings
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
@@ -62,10 +63,10 @@ class SiteFiles:
 
     async def changed(self) -> SiteChanges | None:
         """None if nothing has changed. A file that cannot be read is left as it was before, and said so."""
-        version = await self._ask("documents_version")
+        version = await self._ask(Frontier.documents_version)
         if version == self._version:
             return None
-        infos = await self._ask("documents", KIND)
+        infos = await self._ask(Frontier.documents, KIND)
         changed: list[CompiledSite] = []
         problems: list[SiteError] = []
         files = {}
@@ -88,7 +89,7 @@ class SiteFiles:
         return SiteChanges(frozenset(name for sites in self._sites.values() for name in sites), changed, problems)
 
     async def _read(self, file: str) -> list[CompiledSite]:
-        document = await self._ask("document", KIND, file)
+        document = await self._ask(Frontier.document, KIND, file)
         if self._doubted and self._texts.get(file) == document.text:
             return []
         grant = self._grant(document.text)

@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, worker_info
 from gossamer.courier.rounds import states_now
+from gossamer.courier.transport import Verb
 from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.download_counters import DownloadCounters
@@ -32,6 +33,7 @@ from gossamer.engine.sql_records import SqlRecordSink
 from gossamer.engine.task_intake import SiteTasks
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
 from gossamer.frontier.connection.url import server_of
+from gossamer.frontier.contract import Frontier
 from gossamer.model import Selection
 from gossamer.model.plural import counted_were
 from gossamer.model.reply import CLOSED, groups_text
@@ -40,6 +42,9 @@ from gossamer.shutdown import handle_signals
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader
 from gossamer.sites.file.problems import did_you_mean
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -159,9 +164,9 @@ class NativeWorker:
         self._link.open(lambda answer, error: opened.set_exception(error) if error else opened.set_result(answer))
         await opened
 
-    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
+    async def ask(self, verb: Verb[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """A verb of the frontier."""
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def done(answer: Any, error: BaseException | None) -> None:
             if not answered.done():
@@ -252,7 +257,7 @@ class NativeWorker:
             return False
         courier = self._engine.courier
         states = await states_now(self.ask, courier.token)
-        await self.ask("leave", courier.token.incarnation)
+        await self.ask(Frontier.leave, courier.token.incarnation)
         # It may have heard of that server by its last words already.
         return self._behind or not courier.follows(states)
 
@@ -281,7 +286,7 @@ class NativeWorker:
         """Whether the sites are served as the crawl's files say now. If not, they soon are, and the rounds are looked at again."""
         if self._serving.locked():
             return False
-        self._outdated = await self.ask("documents_version") != self._source.version
+        self._outdated = await self.ask(Frontier.documents_version) != self._source.version
         return not self._outdated
 
     def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
@@ -384,9 +389,9 @@ class NativeWorker:
             max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
             max_dead=self._settings["GOSSAMER_DEAD_MAX"],
         )
-        await self.ask("define", site.name, site.lanes(), bounded)
+        await self.ask(Frontier.define, site.name, site.lanes(), bounded)
         for name, policy in compiled.hosts().items():
-            await self.ask("set_host", name, policy)
+            await self.ask(Frontier.set_host, name, policy)
         self._fetcher.sessions.proxies.keep(site.name, compiled.site.proxies)
         for name, group in compiled.site.proxies.items():
             self._fetcher.sessions.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
@@ -476,7 +481,7 @@ class NativeWorker:
 
     async def _repair(self) -> None:
         """Make the groups and lanes that the frontier has not any more."""
-        there = {lane.lane for lane in (await self.ask("counts")).lanes}
+        there = {lane.lane for lane in (await self.ask(Frontier.counts)).lanes}
         for site in list(self._site_set):
             if not there.issuperset(f"{site.name}.{layer}" for layer in site.lanes()):
                 await self._define(site)
@@ -505,7 +510,9 @@ class NativeWorker:
         elif not courier.away:
             with suppress(GossamerError):
                 await run_until_event(
-                    self._hurry, self.ask("leave", courier.token.incarnation), max(1.0, began + limit - loop.time())
+                    self._hurry,
+                    self.ask(Frontier.leave, courier.token.incarnation),
+                    max(1.0, began + limit - loop.time()),
                 )
 
     def _give_back(self) -> None:

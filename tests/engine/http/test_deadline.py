@@ -27,7 +27,7 @@ async def _for_ever(event: asyncio.Event) -> None:
 
 
 def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
-    async def ask(verb: str, *_: Any, **__: Any) -> Any:
+    async def ask(verb: Any, /, *_: Any, **__: Any) -> Any:
         return SimpleNamespace(groups=(), lanes=())
 
     async def current() -> bool:

@@ -273,8 +273,8 @@ def test_a_worker_that_has_ended_looks_at_every_partition_for_a_state_that_went_
         then = dict(frontier.exchange(courier.token, everywhere=True).states)
         assert len(then) == 3
 
-        async def ask(verb: str, /, *args: Any, **named: Any) -> Any:
-            return getattr(frontier, verb)(*args, **named)
+        async def ask(verb: Any, /, *args: Any, **named: Any) -> Any:
+            return getattr(frontier, verb.__name__)(*args, **named)
 
         async def sleep(seconds: float) -> None:
             raise AssertionError("everything is answered")
@@ -295,7 +295,7 @@ def test_a_worker_that_has_ended_looks_at_every_partition_for_a_state_that_went_
             frontier.connection.execute("DEL", key)
         assert "lost the crawl" in asyncio.run(rounds.left(ask, sleep, courier, then, 1.0))
 
-        async def denied(verb: str, /, *args: Any, **named: Any) -> Any:
+        async def denied(verb: Any, /, *args: Any, **named: Any) -> Any:
             raise PermissionDenied("no right to ask")
 
         said = asyncio.run(rounds.left(denied, sleep, courier, then, 1.0))

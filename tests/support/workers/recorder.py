@@ -120,8 +120,8 @@ class Recorder:
 
         call = scheduler.link.call
 
-        def asked(verb: str, done: Any, /, *args: Any, **named: Any) -> None:
-            self.note("call", verb)
+        def asked(verb: Any, done: Any, /, *args: Any, **named: Any) -> None:
+            self.note("call", verb.__name__)
             call(verb, done, *args, **named)
 
         scheduler.link.call = asked

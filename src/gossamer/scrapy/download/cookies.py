@@ -24,6 +24,7 @@ from scrapy.http.cookies import CookieJar
 
 from gossamer.courier import Transport
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached
+from gossamer.frontier.contract import Frontier
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class SharedCookies:
         waiting, self._waiting = self._waiting, []
         self._telling, self._told_at = True, self._link.now()
         self._link.call(
-            "put_cookies",
+            Frontier.put_cookies,
             lambda answer, error: self._told(told, waiting, answer, error),
             self._group,
             told,
@@ -217,7 +218,7 @@ class SharedCookies:
         self._questions += 1
         number = self._questions
         self._link.call(
-            "cookies",
+            Frontier.cookies,
             lambda answer, error: self._learned(answer, error) if number == self._questions else None,
             self._group,
             0 if self._lost else self._version,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from gossamer.errors import SettingError
+from gossamer.frontier.contract import Frontier
 from gossamer.model import Token, WorkerInfo
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.process.admission import SILENT, others
@@ -49,14 +50,14 @@ async def agree(
     if mine == STREAM:
         return worker_config, None
     token = Token.fresh()
-    await ask("exchange", token, info={**info, ITEMS: ASKING if mine == KEPT else FEED})
+    await ask(Frontier.exchange, token, info={**info, ITEMS: ASKING if mine == KEPT else FEED})
     try:
         if mine == FEED:
             await _check(ask, sleep, worker_config, token)
         else:
             worker_config = await _follow(ask, worker_config, token, waiting)
     except BaseException:
-        await ask("leave", token.incarnation)
+        await ask(Frontier.leave, token.incarnation)
         raise
     return worker_config, token
 
@@ -80,7 +81,7 @@ async def _check(ask: Ask, sleep: Sleep, worker_config: WorkerConfig, token: Tok
 
 async def _follow(ask: Ask, worker_config: WorkerConfig, token: Token, waiting: Waiting) -> WorkerConfig:
     """Stream, if somebody has a file that is written from the stream."""
-    there, now = await _others(ask, worker_config, token), (await ask("counts", worker_config.group)).now
+    there, now = await _others(ask, worker_config, token), (await ask(Frontier.counts, worker_config.group)).now
     feed = next((one for one in there if one.info.get(ITEMS) == FEED and now - one.seen < SILENT), None)
     if feed is not None:
         why, remedy = f"worker {feed.incarnation} on {feed.info.get('host', '?')} has a feed", ""
@@ -104,5 +105,5 @@ async def _follow(ask: Ask, worker_config: WorkerConfig, token: Token, waiting: 
 
 
 async def _others(ask: Ask, worker_config: WorkerConfig, token: Token) -> Sequence[WorkerInfo]:
-    workers, now = await ask("workers"), (await ask("counts", worker_config.group)).now
+    workers, now = await ask(Frontier.workers), (await ask(Frontier.counts, worker_config.group)).now
     return [worker for worker in others(worker_config, workers, now) if worker.incarnation != token.incarnation]

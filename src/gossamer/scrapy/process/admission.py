@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gossamer.courier import is_gone
-from gossamer.courier.outage import Ask, Sleep
+from gossamer.courier.outage import Sleep
+from gossamer.courier.transport import Ask
 from gossamer.errors import GroupOwned, OtherArguments
+from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
 from gossamer.scrapy.config import WorkerConfig
@@ -34,7 +36,7 @@ async def enter(ask: Ask, sleep: Sleep, worker_config: WorkerConfig) -> int:
     began = rounds.started(worker_config.settings["GOSSAMER_CRAWL"], worker_config.group, worker_config.made)
     until = time.monotonic() + PATIENCE
     while True:
-        workers, now = await ask("workers"), (await ask("counts", worker_config.group)).now
+        workers, now = await ask(Frontier.workers), (await ask(Frontier.counts, worker_config.group)).now
         there = others(worker_config, workers, now)
         _check_owner(worker_config, there)
         try:
@@ -56,28 +58,28 @@ async def enter(ask: Ask, sleep: Sleep, worker_config: WorkerConfig) -> int:
 
 
 async def _define(ask: Ask, worker_config: WorkerConfig) -> None:
-    await ask("define", worker_config.group, worker_config.lanes, worker_config.policy)
-    await ask("set_host", "", worker_config.host)
+    await ask(Frontier.define, worker_config.group, worker_config.lanes, worker_config.policy)
+    await ask(Frontier.set_host, "", worker_config.host)
     for name, policy in worker_config.hosts.items():
-        await ask("set_host", name, policy)
+        await ask(Frontier.set_host, name, policy)
 
 
 async def repair(ask: Ask, worker_config: WorkerConfig) -> None:
     """After the frontier came back in what may be an older state: make what is missing there, and nothing else."""
-    counts = await ask("counts", worker_config.group)
+    counts = await ask(Frontier.counts, worker_config.group)
     row = next((row for row in counts.groups if row.group == worker_config.group), None)
     lanes = {lane.lane for lane in counts.lanes}
     if row is None or not lanes.issuperset(f"{worker_config.group}.{name}" for name in worker_config.lanes):
         await _define(ask, worker_config)
     elif row.round:
         # A partition may have gone back behind the beginning of the round that the others are in.
-        await ask("new_round", worker_config.group, row.round)
+        await ask(Frontier.new_round, worker_config.group, row.round)
 
 
 async def without_gone(ask: Ask, worker_config: WorkerConfig, beside: Callable[[], ValkeyFrontier]) -> WorkerConfig:
     """The same, knowing which workers of its group are gone though they are listed; `beside` opens a connection."""
     settings = worker_config.settings
-    if not any(worker.info.get("group") == worker_config.group for worker in await ask("workers")):
+    if not any(worker.info.get("group") == worker_config.group for worker in await ask(Frontier.workers)):
         return worker_config
 
     def look() -> frozenset[str]:

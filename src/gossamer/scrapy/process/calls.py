@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from gossamer.courier import RequestAdder, SharedTransport
+from gossamer.courier.transport import Verb
 from gossamer.errors import FrontierUnavailable
 from gossamer.scrapy.process.reactor import Promise
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class FrontierCalls:
@@ -17,12 +21,15 @@ class FrontierCalls:
         self._link = link
         self.patience: Callable[[], float] | None = None
 
-    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
+    async def ask(self, verb: Verb[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a verb; FrontierUnavailable where it is not answered in the time that is left."""
         promise = Promise()
         self._link.call(verb, promise.keep, *args, **kwargs)
-        late = FrontierUnavailable(f"The frontier did not answer {verb} in the time that is left for the worker's end.")
-        return await self._in_time(promise, late)
+        late = FrontierUnavailable(
+            f"The frontier did not answer {verb.__name__} in the time that is left for the worker's end."
+        )
+        result: T = await self._in_time(promise, late)
+        return result
 
     async def until(self, begin: Callable[[Callable[[], None]], object]) -> None:
         """Wait until what `begin` was given is called."""

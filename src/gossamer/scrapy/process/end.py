@@ -12,6 +12,7 @@ from scrapy.exceptions import CloseSpider, DontCloseSpider
 
 from gossamer.courier import DRAINING
 from gossamer.errors import GossamerError, RoundUnfinished
+from gossamer.frontier.contract import Frontier
 from gossamer.model import PartitionState
 from gossamer.model.reply import CLOSED
 from gossamer.scrapy.process import rounds
@@ -112,7 +113,7 @@ class WorkerEnd:
         counters = scheduler.pending_counters.take()
         if counters and not courier.away:
             try:
-                await calls.ask("exchange", courier.token.next(), counters=counters)
+                await calls.ask(Frontier.exchange, courier.token.next(), counters=counters)
             except GossamerError as error:
                 logger.warning("The last counters could not be told: %s", error)
         if self.drained and (
@@ -124,7 +125,7 @@ class WorkerEnd:
             fail(scheduler.crawler, scheduler.engine, RoundUnfinished(why))
         if not courier.away:
             try:
-                await calls.ask("leave", courier.token.incarnation)
+                await calls.ask(Frontier.leave, courier.token.incarnation)
             except GossamerError as error:
                 logger.warning("That this worker has ended could not be told: %s", error)
         scheduler.link.close()

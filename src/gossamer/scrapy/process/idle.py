@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 
 from gossamer.courier import Courier
+from gossamer.frontier.contract import Frontier
 from gossamer.model import Drained
 
 logger = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class IdleCheck:
         hints = self._courier.hints
         if self._wanted and not self._asking and hints is not None and not hints.open and not self._busy():
             self._asking = True
-            self._courier.link.call("drained", self._answered, self._courier.plan.group)
+            self._courier.link.call(Frontier.drained, self._answered, self._courier.plan.group)
 
     def _answered(self, answer: Drained | None, error: BaseException | None) -> None:
         if error is not None and self._trouble != str(error):

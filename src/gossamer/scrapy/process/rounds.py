@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.courier import Courier
-from gossamer.courier.outage import Ask, Sleep
+from gossamer.courier.outage import Sleep
 from gossamer.courier.rounds import follow, states_now
+from gossamer.courier.transport import Ask
 from gossamer.errors import (
     FrontierUnavailable,
     GossamerError,
@@ -28,6 +29,7 @@ from gossamer.errors import (
     UnknownCrawl,
     UnknownGroup,
 )
+from gossamer.frontier.contract import Frontier
 from gossamer.model import EndState, PartitionState, RoundInfo, StartState, Token
 from gossamer.model.plural import counted, counted_are
 
@@ -181,9 +183,9 @@ async def take_part(
     than `mine`, unless they need not be the `same`. `follows`: begin none beside workers that wait for more. `began`: see `started`.
     Returns the number of the round whose arguments are settled so far; -1 where nobody has claimed it yet: it is for those of the
     worker that runs its start (see `claim`)."""
-    counts = await ask("counts", group)
+    counts = await ask(Frontier.counts, group)
     row = next(row for row in counts.groups if row.group == group)
-    drained = await ask("drained", group)
+    drained = await ask(Frontier.drained, group)
     recent = await _recent(ask, group, row.round)
     info = recent[0]
     if not drained.drained:
@@ -192,8 +194,8 @@ async def take_part(
             compare(group, info, mine)
         if row.start == "owed":
             # The start itself counts as one that is open.
-            waits = drained.open + drained.tasks - 1
-            more = f" {waits:,} {'request is' if waits == 1 else 'requests are'} there already." if waits > 0 else ""
+            there = drained.open + drained.tasks - 1
+            more = f" {there:,} {'request is' if there == 1 else 'requests are'} there already." if there > 0 else ""
             logger.info("Round %d of %s begins.%s", row.round, group, more)
         else:
             left = f"{drained.open:,} left" + (f", {counted(drained.tasks, 'task')} waiting" if drained.tasks else "")
@@ -222,7 +224,7 @@ async def take_part(
         logger.warning("Round %d of %s is over: %s.", row.round, group, refused)
         return int(row.round)
     # Of several workers that find it drained, all ask for the same next one.
-    number = await ask("new_round", group, row.round + 1, trigger="run again")
+    number = await ask(Frontier.new_round, group, row.round + 1, trigger="run again")
     logger.info(
         "Round %d of %s is over; round %d begins. To end here instead, set GOSSAMER_ROUND to join.",
         row.round,
@@ -238,7 +240,7 @@ async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str,
     info = (await _recent(ask, group, number))[0]
     if state is StartState.GRANTED:
         if mine != info.note and (mine or info.note.startswith(NOTE)):
-            await ask("round_note", group, number, {"note": mine})
+            await ask(Frontier.round_note, group, number, {"note": mine})
     elif same and (info.note or state is StartState.DONE):
         compare(group, info, mine)
     return state is StartState.GRANTED or not same or fits(info, mine)
@@ -247,7 +249,7 @@ async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str,
 async def log_dead_letters(ask: Ask, group: str) -> None:
     """How many dead letters there are, and how to see them."""
     try:
-        dead = sum(row.dead for row in (await ask("counts", group)).groups)
+        dead = sum(row.dead for row in (await ask(Frontier.counts, group)).groups)
     except GossamerError:
         return  # what is wrong with the server is said elsewhere
     if dead:
@@ -259,7 +261,7 @@ async def log_dead_letters(ask: Ask, group: str) -> None:
 
 async def _recent(ask: Ask, group: str, number: int) -> list[RoundInfo]:
     """The round of that number and what is known of those before it, the newest first."""
-    found = [info for info in await ask("rounds", group, RECENT) if info.round <= number]
+    found = [info for info in await ask(Frontier.rounds, group, RECENT) if info.round <= number]
     if not found or found[0].round != number:
         found.insert(0, RoundInfo(group, number, "running", None, None, None, "", "", 0, 0, 0, 0, False, ""))
     return found
@@ -268,8 +270,8 @@ async def _recent(ask: Ask, group: str, number: int) -> list[RoundInfo]:
 async def end(ask: Ask, group: str, token: Token) -> bool:
     """Note that the present round is over, if it is; whether this worker is the one who did."""
     try:
-        state, number = await ask("end_round", group, token)
-        if state is not EndState.GRANTED or not await ask("ended", group, token, {}):
+        state, number = await ask(Frontier.end_round, group, token)
+        if state is not EndState.GRANTED or not await ask(Frontier.ended, group, token, {}):
             return False
     except GossamerError as error:
         logger.warning("The end of the round of %s was not noted: %s", group, error)
@@ -286,7 +288,7 @@ async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, Part
     while True:
         try:
             try:
-                drained = await ask("drained", group)
+                drained = await ask(Frontier.drained, group)
             except (UnknownGroup, GroupDropping):
                 drained = None  # somebody has dropped it, or its server is another one
             if drained is not None and drained.drained:

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
@@ -21,10 +21,15 @@ from twisted.internet.defer import CancelledError
 from gossamer.courier import RequestAdder
 from gossamer.courier.outage import patiently, pause
 from gossamer.courier.rounds import bury_start, give_back, start_key
+from gossamer.courier.transport import Verb
 from gossamer.errors import FrontierUnavailable, GossamerError
+from gossamer.frontier.contract import Frontier
 from gossamer.model import Request as Asked
 from gossamer.model import StartState
 from gossamer.model.reasons import UNSERIALIZABLE
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from gossamer.scrapy.scheduler import FleetScheduler
@@ -112,7 +117,7 @@ class SpiderStart:
 
     async def _bury(self, place: int | None, payload: bytes, reason: str, detail: str) -> None:
         key = f"start {f'x{secrets.token_hex(8)}' if place is None else self._key(place)}"
-        await self._patiently("bury", self._group, payload, reason=reason, key=key, detail=detail)
+        await self._patiently(Frontier.bury, self._group, payload, reason=reason, key=key, detail=detail)
         self._items.discard(-1 if place is None else place)
 
     def _claim(self) -> int | None:
@@ -163,7 +168,7 @@ class SpiderStart:
         while self._items:
             await self._calls.sleep(ITEMS_POLL)
         await self._calls.below(self._request_adder, 0)
-        told = self.granted and await self._patiently("started", self._group, self._scheduler.courier.token)
+        told = self.granted and await self._patiently(Frontier.started, self._group, self._scheduler.courier.token)
         self.granted = False
         if told:
             self.over = self.through = True
@@ -224,7 +229,7 @@ class SpiderStart:
         while not self._scheduler.closing:
             self._taking = True
             try:
-                state, self._round = await self._calls.ask("start", self._group, self._scheduler.courier.token)
+                state, self._round = await self._calls.ask(Frontier.start, self._group, self._scheduler.courier.token)
             except FrontierUnavailable:
                 await self._calls.sleep(pause())
                 continue
@@ -243,14 +248,14 @@ class SpiderStart:
             except FrontierUnavailable:
                 await self._calls.sleep(pause())
 
-    async def _patiently(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        return await patiently(self._calls.ask, self._calls.sleep, verb, *args, **kwargs)
+    async def _patiently(self, verb: Verb[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await patiently(self._calls.ask, self._calls.sleep, "", verb, *args, **kwargs)
 
     async def renew(self) -> None:
         """Keep the right; to be called now and then."""
         if self.granted:
             try:
-                self.granted = await self._calls.ask("renew_start", self._group, self._scheduler.courier.token)
+                self.granted = await self._calls.ask(Frontier.renew_start, self._group, self._scheduler.courier.token)
             except FrontierUnavailable:
                 return
             if not self.granted:
@@ -263,7 +268,7 @@ class SpiderStart:
         """The worker ends before its start did: the next one runs it at once."""
         if self.granted or self._taking:
             self.granted = self._taking = False
-            await give_back(self._calls.ask, "release_start", self._group, self._scheduler.courier.token)
+            await give_back(self._calls.ask, Frontier.release_start, self._group, self._scheduler.courier.token)
 
 
 async def starts(engine: Any, spider: Any) -> AsyncIterator[Any]:

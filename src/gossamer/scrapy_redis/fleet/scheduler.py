@@ -11,6 +11,7 @@ from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 
 from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
+from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Token
 from gossamer.model.reply import CLOSED
@@ -92,7 +93,7 @@ class LeasingScheduler(worker.FleetScheduler):
             else:
                 logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers are there.")
         token = await super()._enter_group()
-        counts = await self.ask("counts", self.group)
+        counts = await self.ask(Frontier.counts, self.group)
         count = sum(
             lane.queued + lane.delayed + lane.leased
             for lane in counts.lanes
@@ -112,13 +113,13 @@ class LeasingScheduler(worker.FleetScheduler):
     async def _leave(self) -> None:
         """Say goodbye. Without SCHEDULER_PERSIST the last one throws away what is queued and what was seen."""
         self.courier.token = self.courier.token.next()
-        await self.ask("exchange", self.courier.token, info={**self.info(), CLOSED: "1"})
+        await self.ask(Frontier.exchange, self.courier.token, info={**self.info(), CLOSED: "1"})
         if not self.persist and await self._alone():
-            drained = (await self.ask("drained", self.group)).drained
+            drained = (await self.ask(Frontier.drained, self.group)).drained
             await in_thread(self._next_round if drained else self._throw_away)
 
     async def _alone(self) -> bool:
-        workers = await self.ask("workers")
+        workers = await self.ask(Frontier.workers)
         now = max((each.seen for each in workers), default=0.0)
         mine = self.courier.token.incarnation if hasattr(self, "courier") else ""
         return not any(
