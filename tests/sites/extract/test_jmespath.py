@@ -14,9 +14,7 @@ from tests.sites.extract.small_site import read
 from gossamer.sites.extract.selector.jmespath import keys_of, search
 
 NAME = st.sampled_from(["a", "b", "c", '"a-b"', '"x.y"', '""'])
-PLACE = st.sampled_from(
-    ["[0]", "[1]", "[-1]", "[-2]", "[7]", "[*]", "[]", "[1:]", "[:2]", "[::-1]", "[-3:-1]", "[::2]"]
-)
+PLACE = st.sampled_from(["[0]", "[1]", "[-1]", "[-2]", "[7]"])
 DATA = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.sampled_from(["", "text", "[1]"]),
     lambda inner: (
@@ -29,11 +27,9 @@ DATA = st.recursive(
 
 @st.composite
 def plain(draw: st.DrawFn) -> str:
-    text = draw(NAME | PLACE | st.sampled_from(["@", "*"]))
+    text = draw(NAME | PLACE | st.just("@"))
     for _ in range(draw(st.integers(0, 5))):
-        text += draw(
-            NAME.map(".{}".format) | PLACE | st.sampled_from([".*", " | @", " | [0]", " | a", " | *", " | b[]"])
-        )
+        text += draw(NAME.map(".{}".format) | PLACE | st.sampled_from([" | @", " | [0]", " | a", " | b[1]"]))
     return text
 
 
@@ -44,26 +40,23 @@ def alike(one: Any, other: Any) -> bool:
 
 @given(plain(), DATA)
 @settings(deadline=None, max_examples=300)
-@example("a[*].b", {"a": [{"b": 1}, {"b": None}, {}, None, "b", [1], {"b": False}]})
-@example("a[].b", {"a": [[{"b": 1}, [{"b": 2}]], {"b": 3}, None]})
-@example("*.a", {"x": {"a": 1}, "y": None, "z": {"a": []}})
 @example("a.b", {"a": [{"b": 1}]})
 @example("a[0]", {"a": "text"})
 @example("a[-3]", {"a": [1, 2]})
-@example("[]", [[1, None], None, [[2]]])
-@example("a[*]", {"a": {"b": 1}})
 @example("@", None)
 def test_the_same_values_as_by_the_library(expression: str, data: Any) -> None:
     ask = search(expression)
-    assert ask.__qualname__.startswith(
-        ("_field", "_path", "_itself", "_index", "_slice", "_chain", "_projection", "_value", "_flatten")
-    )
+    assert ask.__qualname__.startswith(("_path", "_itself", "_index", "_chain"))
     assert alike(ask(data), jmespath.search(expression, data))
 
 
 @given(
     st.sampled_from(
         [
+            "a[*].b",
+            "a[].b",
+            "*.a",
+            "a[1:]",
             "a[?b]",
             "a[?b == `1`].c",
             "length(a)",

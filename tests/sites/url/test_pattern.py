@@ -65,6 +65,10 @@ def test_what_is_found_is_what_python_finds(pattern: str) -> None:
         (r"^(\w+)*", None),
         (r"^(?:\w+\s?){2,}x", None),
         (r"^(\w+){9}x", None),
+        (r"^/(a{1,100}){1,100}b", None),
+        (r"^/(?:a{0,50}){20}b", None),
+        (r"^/a{1,100}a{1,100}a{1,}b", 3),
+        (r"^/\d{1,2}/\d{4}", 0),
         (r"^(a|a)*$", None),
         (r"^(a?){30}a", None),
         ("^a?a?a?a?a?a?b", None),
@@ -82,6 +86,7 @@ def test_how_the_steps_grow(pattern: str, expected: int | None) -> None:
         (r"^/(a|a)*b$", "a"),
         (r"^/(\w+-?)+=", "a"),
         (r"^/(a?){30}a{30}$", "a"),
+        (r"^/(a{1,100}){1,100}b$", "a"),
         (r"/(.*)/(.*)/(.*)/x", "/"),
     ],
 )

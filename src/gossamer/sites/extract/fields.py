@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 from gossamer.sites.extract.clean import Cleaning, cleaning
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.regex import TooSlow
-from gossamer.sites.extract.selector.first_value import First, first_finder, nth_finder
-from gossamer.sites.extract.selector.json_fields import Extract, JsonField, direct
-from gossamer.sites.extract.selector.selector import FAILURES, Finder, finder, text_of
+from gossamer.sites.extract.selector.columns import Column, column_of
+from gossamer.sites.extract.selector.extractor import Extractor, First
+from gossamer.sites.extract.selector.selector import FAILURES, Finder, text_of
 from gossamer.sites.extract.types import Turn, UrlBase, as_text, turn_into
 from gossamer.sites.format import FieldRule, Format, Kind, Selected
 from gossamer.sites.template import UnknownName, filled, named
 
 Path = tuple[str | int, ...]
 Report = Callable[[Path, str], None]
+Extract = Callable[[PageContent, Any], Any]
 DEEPEST = 50
 """Records within records."""
 MANY = 4
@@ -35,10 +36,18 @@ class FieldOptions(NamedTuple):
     report: Report
 
 
+class CompiledField(NamedTuple):
+    """One field of a record: what finds its value in a thing, and in many things at once where that can be."""
+
+    name: str
+    extract: Extract
+    column: Column | None
+
+
 class Fields(NamedTuple):
     """The fields of a record, compiled; `columns`: whether they may be read field by field."""
 
-    every: tuple[JsonField, ...]
+    every: tuple[CompiledField, ...]
     columns: bool
 
 
@@ -53,7 +62,7 @@ def compile_fields(
     for key, rule in rules.items():
         full = f"{name}.{key}" if name else key
         try:
-            found.append(direct(key, full, rule, _compile(full, rule, shape, (*path, key))))
+            found.append(CompiledField(key, _compile(full, rule, shape, (*path, key)), column_of(rule)))
         except ValueError as error:
             shape.report((*path, key), str(error))
     columns = any(field.column is not None for field in found) and not any(map(_looks_at_fields, rules.values()))
@@ -120,9 +129,8 @@ def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Ext
         return lambda page, thing: page.document.body if thing is None else turn(text_of(thing), page)
     whole = rule.type is Kind.JSON and rule.nth is None and not rule.all
     if rule.all:
-        return _all(name, rule, finder(rule, shape.format), clean, turn)
-    nth = rule.nth or 0
-    first = nth_finder(rule, shape.format, nth, whole) if nth else first_finder(rule, shape.format, whole)
+        return _all(name, rule, Extractor(rule, shape.format).every(), clean, turn)
+    first = Extractor(rule, shape.format).one(rule.nth or 0, whole)
     if rule.type is Kind.TEXT and clean is None:
         return _text(name, first, rule.strip, _default(rule))
     return _one(name, rule, first, clean, turn)
@@ -266,7 +274,7 @@ def _nested(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extr
         return lambda page, thing: fill(page, [thing], fields)[0]
     many = rule.each is not None or rule.all
     nth = rule.nth or 0
-    find = finder(selected, shape.format)
+    find = Extractor(selected, shape.format).every()
 
     def extract(page: PageContent, thing: Any) -> Any:
         try:

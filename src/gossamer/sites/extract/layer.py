@@ -13,7 +13,8 @@ from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill
 from gossamer.sites.extract.links import FollowRule, LinkSet
-from gossamer.sites.extract.selector.selector import FAILURES, Finder, finder
+from gossamer.sites.extract.selector.extractor import Extractor
+from gossamer.sites.extract.selector.selector import FAILURES, Finder
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.format import Format, Layer
 from gossamer.sites.page import PageVerdict, Reading, records_of
@@ -56,7 +57,9 @@ class LayerReader:
             for place, follow in enumerate(layer.follow)
         ]
         records = layer.records
-        self._records: Finder | None = attempt(("records",), lambda: finder(records, layer.format)) if records else None
+        self._records: Finder | None = (
+            attempt(("records",), lambda: Extractor(records, layer.format).every()) if records else None
+        )
         self._valid = attempt(("valid",), lambda: compile_valid(layer.valid))
         self._lacking = compile_required(layer.require) if layer.require else None
         self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow)

@@ -11,8 +11,9 @@ from gossamer.model.page import NOTHING, PageRequest
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import Pattern
+from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.jmespath import search
-from gossamer.sites.extract.selector.selector import FAILURES, finder
+from gossamer.sites.extract.selector.selector import FAILURES
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.request import RequestParts, request_parts
 from gossamer.sites.template import UnknownName, filled, look_up, named, urls
@@ -60,7 +61,7 @@ class FollowRule:
         self._follow = follow
         self._xml = format is Format.XML
         self._site = site
-        self._find = finder(follow, format) if follow.url is None else None
+        self._find = Extractor(follow, format).every() if follow.url is None else None
         self._source = follow.regex is not None and format in (Format.HTML, Format.XML, Format.TEXT)
         self._match = Pattern(follow.match) if follow.match is not None else None
         self._skip = Pattern(follow.skip) if follow.skip is not None else None

@@ -108,7 +108,7 @@ class Pattern:
         try:
             if self._careful is None:
                 # Not before it is needed: it takes long to compile, and most expressions only ever see short texts.
-                self._careful = regex.compile(LITERAL.sub(literally, self.text), self._flags)
+                self._careful = stoppable(self.text, self._flags)
                 begin = perf_counter()
             return call(self._careful, text, page.patience)
         except TimeoutError:
@@ -126,6 +126,7 @@ def _search(compiled: Any, text: str, timeout: float) -> Any:
     return compiled.search(text, timeout=timeout)
 
 
-def literally(found: re.Match[str]) -> str:
-    """A brace that is no repetition, written so that it is none in the other language either."""
-    return r"\{" if found[0] == "{" else found[0]
+def stoppable(text: str, flags: int = 0) -> Any:
+    """The expression in the language of `regex`, whose searches take a timeout. Raises regex.error."""
+    # A brace that is no repetition is written so that it is none in that language either.
+    return regex.compile(LITERAL.sub(lambda found: r"\{" if found[0] == "{" else found[0], text), flags)

@@ -2,7 +2,8 @@
 
 Most patterns cannot take long on a URL of usual length, and Python's own engine runs them. The others run where they can be
 stopped. One that has taken SPENDS seconds of late gets SHORTEST for each URL, which is ample for a URL that it fits; where it is
-stopped, it does not fit.
+stopped, it does not fit. The time is counted by pattern, since one pattern sees the URLs of many pages; `extract.regex` counts it by
+page.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import regex  # type: ignore[import-untyped]
 
-from gossamer.sites.extract.regex import LITERAL, literally
+from gossamer.sites.extract.regex import stoppable
 
 STEPS = 100_000
 """What Python's own engine may need at most, by the length of the URL and the repetitions of the pattern: about a millisecond."""
@@ -30,10 +31,12 @@ REGAINS = 0.05
 SHORTEST = 0.001
 CHOICES = 5
 """More parts that may be missing than this are too many ways to go."""
+FEW = 9
+"""A repetition with no more choices than this counts as none, except inside one."""
 
 logger = logging.getLogger(__name__)
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?>|\(|\)[*+?]?\+?|(?:[*+]|\{\d*,\d*\})[?+]?|.", re.DOTALL)
-_UNBOUND = re.compile(r"[*+]|\{\d*,\}")
+_REPEAT = re.compile(r"[*+]|\{(\d*),(\d*)\}")
 
 
 class UrlPattern:
@@ -57,7 +60,7 @@ class UrlPattern:
     def _search(self, url: str) -> re.Match[str] | None:
         if self._careful is None:
             try:
-                self._careful = regex.compile(LITERAL.sub(literally, self.text))
+                self._careful = stoppable(self.text)
             except (regex.error, RecursionError):
                 self._careful = False  # Not in that language: it runs without a limit.
         if self._careful is False:
@@ -101,8 +104,9 @@ def degree(pattern: str) -> int | None:
                 return None
             inside[-1] = inside[-1] or within or token != ")"
             repeats += token != ")"
-        elif _UNBOUND.match(token):
-            repeats += 1
+        elif found := _REPEAT.match(token):
+            least, most = found.groups()
+            repeats += not most or int(most) - int(least or 0) > FEW
             inside[-1] = True
     if choices > CHOICES:
         return None

@@ -18,7 +18,6 @@ from parsel import csstranslator  # also registers has-class() for XPath
 
 from gossamer.sites.extract.content import PageContent, tree
 from gossamer.sites.extract.regex import Pattern, TooSlow
-from gossamer.sites.extract.selector.css import plain
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.types import as_text, loads
 from gossamer.sites.format import Format, Selected
@@ -102,10 +101,6 @@ def finder(selected: Selected, format: Format, nth: int | None = None, whole: bo
         expression = selected.xpath or ""
     narrowed = None if after or selected.attr else nth
     evaluate, gives_nodes = compiled(expression, narrowed)
-    if selected.css is not None and format is Format.HTML and narrowed is None:
-        quick = plain(selected.css)
-        if quick is not None and quick.alone:
-            evaluate = quick.every
     # A number or a text is the only one of its kind: the first and the last.
     find = _of_nodes(evaluate, look, gives_nodes, nth in (None, 0, -1))
     if selected.attr is not None:

@@ -1,4 +1,4 @@
-"""Fields of JSON read by the short way are what they are by the usual one, and so are notes and what is missing."""
+"""Fields of JSON read as columns are what they are record by record, and so are notes and what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The first value of a rule, found without making a list of all: what nearly every field asks for."""
+"""The one way to the values of a rule.
+
+Nearly every field asks for the first value, which is found without a list of all: otherwise the pages of bench/extract.py take
+half as long again.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from typing import Any
 
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.regex import Pattern
-from gossamer.sites.extract.selector.css import plain
+from gossamer.sites.extract.selector.css import first_of
 from gossamer.sites.extract.selector.jmespath import keys_of, search
 from gossamer.sites.extract.selector.selector import (
+    Finder,
     compiled,
     data_of,
     element_of,
@@ -25,25 +30,34 @@ First = Callable[[PageContent, Any], Any]
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
 
 
-def first_finder(selected: Selected, format: Format, whole: bool = False) -> First:
-    """What gives the first value that a rule finds, as `finder` would: a text, a number or a value of JSON; None if there is none."""
-    simple = selected.source == "content" and selected.regex is None and not selected.html
-    if simple and selected.jmespath is not None and selected.css is None and selected.xpath is None:
-        keys = keys_of(selected.jmespath)
-        if keys and not whole:
-            return _at_path(keys)
-        return _of_data(search(selected.jmespath), whole)
-    if simple and selected.jmespath is None and (selected.css is not None or selected.xpath is not None):
-        found = _of_nodes(selected, format)
-        if found is not None:
+class Extractor:
+    """What a rule finds on a page, whichever of css, xpath, regex and jmespath it uses. Both methods return a function of the page
+    and of the thing to look at: None for the page's content, or an element, a text or a value of JSON."""
+
+    def __init__(self, rule: Selected, format: Format) -> None:
+        self._rule, self._format = rule, format
+
+    def every(self) -> Finder:
+        """All values, as elements, texts, numbers or values of JSON."""
+        return finder(self._rule, self._format)
+
+    def one(self, nth: int = 0, whole: bool = False) -> First:
+        """One value as a text, a number or a value of JSON, None if there is none: 0 is the first, -1 the last. With `whole`, a
+        list of JSON is one value."""
+        rule, format = self._rule, self._format
+        if nth != 0:
+            return _nth(rule, format, nth, whole)
+        simple = rule.source == "content" and rule.regex is None and not rule.html
+        nodes = rule.css is not None or rule.xpath is not None
+        if simple and rule.jmespath is not None and not nodes:
+            keys = keys_of(rule.jmespath)
+            return _at_path(keys) if keys and not whole else _of_data(search(rule.jmespath), whole)
+        if simple and rule.jmespath is None and nodes and (found := _of_nodes(rule, format)) is not None:
             return found
-    if selected.regex is not None:
-        return _of_matches(selected, format)
-    return nth_finder(selected, format, 0, whole)
+        return _of_matches(rule, format) if rule.regex is not None else _nth(rule, format, 0, whole)
 
 
-def nth_finder(selected: Selected, format: Format, nth: int, whole: bool = False) -> First:
-    """The same for another place: 0 is the first, -1 the last."""
+def _nth(selected: Selected, format: Format, nth: int, whole: bool) -> First:
     find = finder(selected, format, nth, whole)
     # Where nodes are looked for, and nothing in them, none but the one that was asked for is found.
     sought = selected.css is not None or selected.xpath is not None
@@ -59,7 +73,7 @@ def nth_finder(selected: Selected, format: Format, nth: int, whole: bool = False
 def _of_matches(selected: Selected, format: Format) -> First:
     """The first match in the first value that has one: mostly the first value."""
     looked_in = selected.model_copy(update={"regex": None})
-    pattern, first_value = Pattern(selected.regex or ""), first_finder(looked_in, format)
+    pattern, first_value = Pattern(selected.regex or ""), Extractor(looked_in, format).one()
     find = finder(selected, format)
     sought = selected.css is not None or selected.xpath is not None
 
@@ -91,8 +105,7 @@ def _of_nodes(selected: Selected, format: Format) -> First | None:
     evaluate, nodes = compiled(expression, 0)
     if not nodes:
         return None
-    quick = plain(selected.css) if selected.css is not None and format is Format.HTML else None
-    first_in = quick.first if quick is not None else None
+    first_in = first_of(selected.css) if selected.css is not None and format is Format.HTML else None
 
     def first(page: PageContent, thing: Any) -> Any:
         node = element_of(page, thing)
