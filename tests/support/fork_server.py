@@ -162,7 +162,8 @@ def start(
     """
     if others := [each for each in options if each != "-P" and not each.startswith("-W")]:
         raise ValueError(f"a process that runs already cannot be given {others}")
-    first = [*filter(None, path), str(ROOT)]
+    # The sources beside these tests, also in a copy of both that was changed (scripts/mutants.py).
+    first = [*filter(None, path), str(ROOT), str(ROOT / "src")]
     given = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each and each not in first]
     environ = {**environ, "PYTHONPATH": os.pathsep.join([*given, *first])}
     with stdin.open("rb") as given_in, stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
