@@ -17,6 +17,7 @@ from gossamer.model import ExchangeReply, GroupPolicy, HostPolicy, LanePolicy, L
 from gossamer.testing.contract import Crawl, Worker
 from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, names
 from gossamer.testing.contract.guarantees.lists import data, pushed
+from gossamer.testing.contract.guarantees.rollback import another_process, go_back, picture
 from gossamer.testing.servers import Cluster, Server
 
 Opened = Callable[..., Crawl]
@@ -224,6 +225,29 @@ def test_who_delivers_for_another_at_any_later_time_doubles_nothing(crawl: Crawl
     frontier.ask(asks)
     slow.close()
     assert crawl.frontier.counts().lanes == before
+
+
+def test_who_delivers_for_another_keeps_what_a_partition_may_forget(crawl: Crawl) -> None:
+    """A worker dies with its children owed, another delivers them, and then the partition that took them goes back."""
+    partitions, frontier = crawl.frontier.partitions, frontier_of(crawl)
+    for lost in range(1, partitions):
+        crawl.frontier.add([crawl.request(f"page {lost}", lane="g.a")])
+        first, second = crawl.worker(lanes=["g.a"]), crawl.worker("g")
+        second.exchange(everywhere=True)
+        [host] = crawl.hosts(1, lost)
+        twins = [crawl.request(f"twin {lost}", host, "g.b", dont_filter=True)] * 2
+        found = [crawl.request(f"child {lost}", host, "g.b"), *twins]
+        page = first.one()
+        verb = frontier.verbs.work.exchange(first.token, settle=[Settlement(page, add=found)])
+        assert carried(frontier, verb, 1) is None
+        earlier = picture(crawl, lost)
+        crawl.expire()
+        second.exchange(everywhere=True)
+        go_back(crawl, earlier, lost)
+        another_process(crawl, lost)
+        second.exchange(everywhere=True)
+        assert sorted(crawl.finish(second)) == [f"child {lost}", f"twin {lost}", f"twin {lost}"]
+        assert (crawl.group().open, owed(crawl)) == (0, [])
 
 
 def test_deliveries_are_not_remembered_for_long(crawl: Crawl) -> None:

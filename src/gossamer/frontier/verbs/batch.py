@@ -141,6 +141,17 @@ class Batch:
         """All records in the header's order, one after the other."""
         return b"".join([record for _, records, _, _ in self._groups.values() for record in records])
 
+    @classmethod
+    def of(cls, header: Sequence[Sequence[Any]], records: bytes) -> Batch:
+        """The batch that has this header and these records; nobody waits for its outcomes."""
+        batch, at = cls(), 0
+        for lane, host, priority, delay, entries, lengths, *_ in header:
+            outcomes = [ADDED] * len(entries)
+            for index, (entry, length) in enumerate(zip(entries, lengths, strict=True)):
+                batch.put((lane, host, priority, delay), entry, records[at : at + length], (outcomes, index))
+                at += length
+        return batch
+
     def refuse(self) -> None:
         """Their pages were given away."""
         for _, _, slots, _ in self._groups.values():

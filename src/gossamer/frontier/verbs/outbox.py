@@ -188,6 +188,15 @@ class Outbox:
                 self.recent.note(int(delivery.target), delivery.batch, outcomes, time.monotonic(), there, group)
         return any("a" in text(letters) for letters in outcomes)
 
+    def _note(self, delivery: Delivery, answer: Any) -> None:
+        """Who delivers for another keeps what it delivers, as its own."""
+        if delivery.verb == "add" and len(self.bases) > 1:
+            outcomes, _, _, _, there = read(answer)
+            if outcomes:
+                batch = Batch.of(delivery.header["add"], delivery.args[0])
+                group = delivery.header["group"]
+                self.recent.note(int(delivery.target), batch, outcomes, time.monotonic(), there, group)
+
     def delivered(self, partition: int) -> list[str]:
         """Names of deliveries that this partition need not know for long any more."""
         return self._delivered.pop(partition, [])
@@ -208,6 +217,7 @@ class Outbox:
             said = delivery.ask(self.bases, entry, number, lost, True)
             if said is not None:
                 [answer] = yield [said]
+                self._note(delivery, answer)
                 if delivery.verb == "push" and not isinstance(answer, int) and not dropped:
                     return
         yield [function_call("owed", self.bases[home], {"action": "done", "id": entry})]
