@@ -80,10 +80,10 @@ bench-crawl: $(DEV_STAMP) system
 mutants: $(DEV_STAMP) system
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
-# The long forms of tests/chaos and of the state machine: CHAOS_ARGS="--rounds 200", WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30",
-# MACHINE=20 (times as many examples).
+# The long forms of tests/chaos, of the state machine and of other searches at random: CHAOS_ARGS="--rounds 200",
+# WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30", MACHINE=20 (times as many examples).
 MACHINE ?= 10
-SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py) tests/scrapy/feeds/test_histories.py
+SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py) $(addprefix tests/scrapy/,feeds/test_histories.py request/test_objects.py speedups/test_urls.py speedups/test_fingerprint.py)
 CONTRACT := $(addprefix tests/frontier/contract/test_,contract.py documents.py mutations.py rounds.py)
 chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos/server.py $(CHAOS_ARGS)

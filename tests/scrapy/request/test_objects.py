@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
@@ -253,6 +254,8 @@ def test_the_state_of_an_object_is_what_it_was() -> None:
     assert type(through(Box[int](3))) is Box
 
 
+FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
+"""So many times as many examples: `make chaos` says ten."""
 FIELDS = st.recursive(
     st.none() | st.integers() | st.text(max_size=5) | st.sampled_from([*Colour, Size.SMALL]),
     lambda inner: st.one_of(
@@ -270,7 +273,7 @@ FIELDS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60 * FACTOR, deadline=None)
 @given(FIELDS)
 def test_any_nesting_comes_back_the_same(value: Any) -> None:
     found = back(stored(value))
