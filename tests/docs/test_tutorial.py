@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,12 +24,19 @@ VARIES = {
 
 @pytest.mark.timeout(450)
 def test_from_one_process_to_a_fleet(tmp_path: Path) -> None:
-    assert (Path(sys.executable).parent / "scrapy").exists(), "scrapy is not beside this Python"
     follow(PAGE, PORT, tmp_path, VARIES)
 
 
 def test_the_frontier_from_python(tmp_path: Path) -> None:
     follow(TUTORIAL / "frontier-from-python.md", PORT, tmp_path, {})
+
+
+@pytest.mark.parametrize(("command", "word"), [("gossamer", "--version"), ("scrapy", "version")])
+def test_the_commands_are_installed_as_they_are_typed(command: str, word: str) -> None:
+    """The tutorials are followed with a quicker way to start the same."""
+    script = Path(sys.executable).with_name(command)
+    done = subprocess.run([script, word], capture_output=True, text=True, timeout=100, check=True)
+    assert re.fullmatch(rf"{command} [\d.]+\S*\n", done.stdout, re.IGNORECASE)
 
 
 @pytest.mark.parametrize(

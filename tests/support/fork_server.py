@@ -45,6 +45,10 @@ class Child:
         self._server, self.pid, self._pidfd = server, pid, pidfd
         self.returncode: int | None = None
 
+    def fileno(self) -> int:
+        """It can be read from when the program has ended."""
+        return self._pidfd
+
     def poll(self) -> int | None:
         return self._ended(0)
 
@@ -160,28 +164,45 @@ def start(
     `path` comes first in the search path, and decides which Scrapy is imported; what `environ` has as PYTHONPATH comes before it,
     and the directory before that, unless `-P` is among the options. Besides, these may be `-Wfilter`, in one word.
     """
+    with stdin.open("rb") as given, stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
+        if sys.platform != "linux":
+            first = [*filter(None, path), str(ROOT)]
+            searched = [environ.get("PYTHONPATH", ""), *first]
+            return subprocess.Popen(
+                [sys.executable, *options, "-m", module, *arguments],
+                cwd=directory, env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, searched))},
+                stdin=given, stdout=out, stderr=err, start_new_session=True,
+            )  # fmt: skip
+        files = [one.fileno() for one in (given, out, err)]
+        return fork(module, arguments, environ, directory, files, path=path, options=options)
+
+
+def fork(
+    module: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    directory: Path,
+    files: Sequence[int],
+    *,
+    path: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> Child:
+    """The same with open files for input, output and errors, which this closes for nobody; on Linux alone."""
     if others := [each for each in options if each != "-P" and not each.startswith("-W")]:
         raise ValueError(f"a process that runs already cannot be given {others}")
     # The sources beside these tests, also in a copy of both that was changed (scripts/mutants.py).
     first = [*filter(None, path), str(ROOT), str(ROOT / "src")]
     given = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each and each not in first]
-    environ = {**environ, "PYTHONPATH": os.pathsep.join([*given, *first])}
-    with stdin.open("rb") as given_in, stdout.open("ab") as out, (stderr or stdout).open("ab") as err:
-        if sys.platform != "linux":
-            return subprocess.Popen(
-                [sys.executable, *options, "-m", module, *arguments],
-                cwd=directory, env=environ, stdin=given_in, stdout=out, stderr=err, start_new_session=True,
-            )  # fmt: skip
-        job = {
-            "module": module,
-            "arguments": list(arguments),
-            "environ": environ,
-            "directory": str(directory),
-            "path": given if "-P" in options else [str(directory), *given],
-            "first": first,
-            "warnings": [each[2:] for each in options if each != "-P"],
-        }
-        return _server(os.pathsep.join(first), os.getpid()).start(job, [one.fileno() for one in (given_in, out, err)])
+    job = {
+        "module": module,
+        "arguments": list(arguments),
+        "environ": {**environ, "PYTHONPATH": os.pathsep.join([*given, *first])},
+        "directory": str(directory),
+        "path": given if "-P" in options else [str(directory), *given],
+        "first": first,
+        "warnings": [each[2:] for each in options if each != "-P"],
+    }
+    return _server(os.pathsep.join(first), os.getpid()).start(job, files)
 
 
 class Program:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support import fork_server
 from tests.support.fork_server import Program
+from tests.support.quick_commands import quick_commands
 from tests.support.site import Site
 
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -139,3 +140,24 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_commands_of_a_shell_are_forked_and_end_as_they_would(tmp_path: Path) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (tmp_path / "conf.py").write_text("BOT_NAME = 'here'\nSPIDER_MODULES = ['spiders']\n")
+    (tmp_path / "spiders.py").write_text("import time\nopen('begun', 'a').close()\ntime.sleep(600)\n")
+    session = """
+        gossamer nothing 2> said; echo $?
+        scrapy settings --get BOT_NAME | tr a-z A-Z
+        for how in TERM KILL; do
+            rm -f begun; scrapy list 2> trace & until [ -e begun ]; do sleep 0.05; done
+            kill -$how $!; wait $! 2> /dev/null; echo $?
+        done
+    """
+    with quick_commands() as quick:
+        path = os.pathsep.join([*quick, str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            ["bash", "-c", session], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60
+        )  # fmt: skip
+    assert done.stdout.split() == ["2", "HERE", "143", "137"], done.stderr
+    assert "No such command" in (tmp_path / "said").read_text()

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.quick_commands import COMMANDS, quick_commands
+
 from gossamer.testing.process import free_port
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -98,8 +100,11 @@ def follow(page: Path, port: str, directory: Path, varies: Mapping[str, re.Patte
     free = str(free_port())
     session = [_elsewhere(step, port, free) for step in steps(page.read_text("utf-8"))]
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("GOSSAMER_", "SCRAPY_"))}
-    environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
-    printed = play(session, directory, environ, 400)
+    for command in COMMANDS:
+        assert (Path(sys.executable).parent / command).exists(), f"{command} is not beside this Python"
+    with quick_commands() as quick:
+        environ["PATH"] = os.pathsep.join([*quick, str(Path(sys.executable).parent), environ["PATH"]])
+        printed = play(session, directory, environ, 400)
     for number, step in enumerate(session):
         if isinstance(step, Step):
             said = step.printed
