@@ -497,6 +497,17 @@ def test_a_file_of_a_group_that_is_dropped_is_ended(project: Project) -> None:
     assert in_json(out) == EVERY
 
 
+@pytest.mark.timeout(200)
+def test_a_feed_that_waits_for_the_end_of_its_round_does_not_keep_the_round_from_its_end(project: Project) -> None:
+    out = project.folder / "out.whole"
+    with (project.folder / "shop_settings.py").open("a") as settings:
+        settings.write("FEED_EXPORTERS = {'whole': 'shop_spiders.Whole'}\n")
+    said = project.crawl("-O", "out.whole", "-s", "GOSSAMER_ITEMS_MAX=3", "-s", "DOWNLOAD_DELAY=0.1", code=1)
+    assert "Raise GOSSAMER_ITEMS_MAX and GOSSAMER_ITEMS_MAX_BYTES" in said
+    project.crawl("-O", "out.whole", "-s", "GOSSAMER_ITEMS_MAX=0")
+    assert in_json(out) == EVERY
+
+
 def command(project: Project, *words: str) -> str:
     """What `gossamer` prints."""
     done = fork_server.run("gossamer", words, project.environ, project.folder, 60)

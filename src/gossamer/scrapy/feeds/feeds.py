@@ -47,6 +47,7 @@ LOOK = 1.0
 AGAIN = 0.1
 ROUNDS_OWN = ("%(time)", "%(batch_time)")
 """What gives the file of each round another name."""
+FULL = "items_full"
 LAST = 5.0
 """So many seconds a worker's feeds have at its end, however long the rest of it took, if its server answers."""
 
@@ -187,6 +188,8 @@ class FleetFeedExporter(FeedExporter):
                     if served is None or (info.round, info.began) != (served.round, served.began):
                         files = self._turned(frontier, spider, files, info)
                     self._step(frontier, info, files, worker_config, self._end(frontier, info) if closing else None)
+                    if not closing:
+                        self._check_room(frontier, files, worker_config)
                     if last:
                         self._finish(frontier, info, files, worker_config)
                 served = info
@@ -249,6 +252,20 @@ class FleetFeedExporter(FeedExporter):
         if all(file.ready(frontier, info) for file in files.values()):
             for file in files.values():
                 file.write(frontier, until)
+
+    @staticmethod
+    def _check_room(frontier: ValkeyFrontier, files: Mapping[str, FeedFile], worker_config: Any) -> None:
+        """SettingError where a feed waits for the end of a round that waits for the feed."""
+        if not (kept := [str(file.path) for file in files.values() if file.keeps]):
+            return
+        counts = frontier.counts(worker_config.group)
+        full = any(row.group == worker_config.group and row.paused == FULL for row in counts.groups)
+        if full and any(lane.queued or lane.delayed for lane in counts.lanes):
+            raise SettingError(
+                f"The feed {', '.join(kept)} cannot be written: its exporter keeps items to itself until its end, so all of the round wait on the server, and "
+                "that takes no more of them. Raise GOSSAMER_ITEMS_MAX and GOSSAMER_ITEMS_MAX_BYTES (0: no limit) and run the spider again "
+                "with the same feed, or choose a format that is written item by item."
+            )
 
     def _finish(
         self, frontier: ValkeyFrontier, info: RoundInfo, files: Mapping[str, FeedFile], worker_config: Any

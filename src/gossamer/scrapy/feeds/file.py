@@ -88,6 +88,11 @@ class FeedFile:
         return self._file is not None
 
     @property
+    def keeps(self) -> bool:
+        """Whether all items of the round wait on the server until its end, since the exporter writes them then."""
+        return self._keeps
+
+    @property
     def consumer(self) -> str:
         """For whom items wait on the server while this process writes it."""
         return str(self._state.get("consumer", ""))
