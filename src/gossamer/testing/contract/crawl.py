@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count
+from functools import cache
+from itertools import count, islice
 from typing import Any
 
 from gossamer.frontier.contract import Frontier
@@ -109,14 +110,7 @@ class Crawl:
 
     def hosts(self, n: int, partition: int = 0) -> list[str]:
         """Host names of one partition."""
-        found: list[str] = []
-        for number in count(1):
-            name = f"h{number}.example"
-            if keys.partition_of(name, self.frontier.partitions) == partition:
-                found.append(name)
-                if len(found) == n:
-                    break
-        return found
+        return list(_hosts(n, partition, self.frontier.partitions))
 
     def spread(self, n: int) -> list[str]:
         """Host names over the partitions by turns."""
@@ -162,6 +156,13 @@ class Crawl:
             done += names(leases)
             assert worker.settle(*leases) == [SettleOutcome.SETTLED]
         return done
+
+
+@cache
+def _hosts(n: int, partition: int, partitions: int) -> tuple[str, ...]:
+    """The first names that lie there. Requests are made by thousands, most without a host of their own."""
+    every = (f"h{number}.example" for number in count(1))
+    return tuple(islice((name for name in every if keys.partition_of(name, partitions) == partition), n))
 
 
 def names(leases: Iterable[Lease]) -> list[str]:

@@ -10,7 +10,7 @@ from gossamer.errors import UnknownLane
 from gossamer.frontier.call import FunctionCall, function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs import control
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, fingerprint
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, Crawl
 
 POLICIES = {
@@ -175,13 +175,12 @@ class TestEverySeenPolicy:
         if policy.kind is SeenKind.BLOOM:
             policy = SeenPolicy(policy.kind, capacity=3000, error=1e-4)
         lane(crawl, policy)
-        names = [f"r{n}" for n in range(5000)]
-        added = crawl.add(*names).count(ADDED)
+        requests = crawl.requests(f"r{n}" for n in range(5000))
+        added = crawl.frontier.add(requests)[0].count(ADDED)
         assert added == 5000 if policy.kind is not SeenKind.BLOOM else added >= 4990
-        assert crawl.add(*names) == [DUPLICATE] * 5000
-        fingerprints = [crawl.request(name).fingerprint for name in names]
-        assert crawl.frontier.seen("g.a", fingerprints) == [True] * 5000
-        unknown = [crawl.request(f"u{n}").fingerprint for n in range(5000)]
+        assert crawl.frontier.add(requests)[0] == [DUPLICATE] * 5000
+        assert crawl.frontier.seen("g.a", [one.fingerprint for one in requests]) == [True] * 5000
+        unknown = [fingerprint(f"u{n}") for n in range(5000)]
         false = crawl.frontier.seen("g.a", unknown).count(True)
         assert false == 0 if policy.kind is not SeenKind.BLOOM else false <= 5
 
