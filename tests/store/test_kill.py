@@ -2,82 +2,55 @@
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import pytest
-from tests.store.tables import FORUM, PRICES, bodies, post, reply, titles
+from tests.store.tables import FORUM, PRICES, bodies, titles
+from tests.store.writing_process import PAGES, url_of
+from tests.support import fork_server
 from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.support.fork_server import Started
 
-from gossamer.store import Row, Store, Writer
+from gossamer.store import Store
 from gossamer.testing.process import wait_until
 
 # Several processes on a machine that may have other things to do.
 pytestmark = pytest.mark.timeout(400)
 
 WORKERS = 4
-PAGES = 160
-"""Pages of each worker; each has a row, two children and a price, and every tenth is shared by all workers."""
-
-
-def url_of(worker: int, page: int) -> str:
-    return f"http://x/shared/{page}" if page % 10 == 0 else f"http://x/{worker}/{page}"
-
-
-async def load(url: str, worker: int) -> None:
-    """Write pages, sixteen at a time, each of them twice, as when a lease was lost; print each that was acknowledged."""
-    writer = Writer(Store.open(url))
-    await writer.prepare([*FORUM, PRICES])
-    print("ready", flush=True)
-    sys.stdin.readline()
-    gate = asyncio.Semaphore(16)
-
-    async def page(number: int) -> None:
-        async with gate:
-            where = url_of(worker, number)
-            rows = [post(where, where, [reply("0"), reply("1")]), Row("prices", {"url": where, "price": number})]
-            await writer.write(rows)
-            print(f"done {number}", flush=True)
-            await writer.write(rows)
-
-    await asyncio.gather(*(page(number) for number in range(PAGES)))
-    await writer.close()
-    print("end", flush=True)
 
 
 @contextmanager
-def workers_on(url: str, directory: Path) -> Iterator[list[tuple[subprocess.Popen[str], Path]]]:
-    root = Path(__file__).parents[2]
-    started: list[tuple[subprocess.Popen[str], Path]] = []
-    files: list[IO[str]] = []
+def workers_on(url: str, directory: Path) -> Iterator[list[tuple[Started, Path]]]:
+    """Processes that are ready and wait for `go`."""
+    started: list[tuple[Started, Path]] = []
     try:
         for number in range(WORKERS):
             said = directory / f"worker{number}.txt"
-            files.append(said.open("w"))
-            script = f"import asyncio; from tests.store.test_kill import load; asyncio.run(load({url!r}, {number}))"
-            child = subprocess.Popen(
-                [sys.executable, "-c", script],
-                stdin=subprocess.PIPE,
-                stdout=files[-1],
-                stderr=subprocess.STDOUT,
-                text=True,
-                cwd=root,
+            words = [url, str(number), str(directory / "gate")]
+            child = fork_server.start(
+                "tests.store.writing_process", words, environ=os.environ, directory=directory, stdout=said
             )
             started.append((child, said))
+
+        def ready() -> bool:
+            for child, said in started:
+                assert child.poll() is None, said.read_text()
+            return all("ready" in said.read_text() for _, said in started)
+
+        wait_until(ready, "all workers", 120)
         yield started
     finally:
         for child, _ in started:
             child.kill()
             child.wait()
-            assert child.stdin is not None
-            child.stdin.close()
-        for file in files:
-            file.close()
+
+
+def go(directory: Path) -> None:
+    (directory / "gate").touch()
 
 
 def acknowledged(said: Path) -> set[int]:
@@ -93,13 +66,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(server_type: type[D
                 assert child.poll() is None or "end" in said.read_text(), said.read_text()
             return sum(len(acknowledged(said)) for _, said in workers)
 
-        wait_until(
-            lambda: all_done() >= 0 and all("ready" in said.read_text() for _, said in workers), "all workers", 120
-        )
-        for child, _ in workers:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
+        go(tmp_path)
         whole = WORKERS * PAGES
         for part in (whole // 5, whole // 2):
             wait_until(lambda part=part: all_done() >= part, f"{part} pages", 120)  # type: ignore[misc]
@@ -128,11 +95,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(server_type: type[D
 def test_several_processes_write_one_sqlite_file_and_one_is_killed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/records.db"
     with workers_on(url, tmp_path) as workers:
-        wait_until(lambda: all("ready" in said.read_text() for _, said in workers), "all workers", 120)
-        for child, _ in workers:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
+        go(tmp_path)
         victim, told = workers[0]
         wait_until(lambda: len(acknowledged(told)) >= PAGES // 5, "some pages of the first", 120)
         victim.kill()

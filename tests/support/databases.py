@@ -190,7 +190,7 @@ class DatabaseServer(ABC):
                 return False
             return True
 
-        process.wait_until(answers, f"{type(self).__name__} to answer", 60)
+        process.wait_until(answers, f"{type(self).__name__} to answer", 60, pause=0.15)
         if self.running:
             return True
         said = self._log.read_bytes()[start:].decode(errors="replace")
