@@ -62,3 +62,21 @@ def test_its_figures_are_those_of_the_evidence() -> None:
 
 def test_the_wheel_has_its_version() -> None:
     assert f"gossamer-{gossamer.__version__}-py3-none-any.whl" in README
+
+
+def test_every_command_it_names_is_one_that_is_tested() -> None:
+    """`make` by its targets, the one line of a Scrapy project by the tutorial, programs of the bench by their files."""
+    shell = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)).splitlines()
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    tutorial = (ROOT / "docs" / "tutorial" / "from-one-process-to-a-fleet.md").read_text("utf-8")
+    for line in shell:
+        match line.split():
+            case ["pip", "install", ".", *_]:
+                assert (ROOT / "pyproject.toml").exists()
+            case ["make", target, *_]:
+                assert re.search(rf"^{target}: ", makefile, re.MULTILINE)
+            case _:
+                assert f"\n$ {line}\n" in tutorial
+    programs = re.findall(r"`python\s+(bench/\w+\.py)", README)
+    assert len(programs) == 3
+    assert [program for program in programs if not (ROOT / program).exists()] == []
