@@ -74,6 +74,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "ZRANGEBYSCORE": ["KEY", "0", "0"],
     "ZREVRANGEBYSCORE": ["KEY", "0", "0"],
     "ZREM": ["KEY", "v"],
+    "ZREMRANGEBYRANK": ["KEY", "0", "0"],
     "ZREMRANGEBYSCORE": ["KEY", "0", "0"],
     "ZREVRANGE": ["KEY", "0", "0"],
     "ZSCAN": ["KEY", "0"],

@@ -17,7 +17,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from gossamer.frontier.server import keys
+from gossamer.frontier.server import keys, layout
 from gossamer.frontier.server.info import Library
 
 SCHEMA = 1
@@ -79,7 +79,7 @@ def library(sources: Mapping[str, str] | None = None, revision: int | None = Non
     parts = [f"local LIBRARY = '{LIBRARY}'\n{keys.lua_table()}"]
     parts += [sources.get(name) or source(name) for name in SHARED]
     parts += [f"do\n{sources.get(name) or source(name)}end\n" for name in VERBS]
-    body = "\n".join(parts)
+    body = layout.numbered("\n".join(parts))
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]
     number = REVISION + (digest != recorded().digest) if revision is None else revision
     return f"#!lua name={LIBRARY}_r{number}_{digest}\n{body}"

@@ -18,6 +18,7 @@ from zlib import error as ZlibError
 
 from gossamer.errors import DecodingError, EncodingError, InvalidRequest, PolicyError, SnapshotError
 from gossamer.frontier.server import keys
+from gossamer.frontier.server.layout import RECORDS
 from gossamer.frontier.snapshot import line, origin
 from gossamer.frontier.snapshot.export import GROUP_COUNTS, LANE_COUNTS, Line
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -185,7 +186,7 @@ class Restore:
 
     def _put(self, partition: int, entry: list[Any], record: bytes = b"") -> None:
         rows, records = self._batch[partition]
-        rows.append([self.source.number, *entry])
+        rows.append(RECORDS[f"ENTRY_{entry[0].upper()}"].of(self.source.number, *entry))
         records.append(record)
         self._entries += 1
         self._bytes += len(record) + 20 * sum(len(part) for part in entry if isinstance(part, list))

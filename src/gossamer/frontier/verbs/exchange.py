@@ -14,6 +14,7 @@ from gossamer.errors import GroupDropping, InvalidRequest
 from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
 from gossamer.frontier.recent_adds import Known, RecentAdds
 from gossamer.frontier.server import keys
+from gossamer.frontier.server.layout import SETTLEMENT
 from gossamer.frontier.verbs import arguments, lists
 from gossamer.frontier.verbs.batch import ADDED, REFUSED, Batch, Batches, RequestChecker, entry_of
 from gossamer.frontier.verbs.outbox import (
@@ -47,8 +48,9 @@ from gossamer.model.reply import Added, Invalid
 
 FIRST_ITEM = 4
 """Where the items begin among a function's arguments."""
-PUSHED = 11
+PUSHED = SETTLEMENT.at("pushed")
 """Where a settlement says how much it pushes to lists."""
+FIRST, ITEMS = SETTLEMENT.at("first_item"), SETTLEMENT.at("items")
 SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
 
 
@@ -191,7 +193,7 @@ class WorkVerbs:
                 header["delivered"] = delivered
             for entry in part.settle:
                 if len(entry) > 2:
-                    entry[8] += FIRST_ITEM
+                    entry[FIRST] += FIRST_ITEM
             asked.append((partition, part, header))
         replies = yield from self._told(asked)
         leases: list[Lease] = []
@@ -390,7 +392,7 @@ class WorkVerbs:
         if self._fits(part, settlement.items):
             part.items.extend(settlement.items)
         else:
-            row[9] = 0
+            row[ITEMS] = 0
             box.items(number, lease, settlement.items)
         if push:
             found = lists.by_key(push)

@@ -80,10 +80,10 @@ PLANTED = {
     "what comes back goes to the end": (
         "queue", "call('RPUSH', S.b .. K.front .. spot, record) == 1 and", "call('RPUSH', S.b .. K.queue .. spot, record) == 1 and",
     ),
-    "an old lease settles the new one": ("lease", "if holder == incarnation and nonce == s[2] then", "if holder == incarnation then"),
+    "an old lease settles the new one": ("lease", "if holder == incarnation and nonce == s[SETTLEMENT.nonce] then", "if holder == incarnation then"),
     "a dead worker keeps its slots": ("lease", "put_down(S, v, mark)\n", "put_down(S, v, '2')\n"),
-    "a repeated call is executed again": ("enqueue", "if kept[1] == sequence then return kept end", ""),
-    "a delayed request is lost when due": ("queue", "Queue.push(S, lane, v[3], v[2], {v[4]})", ""),
+    "a repeated call is executed again": ("enqueue", "if kept[ANSWER.sequence] == sequence then return kept end", ""),
+    "a delayed request is lost when due": ("queue", "Queue.push(S, lane, v[QUEUED.priority], v[QUEUED.host], {v[QUEUED.record]})", ""),
     "delays are forgotten": ("host", "return sent + max(Host.delay(S, host), host.gap, host.heeds", "return 0 and (host.heeds"),
     "low priorities go first": ("queue", "K.priorities .. lane.id, -priority, priority)", "K.priorities .. lane.id, priority, priority)"),
     "a paused group is served": ("lane", "if group.paused ~= '' then return group.paused end", ""),

@@ -533,13 +533,13 @@ end
 
 -- What a response says about its host. feedback = {verdict, latency ms or -1, retry-after ms or -1}.
 function Host.learn(S, name, feedback)
-  local host, verdict = Host.get(S, name), feedback[1]
+  local host, verdict = Host.get(S, name), feedback[FEEDBACK.verdict]
   local policy = Host.policy(S, host)
   if host.plain and verdict == 'ok' and not policy.adaptive then return end
   if verdict == 'throttled' then
     -- Answers to requests that were under way together are one refusal, not several in a row.
     if host.blocked <= S.now then host.throttles = host.throttles + 1 end
-    local wait = feedback[3]
+    local wait = feedback[FEEDBACK.retry_after]
     if wait < 0 then wait = policy.block_base * 2 ^ min(max(host.throttles - 1, 0), 20) end
     local untl = S.now + min(wait, policy.block_max)
     if untl > host.blocked then Host.block(S, name, untl, 'throttled') end
@@ -548,10 +548,10 @@ function Host.learn(S, name, feedback)
     host.throttles = 0
     touch(S, name, host)
   end
-  if policy.adaptive and feedback[2] >= 0 then
+  if policy.adaptive and feedback[FEEDBACK.latency] >= 0 then
     -- As Scrapy's AutoThrottle: up at once, down by halves.
     local old = max(host.delay > 0 and host.delay or policy.delay, policy.min_delay)
-    local aim = feedback[2] / policy.target
+    local aim = feedback[FEEDBACK.latency] / policy.target
     local new = max(aim, (old + aim) / 2)
     new = max(1, policy.min_delay, min(policy.max_delay, floor(new)))
     if verdict == 'ok' or new > old then host.delay = new else host.delay = old end

@@ -26,7 +26,7 @@ local function bury(S, group, lane_name, v, id, reason, detail)
   S.m.id = S.m.id + 1
   local dead = S.m.id
   call('HSET', S.b .. K.dead, dead, pack({
-    group, lane_name, v[2], v[3], v[4], v[5], reason, sub(detail or '', 1, DEAD_DETAIL_MAX), S.now, id, v[9],
+    group, lane_name, v[LEASE.host], v[LEASE.priority], v[LEASE.attempts], v[LEASE.strikes], reason, sub(detail or '', 1, DEAD_DETAIL_MAX), S.now, id, v[LEASE.record],
   }))
   local key = S.b .. K.dead_order .. group
   call('ZADD', key, S.now, dead)
@@ -44,9 +44,9 @@ end
 
 -- The request of a lease (v as in `leases`) leaves the hands of a worker; its slot is freed unless the response had arrived.
 local function put_down(S, v, mark, unsent)
-  local lane_id, incarnation = v[1], v[6]
-  if mark ~= '2' then Host.free(S, v[2], v[7], lane_id, unsent, v[11]) end
-  if v[8] == 1 then
+  local lane_id, incarnation = v[LEASE.lane_id], v[LEASE.incarnation]
+  if mark ~= '2' then Host.free(S, v[LEASE.host], v[LEASE.nonce], lane_id, unsent, v[LEASE.counted_by]) end
+  if v[LEASE.alone] == 1 then
     S.m.alone = max(0, S.m.alone - 1)
     call('HDEL', S.b .. K.alone, incarnation)
     if S.m.taster == incarnation then S.m.taster = '' end
@@ -92,27 +92,27 @@ function Lease.reclaim(S, strikes_max)
   for i, id in ipairs(due) do
     if raws[i] then
       local v = lease_table(raws[i])
-      local mark = mark_of(marks[i], v[7])
+      local mark = mark_of(marks[i], v[LEASE.nonce])
       local lane = put_down(S, v, mark)
       if lane then
         fewer_of(S, lane, 1)
         count(S, lane.id .. '|expired', 1)
         -- A request may kill before it is reported as sent: many silent losses are suspect too. Orderly ends count for nothing.
-        if mark then v[5] = v[5] + 1 else v[10] = (v[10] or 0) + 1 end
-        local silent = (v[10] or 0) >= strikes_max * SILENT
-        if v[8] == 1 and (mark or silent) then
+        if mark then v[LEASE.strikes] = v[LEASE.strikes] + 1 else v[LEASE.losses] = (v[LEASE.losses] or 0) + 1 end
+        local silent = (v[LEASE.losses] or 0) >= strikes_max * SILENT
+        if v[LEASE.alone] == 1 and (mark or silent) then
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
-          bury(S, lane.group, lane.name, v, id, 'poison', 'its lease ran out ' .. v[5] + (v[10] or 0)
+          bury(S, lane.group, lane.name, v, id, 'poison', 'its lease ran out ' .. v[LEASE.strikes] + (v[LEASE.losses] or 0)
             .. ' times without a word from its worker, the last time while it was tried alone')
         else
           count(S, lane.id .. '|q', 1)
-          if v[5] >= strikes_max or silent then
+          if v[LEASE.strikes] >= strikes_max or silent then
             call('RPUSH', S.b .. K.suspects, pack({tonumber(id), v}))
             S.m.x = S.m.x + 1
-            journal(S, {lane.name, v[2], v[3], again(tonumber(id), v[4], v[5], v[9], v[10])})
+            journal(S, {lane.name, v[LEASE.host], v[LEASE.priority], again(tonumber(id), v[LEASE.attempts], v[LEASE.strikes], v[LEASE.record], v[LEASE.losses])})
           else
-            Queue.push_front(S, lane, v[3], v[2], again(tonumber(id), v[4], v[5], v[9], v[10]))
+            Queue.push_front(S, lane, v[LEASE.priority], v[LEASE.host], again(tonumber(id), v[LEASE.attempts], v[LEASE.strikes], v[LEASE.record], v[LEASE.losses]))
           end
         end
       end
@@ -129,7 +129,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
   local n = #settle
   if n == 0 then return '', {} end
   local ids = {}
-  for i = 1, n do ids[i] = settle[i][1] end
+  for i = 1, n do ids[i] = settle[i][SETTLEMENT.id] end
   local raws = read_many(S.b .. K.leases, ids)
   local marked = call('EXISTS', S.b .. K.marks) == 1
   local marks = marked and read_many(S.b .. K.marks, ids) or {}
@@ -140,9 +140,9 @@ function Lease.settle(S, incarnation, settle, args, default_group)
     if raws[i] then
       local v = lease_table(raws[i])
       leases[i] = v
-      if not asked[v[2]] then
-        asked[v[2]] = true
-        hosts[#hosts + 1] = v[2]
+      if not asked[v[LEASE.host]] then
+        asked[v[LEASE.host]] = true
+        hosts[#hosts + 1] = v[LEASE.host]
       end
     end
   end
@@ -150,15 +150,15 @@ function Lease.settle(S, incarnation, settle, args, default_group)
   for i = 1, n do
     local s, id, v, held = settle[i], ids[i], leases[i], false
     if v and not ended[id] then
-      local host, holder, nonce = v[2], v[6], v[7]
-      if holder == incarnation and nonce == s[2] then
+      local host, holder, nonce = v[LEASE.host], v[LEASE.incarnation], v[LEASE.nonce]
+      if holder == incarnation and nonce == s[SETTLEMENT.nonce] then
         held = true
         out[i], ended[id], gone[#gone + 1] = 's', true, id
-        if s[8] then Host.learn(S, host, s[8]) end
+        if s[SETTLEMENT.feedback] then Host.learn(S, host, s[SETTLEMENT.feedback]) end
         local lane = put_down(S, v, mark_of(marks[i], nonce))
         if lane then
           left[lane] = (left[lane] or 0) + 1
-          if not s[3] or s[3] == 'done' and s[10] == 0 and not s[13] and not s[14] then
+          if not s[SETTLEMENT.ending] or s[SETTLEMENT.ending] == 'done' and s[SETTLEMENT.items] == 0 and not s[SETTLEMENT.lists] and not s[SETTLEMENT.kept] then
             done[lane] = (done[lane] or 0) + 1
           else
             Lease.ended(S, lane, id, v, s, args)
@@ -169,10 +169,10 @@ function Lease.settle(S, incarnation, settle, args, default_group)
     if not held then
       out[i] = 'l'
       lost[i] = true
-      local group = s[11] or default_group
+      local group = s[SETTLEMENT.group] or default_group
       if Lane.group(S, group) then
         count(S, 'g|' .. group .. '|lost', 1)
-        if s[10] then count(S, 'g|' .. group .. '|refused_items', s[10] + (s[12] or 0)) end
+        if s[SETTLEMENT.items] then count(S, 'g|' .. group .. '|refused_items', s[SETTLEMENT.items] + (s[SETTLEMENT.pushed] or 0)) end
       end
     end
   end
@@ -187,29 +187,29 @@ function Lease.settle(S, incarnation, settle, args, default_group)
 end
 
 function Lease.ended(S, lane, id, v, s, args)
-  local ending, group = s[3], lane.group
+  local ending, group = s[SETTLEMENT.ending], lane.group
   if ending == 'retry' then
     -- A worker that tried it alone and lived clears it. It gets a new id with its next lease: what that attempt adds
     -- without filter is its own, not a repetition of what this one added.
-    local record = again(0, v[4], v[8] == 1 and 0 or v[5], v[9])
-    local priority = s[5] or v[3]
+    local record = again(0, v[LEASE.attempts], v[LEASE.alone] == 1 and 0 or v[LEASE.strikes], v[LEASE.record])
+    local priority = s[SETTLEMENT.priority] or v[LEASE.priority]
     count(S, lane.id .. '|retried', 1)
-    if s[4] > 0 then
+    if s[SETTLEMENT.delay] > 0 then
       count(S, lane.id .. '|d', 1)
-      Queue.delay(S, lane, priority, v[2], record, S.now + s[4])
+      Queue.delay(S, lane, priority, v[LEASE.host], record, S.now + s[SETTLEMENT.delay])
     else
       count(S, lane.id .. '|q', 1)
-      Queue.push(S, lane, priority, v[2], {record})
+      Queue.push(S, lane, priority, v[LEASE.host], {record})
     end
   else
     open_change(S, group, -1)
     count(S, lane.id .. '|' .. ending, 1)
-    if ending == 'failed' then bury(S, group, lane.name, v, id, s[6], s[7]) end
+    if ending == 'failed' then bury(S, group, lane.name, v, id, s[SETTLEMENT.reason], s[SETTLEMENT.detail]) end
   end
   if ending == 'done' or ending == 'failed' then count(S, lane.f.pages, 1) end
-  if s[13] then Lists.push(s[13], args, s[9] + s[10]) end
-  if s[14] then count(S, 'g|' .. group .. '|items', s[14]) end
-  if s[10] > 0 then Lease.items(S, group, args, s[9], s[10]) end
+  if s[SETTLEMENT.lists] then Lists.push(s[SETTLEMENT.lists], args, s[SETTLEMENT.first_item] + s[SETTLEMENT.items]) end
+  if s[SETTLEMENT.kept] then count(S, 'g|' .. group .. '|items', s[SETTLEMENT.kept]) end
+  if s[SETTLEMENT.items] > 0 then Lease.items(S, group, args, s[SETTLEMENT.first_item], s[SETTLEMENT.items]) end
 end
 
 -- Appends args[from..] to the items of a group.
@@ -223,12 +223,12 @@ end
 -- The response arrived: frees slots once. fetched[i] = {id, nonce, feedback or false}.
 function Lease.fetched(S, incarnation, fetched)
   for _, f in ipairs(fetched) do
-    local raw = call('HGET', S.b .. K.leases, f[1])
+    local raw = call('HGET', S.b .. K.leases, f[FETCHED.id])
     if raw then
       local lane_id, host, _, _, _, holder, nonce, _, _, _, counted = unpack_msg(raw)
-      if holder == incarnation and nonce == f[2] and mark_of(call('HGET', S.b .. K.marks, f[1]), nonce) ~= '2' then
-        call('HSET', S.b .. K.marks, f[1], '2' .. nonce)
-        if f[3] then Host.learn(S, host, f[3]) end
+      if holder == incarnation and nonce == f[FETCHED.nonce] and mark_of(call('HGET', S.b .. K.marks, f[FETCHED.id]), nonce) ~= '2' then
+        call('HSET', S.b .. K.marks, f[FETCHED.id], '2' .. nonce)
+        if f[FETCHED.feedback] then Host.learn(S, host, f[FETCHED.feedback]) end
         Host.free(S, host, nonce, lane_id, false, counted)
       end
     end
@@ -240,19 +240,19 @@ end
 function Lease.sent(S, sent)
   if #sent == 0 then return end
   local ids, set = {}, {}
-  for i, s in ipairs(sent) do ids[i] = s[1] end
+  for i, s in ipairs(sent) do ids[i] = s[SENT.id] end
   local raws = read_many(S.b .. K.leases, ids)
   local marks = read_many(S.b .. K.marks, ids)
   for i, s in ipairs(sent) do
     -- The nonce stands in the lease: a late worker must not write over what the present holder said.
-    if raws[i] and string.find(raws[i], s[2], 1, true) then
-      if mark_of(marks[i], s[2]) ~= '2' then
-        set[#set + 1] = s[1]
-        set[#set + 1] = '1' .. s[2]
+    if raws[i] and string.find(raws[i], s[SENT.nonce], 1, true) then
+      if mark_of(marks[i], s[SENT.nonce]) ~= '2' then
+        set[#set + 1] = s[SENT.id]
+        set[#set + 1] = '1' .. s[SENT.nonce]
       end
-      if s[3] then
+      if s[SENT.age] then
         local lane_id, host = unpack_msg(raws[i])
-        Host.sent(S, host, s[2], S.now - s[3], lane_id)
+        Host.sent(S, host, s[SENT.nonce], S.now - s[SENT.age], lane_id)
       end
     end
   end

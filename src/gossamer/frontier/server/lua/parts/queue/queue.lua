@@ -80,11 +80,11 @@ function Queue.due(S)
   call('ZREM', S.b .. K.delayed, unpack(due))
   for _, raw in ipairs(due) do
     local _, v = unpack_msg(raw)
-    local lane = Lane.by_id(S, v[1])
+    local lane = Lane.by_id(S, v[QUEUED.lane])
     if lane then
       count(S, lane.id .. '|d', -1)
       count(S, lane.id .. '|q', 1)
-      Queue.push(S, lane, v[3], v[2], {v[4]})
+      Queue.push(S, lane, v[QUEUED.priority], v[QUEUED.host], {v[QUEUED.record]})
     end
   end
 end

@@ -13,8 +13,8 @@ function Lease.taste(S, call_info, selection, taken)
   local looked = 0
   for _, raw in ipairs(call('LRANGE', key, 0, SUSPECTS_LOOK - 1)) do
     local suspect = unpack_msg(raw)
-    local v = suspect[2]
-    local lane = Lane.by_id(S, v[1])
+    local v = suspect[SUSPECT.lease]
+    local lane = Lane.by_id(S, v[LEASE.lane_id])
     if not lane then
       call('LREM', key, 1, raw)
       S.m.x = max(0, S.m.x - 1)
@@ -24,20 +24,20 @@ function Lease.taste(S, call_info, selection, taken)
         look_again(S, S.m.tasterat)
         return false
       end
-      local host = Host.get(S, v[2])
+      local host = Host.get(S, v[LEASE.host])
       local group = Lane.group(S, lane.group)
-      local free, wake = Host.capacity(S, v[2], host, group, lane.group)
+      local free, wake = Host.capacity(S, v[LEASE.host], host, group, lane.group)
       if wake then look_again(S, wake) end
       -- For a slot or a short delay the worker is kept empty; for a host that is blocked or paused it is not.
       if free > 0 or (host.paused == '' and (wake or 0) - S.now <= TASTE_WAIT) then
         S.m.taster, S.m.tasterat = call_info.incarnation, S.now + call_info.lease_ms
         if free == 0 or call_info.busy or count_now(S, 'w|' .. call_info.incarnation) > 0 then return true end
-        Host.occupy(S, v[2], host, group, lane.group, 1)
+        Host.occupy(S, v[LEASE.host], host, group, lane.group, 1)
         call('LREM', key, 1, raw)
         S.m.x = S.m.x - 1
         S.m.alone = S.m.alone + 1
-        call('HSET', S.b .. K.alone, call_info.incarnation, suspect[1])
-        put_taken(taken, lane, v[3], v[2], again(suspect[1], v[4], v[5], v[9], v[10]))
+        call('HSET', S.b .. K.alone, call_info.incarnation, suspect[SUSPECT.id])
+        put_taken(taken, lane, v[LEASE.priority], v[LEASE.host], again(suspect[SUSPECT.id], v[LEASE.attempts], v[LEASE.strikes], v[LEASE.record], v[LEASE.losses]))
         set_pages_left(S, lane.group, pages_left(S, lane.group) - 1)
         return true
       end
@@ -57,10 +57,10 @@ function Lease.more(S, call_info, selection)
   if S.m.alone > 0 and call('HEXISTS', S.b .. K.alone, call_info.incarnation) == 1 then return false end
   if S.m.x > 0 and (S.m.taster == '' or S.m.taster == call_info.incarnation or S.m.tasterat <= S.now) then
     for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, SUSPECTS_LOOK - 1)) do
-      local v = unpack_msg(raw)[2]
-      local lane = Lane.by_id(S, v[1])
+      local v = unpack_msg(raw)[SUSPECT.lease]
+      local lane = Lane.by_id(S, v[LEASE.lane_id])
       if lane and serves(selection, lane) and Lane.closed(S, lane) == '' then
-        local free, wake = Host.capacity(S, v[2], Host.get(S, v[2]), Lane.group(S, lane.group), lane.group)
+        local free, wake = Host.capacity(S, v[LEASE.host], Host.get(S, v[LEASE.host]), Lane.group(S, lane.group), lane.group)
         if free > 0 then return true end
         if wake then look_again(S, wake) end
       end

@@ -70,10 +70,10 @@ end
 -- Children that name an unknown lane are kept as dead letters, so that a typo loses nothing: of the group that they name, or
 -- else of their page's. Where neither is there any more, an operator has dropped them.
 local function keep_unknown(S, g, record, page_group)
-  local group = string.match(g[1], '^(.*)%.[^.]*$') or g[1]
+  local group = string.match(g[BATCH.lane], '^(.*)%.[^.]*$') or g[BATCH.lane]
   if not Lane.group(S, group) then group = page_group end
   if not group or not Lane.group(S, group) then return end
-  bury(S, group, g[1], {'', g[2], g[3], 0, 0, '', '', 0, record}, 0, 'unknown_lane', 'no lane ' .. g[1])
+  bury(S, group, g[BATCH.lane], {'', g[BATCH.host], g[BATCH.priority], 0, 0, '', '', 0, record}, 0, 'unknown_lane', 'no lane ' .. g[BATCH.lane])
 end
 
 -- `bound`: the limits apply (producers); children of pages are always taken. `lost` = settlements that lost their lease;
@@ -84,11 +84,11 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
   local any_lost = next(lost) ~= nil
   local full = bound and memory_full(S)
   for gi, g in ipairs(groups) do
-    local entries, lengths = g[5], g[6]
+    local entries, lengths = g[BATCH.entries], g[BATCH.lengths]
     local n = #entries
-    local lane = Lane.by_name(S, g[1])
+    local lane = Lane.by_name(S, g[BATCH.lane])
     if not lane or lane.closed then
-      local letters, refused = {}, any_lost and refused_of(g[7], lost)
+      local letters, refused = {}, any_lost and refused_of(g[BATCH.pages], lost)
       for i = 1, n do
         local late = refused and refused[i]
         letters[i] = late and 'l' or lane and 'c' or 'u'
@@ -110,7 +110,7 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
         books[lane] = book
       end
       local seen_add = book and book.kind.add
-      local refused = any_lost and refused_of(g[7], lost)
+      local refused = any_lost and refused_of(g[BATCH.pages], lost)
       for i = 1, n do
         local entry = entries[i]
         local kind = byte(entry)
@@ -135,11 +135,11 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
       end
       local added = #records
       if added > 0 then
-        if g[4] > 0 then
-          for _, record in ipairs(records) do Queue.delay(S, lane, g[3], g[2], record, S.now + g[4]) end
+        if g[BATCH.delay] > 0 then
+          for _, record in ipairs(records) do Queue.delay(S, lane, g[BATCH.priority], g[BATCH.host], record, S.now + g[BATCH.delay]) end
           count(S, lane.id .. '|d', added)
         else
-          Queue.push(S, lane, g[3], g[2], records)
+          Queue.push(S, lane, g[BATCH.priority], g[BATCH.host], records)
           count(S, lane.f.q, added)
         end
         count(S, lane.f.added, added)
@@ -166,15 +166,15 @@ end
 -- that others keep come as a counter, and count as items.
 function Enqueue.counters(S, counters)
   for _, c in ipairs(counters) do
-    local key, op = S.b .. K.counters .. c[1], c[4]
-    if Lane.group(S, c[1]) then
-      if c[2] == 'gossamer/items' then
-        count(S, 'g|' .. c[1] .. '|items', floor(c[3]))
+    local key, op = S.b .. K.counters .. c[COUNTER.group], c[COUNTER.op]
+    if Lane.group(S, c[COUNTER.group]) then
+      if c[COUNTER.name] == 'gossamer/items' then
+        count(S, 'g|' .. c[COUNTER.group] .. '|items', floor(c[COUNTER.value]))
       elseif op == 'add' then
-        call('HINCRBYFLOAT', key, c[2], c[3])
+        call('HINCRBYFLOAT', key, c[COUNTER.name], c[COUNTER.value])
       else
-        local old = op ~= 'set' and tonumber(call('HGET', key, c[2]))
-        if not old or (op == 'max' and c[3] > old) or (op == 'min' and c[3] < old) then call('HSET', key, c[2], c[3]) end
+        local old = op ~= 'set' and tonumber(call('HGET', key, c[COUNTER.name]))
+        if not old or (op == 'max' and c[COUNTER.value] > old) or (op == 'min' and c[COUNTER.value] < old) then call('HSET', key, c[COUNTER.name], c[COUNTER.value]) end
       end
       S.changed = true
     end
@@ -186,9 +186,9 @@ local function kept_answer(S, incarnation, sequence)
   local raw = call('GET', S.b .. K.answers .. incarnation)
   if not raw then return nil end
   local kept = unpack_msg(raw)
-  if kept[1] == sequence then return kept end
-  if kept[1] > sequence then
-    return nil, fail('TOKEN', 'call ' .. sequence .. ' of ' .. incarnation .. ' comes after call ' .. kept[1])
+  if kept[ANSWER.sequence] == sequence then return kept end
+  if kept[ANSWER.sequence] > sequence then
+    return nil, fail('TOKEN', 'call ' .. sequence .. ' of ' .. incarnation .. ' comes after call ' .. kept[ANSWER.sequence])
   end
 end
 

@@ -26,8 +26,8 @@ end
 
 function Outbox.any_held(S, leases)
   for _, l in ipairs(leases) do
-    local raw = call('HGET', S.b .. K.leases, l[1])
-    if raw and lease_table(raw)[7] == l[2] then return true end
+    local raw = call('HGET', S.b .. K.leases, l[HELD.id])
+    if raw and lease_table(raw)[LEASE.nonce] == l[HELD.nonce] then return true end
   end
   return false
 end
@@ -59,7 +59,7 @@ function Outbox.put(S, out, settle, args, lost, default_group, lease_ms)
       missing[#missing + 1] = page
     else
       owed = true
-      local group = settle[page][11] or default_group
+      local group = settle[page][SETTLEMENT.group] or default_group
       if not named[group] then
         named[group] = true
         groups[#groups + 1] = group
@@ -69,7 +69,7 @@ function Outbox.put(S, out, settle, args, lost, default_group, lease_ms)
   end
   if not owed then
     for i, page in ipairs(out.pages) do
-      local group = settle[page][11] or default_group
+      local group = settle[page][SETTLEMENT.group] or default_group
       if Lane.group(S, group) then count(S, 'g|' .. group .. '|refused_children', out.children[i]) end
     end
     if out.ahead > 0 then Outbox.leave(S, out.id) end

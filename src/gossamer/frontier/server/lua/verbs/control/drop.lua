@@ -59,9 +59,9 @@ local function drop_delayed(S, lane, cursor)
   local page, gone, records = call('ZSCAN', S.b .. K.delayed, cursor, 'COUNT', 200), {}, {}
   for i = 1, #page[2], 2 do
     local _, v = unpack_msg(page[2][i])
-    if v[1] == lane.id then
+    if v[QUEUED.lane] == lane.id then
       gone[#gone + 1] = page[2][i]
-      records[#records + 1] = v[4]
+      records[#records + 1] = v[QUEUED.record]
     end
   end
   if #gone > 0 then call_chunked('ZREM', S.b .. K.delayed, gone) end
@@ -73,8 +73,8 @@ local function drop_suspects(S, lane)
   local dropped = 0
   for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, 999)) do
     local v = unpack_msg(raw)[2]
-    if v[1] == lane.id then
-      Seen.unmark(S, lane, {v[9]})
+    if v[LEASE.lane_id] == lane.id then
+      Seen.unmark(S, lane, {v[LEASE.record]})
       call('LREM', S.b .. K.suspects, 1, raw)
       S.m.x = S.m.x - 1
       dropped = dropped + 1
@@ -87,7 +87,7 @@ end
 local function end_leases(S, lane, cursor)
   local page = call('HSCAN', S.b .. K.leases, cursor, 'COUNT', 200)
   for i = 1, #page[2], 2 do
-    if lease_table(page[2][i + 1])[1] == lane.id then call('ZADD', S.b .. K.deadlines, 'XX', 'LT', S.now, page[2][i]) end
+    if lease_table(page[2][i + 1])[LEASE.lane_id] == lane.id then call('ZADD', S.b .. K.deadlines, 'XX', 'LT', S.now, page[2][i]) end
   end
   return page[1]
 end

@@ -18,6 +18,13 @@ local function fp_of(record)
   return (string.gsub(sub(record, 2, 9), '.', function(c) return format('%02x', byte(c)) end))
 end
 
+local function head_of(id, v)
+  return {
+    tonumber(id), v[DEAD.group], v[DEAD.lane], v[DEAD.host], v[DEAD.priority], v[DEAD.attempts], v[DEAD.reason], v[DEAD.detail],
+    v[DEAD.at], fp_of(v[DEAD.record]),
+  }
+end
+
 local function dead_remove(S, group, id)
   call('HDEL', S.b .. K.dead, id)
   call('ZREM', S.b .. K.dead_order .. group, id)
@@ -26,14 +33,14 @@ local function dead_remove(S, group, id)
 end
 
 local function replay(S, id, v)
-  local lane = Lane.by_name(S, v[2])
-  if not lane or lane.closed or not sound(v[11]) then return 0 end
+  local lane = Lane.by_name(S, v[DEAD.lane])
+  if not lane or lane.closed or not sound(v[DEAD.record]) then return 0 end
   -- As a new request: its attempts and strikes are forgiven, its place in seen stays.
-  Seen.mark(S, lane, v[11])
-  Queue.push(S, lane, v[4], v[3], {v[11]})
+  Seen.mark(S, lane, v[DEAD.record])
+  Queue.push(S, lane, v[DEAD.priority], v[DEAD.host], {v[DEAD.record]})
   count(S, lane.id .. '|q', 1)
   open_change(S, lane.group, 1)
-  dead_remove(S, v[1], id)
+  dead_remove(S, v[DEAD.group], id)
   return 1
 end
 
@@ -45,7 +52,7 @@ local function dead(keys, args)
   if h.action == 'list' then
     for _, id in ipairs(call('ZRANGE', S.b .. K.dead_order .. h.group, h.after, h.after + h.limit - 1)) do
       local v = dead_get(S, id)
-      if v then out[#out + 1] = {tonumber(id), v[1], v[2], v[3], v[4], v[5], v[7], v[8], v[9], fp_of(v[11])} end
+      if v then out[#out + 1] = head_of(id, v) end
     end
     return {pack(out)}
   end
@@ -62,12 +69,12 @@ local function dead(keys, args)
       local v = dead_get(S, id)
       if v then
         if h.action == 'show' then
-          out[#out + 1] = {tonumber(id), v[1], v[2], v[3], v[4], v[5], v[7], v[8], v[9], fp_of(v[11])}
-          records[#records + 1] = v[11]
+          out[#out + 1] = head_of(id, v)
+          records[#records + 1] = v[DEAD.record]
         elseif h.action == 'replay' then
           done = done + replay(S, id, v)
         else
-          dead_remove(S, v[1], id)
+          dead_remove(S, v[DEAD.group], id)
           done = done + 1
         end
       end

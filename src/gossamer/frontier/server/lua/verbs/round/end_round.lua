@@ -31,16 +31,16 @@ local function end_round(keys, args)
   local round = Round.present(S, h.group)
   local raw = call('HGET', S.b .. K.ends, h.group)
   local v = raw and unpack_msg(raw) -- round, state, incarnation, deadline
-  if not v or v[1] ~= round then v = {round, 'owed', '', 0} end
-  local mine = v[2] == 'leased' and v[3] == h.i
+  if not v or v[RIGHT.round] ~= round then v = {round, 'owed', '', 0} end
+  local mine = v[RIGHT.state] == 'leased' and v[RIGHT.incarnation] == h.i
   local answer
-  if v[2] == 'done' then
-    answer = (h.action == 'take' or v[3] == h.i) and 'done' or 'lost'
+  if v[RIGHT.state] == 'done' then
+    answer = (h.action == 'take' or v[RIGHT.incarnation] == h.i) and 'done' or 'lost'
   elseif h.action == 'take' then
     if not h.drained or h.round ~= round or count_now(S, 'g|' .. h.group .. '|open') > 0 then
       answer = 'open'
-    elseif mine or v[2] == 'owed' or v[4] <= S.now then
-      v[2], v[3], v[4] = 'leased', h.i, S.now + h.lease
+    elseif mine or v[RIGHT.state] == 'owed' or v[RIGHT.deadline] <= S.now then
+      v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'leased', h.i, S.now + h.lease
       answer = 'granted'
       noted(S, h, round, {ended = S.now})
     else
@@ -49,14 +49,14 @@ local function end_round(keys, args)
   elseif not mine then
     answer = 'lost'
   elseif h.action == 'renew' then
-    v[4] = S.now + h.lease
+    v[RIGHT.deadline] = S.now + h.lease
     answer = 'granted'
   elseif h.action == 'release' then
-    v[2], v[3], v[4] = 'owed', '', 0
+    v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'owed', '', 0
     answer = 'granted'
     reopen(S, h.group, round)
   else
-    v[2] = 'done'
+    v[RIGHT.state] = 'done'
     answer = 'done'
     h.fields.closed = S.now
     noted(S, h, round, h.fields)
@@ -65,7 +65,7 @@ local function end_round(keys, args)
     call('HSET', S.b .. K.ends, h.group, pack(v))
     finish(S)
   end
-  return pack({answer, round, v[4]})
+  return pack({answer, round, v[RIGHT.deadline]})
 end
 
 register('end_round', end_round, {'allow-oom'})

@@ -24,14 +24,16 @@ local function push_back(S, lane, priority, host, record)
 end
 
 function Restores.request(S, e, record)
-  local state, lane, host, priority, due, filtered, fp = e[3], Lane.by_name(S, e[4]), e[5], e[6], e[7], e[8], e[9]
+  local state, lane, host = e[ENTRY_REQUEST.state], Lane.by_name(S, e[ENTRY_REQUEST.lane]), e[ENTRY_REQUEST.host]
+  local priority, due = e[ENTRY_REQUEST.priority], e[ENTRY_REQUEST.due]
+  local filtered, fp = e[ENTRY_REQUEST.filtered], e[ENTRY_REQUEST.fingerprint]
   if not lane or lane.closed then return 'u' end
   local book = filtered and Seen.of(S, lane)
   -- A bloom may take a new one for known: rather twice than never.
   if book and not book.kind.add(book, fp) and lane.seen.kind ~= 'bloom' then return 'k' end
-  if e[10] > 0 then
+  if e[ENTRY_REQUEST.attempts] > 0 then
     S.m.id = S.m.id + 1
-    record = again(S.m.id, e[10], e[11], record)
+    record = again(S.m.id, e[ENTRY_REQUEST.attempts], e[ENTRY_REQUEST.strikes], record)
   end
   if due > S.now then
     Queue.delay(S, lane, priority, host, record, due)
@@ -51,11 +53,14 @@ function Restores.request(S, e, record)
 end
 
 function Restores.dead(S, e, record)
-  local dead = bury(S, e[3], e[4], {'', e[5], e[6], e[7], e[8], '', '', 0, record}, 0, e[9], e[10])
+  local lease = {
+    '', e[ENTRY_DEAD.host], e[ENTRY_DEAD.priority], e[ENTRY_DEAD.attempts], e[ENTRY_DEAD.strikes], '', '', 0, record,
+  }
+  local dead = bury(S, e[ENTRY_DEAD.group], e[ENTRY_DEAD.lane], lease, 0, e[ENTRY_DEAD.reason], e[ENTRY_DEAD.detail])
   local v = unpack_msg(call('HGET', S.b .. K.dead, dead))
-  v[9] = e[11]
+  v[DEAD.at] = e[ENTRY_DEAD.at]
   call('HSET', S.b .. K.dead, dead, pack(v))
-  call('ZADD', S.b .. K.dead_order .. e[3], e[11], dead)
+  call('ZADD', S.b .. K.dead_order .. e[ENTRY_DEAD.group], e[ENTRY_DEAD.at], dead)
   return 'r'
 end
 
@@ -82,42 +87,42 @@ local function memory(S, name, policy)
 end
 
 function Restores.memory(S, e)
-  memory(S, e[3], e[4])
+  memory(S, e[ENTRY_MEMORY.name], e[ENTRY_MEMORY.policy])
   return 'r'
 end
 
 function Restores.seen(S, e)
-  local book = memory(S, e[3])
+  local book = memory(S, e[ENTRY_SEEN.name])
   if not book then return 'u' end
   local set
   if book.policy.kind == 'exact' then
     set = book
   else
-    local behind = e[6]
-    if book.policy.window > 0 then behind = max(0, ceil((book.at - e[5]) / (book.policy.window / GENERATIONS))) end
+    local behind = e[ENTRY_SEEN.behind]
+    if book.policy.window > 0 then behind = max(0, ceil((book.at - e[ENTRY_SEEN.began]) / (book.policy.window / GENERATIONS))) end
     if behind > GENERATIONS then return 'k' end
     set = generation(book, max(book.from, book.g - behind))
   end
-  for _, fp in ipairs(e[4]) do
+  for _, fp in ipairs(e[ENTRY_SEEN.fingerprints]) do
     if set == book or not book.kind.has(book, fp) then Exact.add(set, fp) end
   end
   return 'r'
 end
 
 function Restores.forgotten(S, e)
-  local book = memory(S, e[3])
+  local book = memory(S, e[ENTRY_FORGOTTEN.name])
   if not book then return 'u' end
-  for _, fp in ipairs(e[4]) do
+  for _, fp in ipairs(e[ENTRY_FORGOTTEN.fingerprints]) do
     if call('SADD', book.key .. ':f', fp) == 1 then book.forgotten, book.changed = book.forgotten + 1, true end
   end
   return 'r'
 end
 
 function Restores.layers(S, e)
-  local book = memory(S, e[3])
+  local book = memory(S, e[ENTRY_LAYERS.name])
   if not book then return 'u' end
   local state = {}
-  for i = 1, #e[4], 2 do state[e[4][i]] = tonumber(e[4][i + 1]) end
+  for i = 1, #e[ENTRY_LAYERS.state], 2 do state[e[ENTRY_LAYERS.state][i]] = tonumber(e[ENTRY_LAYERS.state][i + 1]) end
   while book.layers < (state.layers or 1) do
     call('HSET', book.key, 'n' .. book.layers, max(book.last, state['n' .. book.layers] or 0))
     book.layers, book.last = book.layers + 1, 0
@@ -130,17 +135,17 @@ function Restores.layers(S, e)
 end
 
 function Restores.bits(S, e, bytes)
-  local book = memory(S, e[3])
-  if not book or not book.shapes[e[4]] then return 'u' end
-  local key = book.key .. ':' .. e[4] .. ':' .. e[5]
-  local old, out = call('GETRANGE', key, e[6], e[6] + #bytes - 1), {}
+  local book = memory(S, e[ENTRY_BITS.name])
+  if not book or not book.shapes[e[ENTRY_BITS.layer]] then return 'u' end
+  local key = book.key .. ':' .. e[ENTRY_BITS.layer] .. ':' .. e[ENTRY_BITS.segment]
+  local old, out = call('GETRANGE', key, e[ENTRY_BITS.offset], e[ENTRY_BITS.offset] + #bytes - 1), {}
   for i = 1, #bytes do out[i] = string.char(bit.bor(byte(bytes, i), byte(old, i) or 0)) end
-  call('SETRANGE', key, e[6], table.concat(out))
+  call('SETRANGE', key, e[ENTRY_BITS.offset], table.concat(out))
   return 'r'
 end
 
 function Restores.counts(S, e)
-  local prefix = e[4]
+  local prefix = e[ENTRY_COUNTS.lane]
   if prefix then
     local lane = Lane.by_name(S, prefix)
     if not lane then return 'u' end
@@ -148,18 +153,19 @@ function Restores.counts(S, e)
   else
     prefix = ''
   end
-  for i = 1, #e[3], 2 do count(S, prefix .. e[3][i], e[3][i + 1]) end
+  for i = 1, #e[ENTRY_COUNTS.fields], 2 do count(S, prefix .. e[ENTRY_COUNTS.fields][i], e[ENTRY_COUNTS.fields][i + 1]) end
   return 'r'
 end
 
 function Restores.counters(S, e)
-  for i = 1, #e[4], 2 do call('HINCRBYFLOAT', S.b .. K.counters .. e[3], e[4][i], e[4][i + 1]) end
+  local key, fields = S.b .. K.counters .. e[ENTRY_COUNTERS.group], e[ENTRY_COUNTERS.fields]
+  for i = 1, #fields, 2 do call('HINCRBYFLOAT', key, fields[i], fields[i + 1]) end
   return 'r'
 end
 
 -- A start that was leased when the snapshot was taken is owed again.
 function Restores.round(S, e)
-  local group, round, start, home = e[3], e[4], e[5], e[6]
+  local group, round, start, home = e[ENTRY_ROUND.group], e[ENTRY_ROUND.round], e[ENTRY_ROUND.start], e[ENTRY_ROUND.home]
   local now = tonumber(call('HGET', S.b .. K.rounds, group)) or 0
   if round < now then return 'k' end
   call('HSET', S.b .. K.rounds, group, round)
@@ -167,9 +173,9 @@ function Restores.round(S, e)
   if raw then
     local v = unpack_msg(raw)
     local state = start == 'done' and 'done' or 'owed'
-    if round > v[1] or state == 'done' then
-      if v[2] ~= 'done' and state == 'done' then open_change(S, group, -1) end
-      if v[2] == 'done' and state ~= 'done' then open_change(S, group, 1) end
+    if round > v[RIGHT.round] or state == 'done' then
+      if v[RIGHT.state] ~= 'done' and state == 'done' then open_change(S, group, -1) end
+      if v[RIGHT.state] == 'done' and state ~= 'done' then open_change(S, group, 1) end
       call('HSET', S.b .. K.starts, group, pack({round, state, '', 0}))
     end
   end
@@ -178,7 +184,7 @@ end
 
 -- A round as it was logged. What comes after it is not done twice.
 function Restores.logged(S, e)
-  local group, number, fields = e[3], e[4], e[5]
+  local group, number, fields = e[ENTRY_LOGGED.group], e[ENTRY_LOGGED.round], e[ENTRY_LOGGED.fields]
   Round.note(S, group, number, fields)
   if fields.closed and number == Round.present(S, group) then
     call('HSET', S.b .. K.ends, group, pack({number, 'done', '', 0}))
@@ -188,23 +194,25 @@ end
 
 -- How far the present round has come. Stands after all that was counted.
 function Restores.standing(S, e)
-  if e[4] ~= Round.present(S, e[3]) then return 'k' end
-  Round.rebase(S, e[3], e[4], e[5])
+  if e[ENTRY_STANDING.round] ~= Round.present(S, e[ENTRY_STANDING.group]) then return 'k' end
+  Round.rebase(S, e[ENTRY_STANDING.group], e[ENTRY_STANDING.round], e[ENTRY_STANDING.counts])
   return 'r'
 end
 
 function Restores.document(S, e, text)
-  local raw = call('HGET', S.b .. K.documents, e[3])
+  local raw = call('HGET', S.b .. K.documents, e[ENTRY_DOCUMENT.document])
   local head = raw and unpack_msg(raw)
-  if head and head.version >= e[4] then return 'k' end
-  Document.put(S, e[3], {
-    version = e[4], oldest = head and head.oldest or e[4], at = e[5], who = e[6], note = e[7], digest = e[8], deleted = e[9],
-  }, head and head.version or 0, text, e[10], S.snapshot)
+  if head and head.version >= e[ENTRY_DOCUMENT.version] then return 'k' end
+  Document.put(S, e[ENTRY_DOCUMENT.document], {
+    version = e[ENTRY_DOCUMENT.version], oldest = head and head.oldest or e[ENTRY_DOCUMENT.version],
+    at = e[ENTRY_DOCUMENT.at], who = e[ENTRY_DOCUMENT.who], note = e[ENTRY_DOCUMENT.note],
+    digest = e[ENTRY_DOCUMENT.digest], deleted = e[ENTRY_DOCUMENT.deleted],
+  }, head and head.version or 0, text, e[ENTRY_DOCUMENT.keep], S.snapshot)
   return 'r'
 end
 
 function Restores.item(S, e, data)
-  Items.append(S, e[3], {data}, 1, 1)
+  Items.append(S, e[ENTRY_ITEM.group], {data}, 1, 1)
   return 'r'
 end
 
@@ -217,7 +225,7 @@ local function restore(keys, args)
   local letters = {}
   S.snapshot = h.snapshot
   for i, e in ipairs(h.entries) do
-    letters[i] = e[1] <= before and 's' or Restores[e[2]](S, e, args[i + 1])
+    letters[i] = e[ENTRY.line] <= before and 's' or Restores[e[ENTRY.kind]](S, e, args[i + 1])
   end
   Seen.save(S)
   S.books = nil

@@ -11,10 +11,10 @@
 -- Cost    O(limit)
 
 local function scan_lease(S, heads, records, id, v)
-  local lane = v[1] ~= '' and Lane.by_id(S, v[1])
+  local lane = v[LEASE.lane_id] ~= '' and Lane.by_id(S, v[LEASE.lane_id])
   if lane then
-    heads[#heads + 1] = {lane.name, v[2], v[3], 0, tonumber(id), v[4], v[5]}
-    records[#records + 1] = v[9]
+    heads[#heads + 1] = {lane.name, v[LEASE.host], v[LEASE.priority], 0, tonumber(id), v[LEASE.attempts], v[LEASE.strikes]}
+    records[#records + 1] = v[LEASE.record]
   end
 end
 
@@ -30,10 +30,10 @@ function Scans.delayed(S, h, heads, records)
   local page = call('ZSCAN', S.b .. K.delayed, h.cursor, 'COUNT', h.limit)
   for i = 1, #page[2], 2 do
     local _, v = unpack_msg(page[2][i])
-    local lane = Lane.by_id(S, v[1])
+    local lane = Lane.by_id(S, v[QUEUED.lane])
     if lane then
-      local id, attempts, strikes, first = parts(v[4])
-      heads[#heads + 1] = {lane.name, v[2], v[3], tonumber(page[2][i + 1]), id, attempts, strikes}
+      local id, attempts, strikes, first = parts(v[QUEUED.record])
+      heads[#heads + 1] = {lane.name, v[QUEUED.host], v[QUEUED.priority], tonumber(page[2][i + 1]), id, attempts, strikes}
       records[#records + 1] = first
     end
   end
@@ -43,7 +43,7 @@ end
 function Scans.suspect(S, h, heads, records)
   for _, raw in ipairs(call('LRANGE', S.b .. K.suspects, 0, -1)) do
     local s = unpack_msg(raw)
-    scan_lease(S, heads, records, s[1], s[2])
+    scan_lease(S, heads, records, s[SUSPECT.id], s[SUSPECT.lease])
   end
   return ''
 end
@@ -87,8 +87,8 @@ function Scans.journal(S, h, heads, records)
   local page = call('LRANGE', S.b .. K.journal, at, at + h.limit - 1)
   for _, raw in ipairs(page) do
     local v = unpack_msg(raw)
-    local id, attempts, strikes, first = parts(v[4])
-    heads[#heads + 1] = {v[1], v[2], tonumber(v[3]), v[5] or 0, id, attempts, strikes}
+    local id, attempts, strikes, first = parts(v[QUEUED.record])
+    heads[#heads + 1] = {v[QUEUED.lane], v[QUEUED.host], tonumber(v[QUEUED.priority]), v[QUEUED.due] or 0, id, attempts, strikes}
     records[#records + 1] = first
   end
   return #page < h.limit and '' or format('%d', at + h.limit)
@@ -98,8 +98,11 @@ function Scans.dead(S, h, heads, records)
   local page = call('HSCAN', S.b .. K.dead, h.cursor, 'COUNT', h.limit)
   for i = 1, #page[2], 2 do
     local v = unpack_msg(page[2][i + 1])
-    heads[#heads + 1] = {tonumber(page[2][i]), v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9]}
-    records[#records + 1] = v[11]
+    heads[#heads + 1] = {
+      tonumber(page[2][i]), v[DEAD.group], v[DEAD.lane], v[DEAD.host], v[DEAD.priority], v[DEAD.attempts], v[DEAD.strikes],
+      v[DEAD.reason], v[DEAD.detail], v[DEAD.at],
+    }
+    records[#records + 1] = v[DEAD.record]
   end
   return page[1] == '0' and '' or page[1]
 end

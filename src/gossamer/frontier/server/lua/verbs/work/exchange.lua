@@ -90,19 +90,25 @@ end
 -- The answer to a repeated call: outcomes as kept, leases as far as they are still held.
 local function repeat_answer(S, kept, incarnation, out, h)
   local heads, reply = {}, {''}
-  if #kept[5] > 0 then
-    local raws = read_many(S.b .. K.leases, kept[5])
-    for i, id in ipairs(kept[5]) do
+  if #kept[ANSWER.ids] > 0 then
+    local raws = read_many(S.b .. K.leases, kept[ANSWER.ids])
+    for i, id in ipairs(kept[ANSWER.ids]) do
       local v = raws[i] and lease_table(raws[i])
-      local lane = v and Lane.by_id(S, v[1])
-      if lane and v[6] == incarnation and v[7] == kept[6] then
-        for _, value in ipairs({tonumber(id), lane.name, v[2], v[3], v[4], v[8] + (sub(kept[12], i, i) == 'p' and 2 or 0)}) do heads[#heads + 1] = value end
-        reply[#reply + 1] = v[9]
+      local lane = v and Lane.by_id(S, v[LEASE.lane_id])
+      if lane and v[LEASE.incarnation] == incarnation and v[LEASE.nonce] == kept[ANSWER.nonce] then
+        local flags = v[LEASE.alone] + (sub(kept[ANSWER.paced], i, i) == 'p' and 2 or 0)
+        for _, value in ipairs({tonumber(id), lane.name, v[LEASE.host], v[LEASE.priority], v[LEASE.attempts], flags}) do
+          heads[#heads + 1] = value
+        end
+        reply[#reply + 1] = v[LEASE.record]
       end
     end
   end
-  reply[1] = pack({kept[2], kept[3], kept[4], heads, kept[10], kept[7], kept[8], S.m.cfg, kept[11], kept[9], kept[6], 0,
-    S.m.epoch, S.m.chg, out and call('HEXISTS', Outbox.key(S, out.id), 'n') or 0, {}, session_of(S, h)})
+  reply[1] = pack({
+    kept[ANSWER.settled], kept[ANSWER.children], kept[ANSWER.added], heads, kept[ANSWER.ready_in], kept[ANSWER.open],
+    kept[ANSWER.paused], S.m.cfg, kept[ANSWER.now], kept[ANSWER.room], kept[ANSWER.nonce], 0,
+    S.m.epoch, S.m.chg, out and call('HEXISTS', Outbox.key(S, out.id), 'n') or 0, {}, session_of(S, h),
+  })
   return reply
 end
 

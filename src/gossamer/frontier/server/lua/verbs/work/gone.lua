@@ -15,8 +15,8 @@ local function free(S, book, groups, incarnation)
   for _, group in ipairs(groups) do
     local raw = call('HGET', S.b .. book, group)
     local v = raw and unpack_msg(raw)
-    if v and v[2] == 'leased' and v[3] == incarnation and v[4] > S.now then
-      v[4] = S.now
+    if v and v[RIGHT.state] == 'leased' and v[RIGHT.incarnation] == incarnation and v[RIGHT.deadline] > S.now then
+      v[RIGHT.deadline] = S.now
       call('HSET', S.b .. book, group, pack(v))
       freed = freed + 1
     end
@@ -37,7 +37,7 @@ local function gone(keys, args)
   end
   local page, ids = call('HSCAN', S.b .. K.leases, h.cursor, 'COUNT', GONE_LOOK), {}
   for i = 1, #page[2], 2 do
-    if lease_table(page[2][i + 1])[6] == h.i then ids[#ids + 1] = page[2][i] end
+    if lease_table(page[2][i + 1])[LEASE.incarnation] == h.i then ids[#ids + 1] = page[2][i] end
   end
   for _, id in ipairs(ids) do call('ZADD', S.b .. K.deadlines, 'XX', 'LT', S.now, id) end
   finish(S)

@@ -26,13 +26,13 @@ local function lease_tasks(keys, args)
     for _, id in ipairs(due) do
       local v = unpack_msg(call('HGET', book, id))
       -- Given back it has no holder; otherwise its holder has died, or was away for as long as that.
-      local died = v[2] ~= ''
-      local deaths, state = (v[6] or 0) + (died and 1 or 0), v[7] or 0
+      local died = v[TASK.incarnation] ~= ''
+      local deaths, state = (v[TASK.deaths] or 0) + (died and 1 or 0), v[TASK.state] or 0
       if state == 1 then state = died and 2 or 0 end
       if state == 0 and deaths >= h.strikes then state = 1 end
       -- Who holds a suspect holds no other task, so that none is blamed for what another did.
       if state ~= 1 or #ids == 0 then
-        call('HSET', book, id, pack({v[1], h.i, h.n, v[4] + 1, v[5] or '', deaths, state}))
+        call('HSET', book, id, pack({v[TASK.data], h.i, h.n, v[TASK.attempts] + 1, v[TASK.first_nonce] or '', deaths, state}))
         ids[#ids + 1] = id
         alone = state == 1
         if alone then break end
@@ -56,9 +56,9 @@ local function lease_tasks(keys, args)
   for _, id in ipairs(ids) do
     local raw = call('HGET', book, id)
     local v = raw and unpack_msg(raw)
-    if v and v[2] == h.i and v[3] == h.n then
-      heads[#heads + 1] = {tonumber(id), v[4], v[5] or '', v[7] or 0}
-      reply[#reply + 1] = v[1]
+    if v and v[TASK.incarnation] == h.i and v[TASK.nonce] == h.n then
+      heads[#heads + 1] = {tonumber(id), v[TASK.attempts], v[TASK.first_nonce] or '', v[TASK.state] or 0}
+      reply[#reply + 1] = v[TASK.data]
     end
   end
   reply[1] = pack({heads, h.n})

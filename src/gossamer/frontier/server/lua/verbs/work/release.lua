@@ -11,29 +11,29 @@ local function release(keys, args)
   local h = unpack_msg(args[1])
   S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = {}, {}, false, 0
   local out, gone, ids = {}, {}, {}
-  for i, l in ipairs(h.leases) do ids[i] = l[1] end
+  for i, l in ipairs(h.leases) do ids[i] = l[SENT.id] end
   if #ids == 0 then return '' end
   local raws = read_many(S.b .. K.leases, ids)
   local marks = read_many(S.b .. K.marks, ids)
   local seen = {}
   for i, l in ipairs(h.leases) do
     local v = raws[i] and lease_table(raws[i])
-    if v and v[6] == h.i and v[7] == l[2] and not seen[ids[i]] then
+    if v and v[LEASE.incarnation] == h.i and v[LEASE.nonce] == l[SENT.nonce] and not seen[ids[i]] then
       seen[ids[i]] = true
       out[i] = 'r'
       gone[#gone + 1] = ids[i]
-      if l[3] then Host.sent(S, v[2], v[7], S.now - l[3], v[1]) end
-      local lane = put_down(S, v, mark_of(marks[i], v[7]), true)
+      if l[SENT.age] then Host.sent(S, v[LEASE.host], v[LEASE.nonce], S.now - l[SENT.age], v[LEASE.lane_id]) end
+      local lane = put_down(S, v, mark_of(marks[i], v[LEASE.nonce]), true)
       if lane then
         fewer_of(S, lane, 1)
         count(S, lane.id .. '|q', 1)
-        if v[8] == 1 then
-          v[4] = v[4] - 1
+        if v[LEASE.alone] == 1 then
+          v[LEASE.attempts] = v[LEASE.attempts] - 1
           call('RPUSH', S.b .. K.suspects, pack({tonumber(ids[i]), v}))
           S.m.x = S.m.x + 1
-          journal(S, {lane.name, v[2], v[3], again(tonumber(ids[i]), v[4], v[5], v[9], v[10])})
+          journal(S, {lane.name, v[LEASE.host], v[LEASE.priority], again(tonumber(ids[i]), v[LEASE.attempts], v[LEASE.strikes], v[LEASE.record], v[LEASE.losses])})
         else
-          Queue.push_front(S, lane, v[3], v[2], again(tonumber(ids[i]), v[4] - 1, v[5], v[9], v[10]))
+          Queue.push_front(S, lane, v[LEASE.priority], v[LEASE.host], again(tonumber(ids[i]), v[LEASE.attempts] - 1, v[LEASE.strikes], v[LEASE.record], v[LEASE.losses]))
         end
       end
     else

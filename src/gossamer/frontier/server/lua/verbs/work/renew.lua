@@ -11,12 +11,12 @@ local function renew(keys, args)
   local h = unpack_msg(args[1])
   local out, order, ids = {}, {}, {}
   local deadline = S.now + h.lease
-  for i, l in ipairs(h.leases) do ids[i] = l[1] end
+  for i, l in ipairs(h.leases) do ids[i] = l[HELD.id] end
   local raws = #ids > 0 and read_many(S.b .. K.leases, ids) or {}
   for i, l in ipairs(h.leases) do
     local v = raws[i] and lease_table(raws[i])
     -- A lease that ran out but was not given away yet is still this worker's.
-    if v and v[6] == h.i and v[7] == l[2] then
+    if v and v[LEASE.incarnation] == h.i and v[LEASE.nonce] == l[HELD.nonce] then
       out[i] = 'r'
       order[#order + 1] = deadline
       order[#order + 1] = ids[i]

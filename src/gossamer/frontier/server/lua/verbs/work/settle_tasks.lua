@@ -10,10 +10,10 @@ local function settle_tasks(keys, args)
   local h, out = unpack_msg(args[1]), {}
   local function each(list, action)
     for _, t in ipairs(list) do
-      local raw = call('HGET', book, t[1])
+      local raw = call('HGET', book, t[HELD.id])
       local v = raw and unpack_msg(raw)
-      if v and v[2] == h.i and v[3] == t[2] then
-        action(t[1])
+      if v and v[TASK.incarnation] == h.i and v[TASK.nonce] == t[HELD.nonce] then
+        action(t[HELD.id])
         out[#out + 1] = 's'
       else
         out[#out + 1] = 'l'
@@ -28,7 +28,7 @@ local function settle_tasks(keys, args)
   each(h.release, function(id)
     call('ZADD', deadlines, now, id)
     local v = unpack_msg(call('HGET', book, id))
-    call('HSET', book, id, pack({v[1], '', '', v[4], v[5] or '', v[6] or 0, v[7] or 0}))
+    call('HSET', book, id, pack({v[TASK.data], '', '', v[TASK.attempts], v[TASK.first_nonce] or '', v[TASK.deaths] or 0, v[TASK.state] or 0}))
   end)
   each(h.renew, function(id) call('ZADD', deadlines, now + h.lease, id) end)
   return pack({table.concat(out), task_size(source), call('ZCARD', deadlines)})

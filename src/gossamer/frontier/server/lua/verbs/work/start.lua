@@ -15,36 +15,36 @@ local function start(keys, args)
     return pack({'none', tonumber(call('HGET', S.b .. K.rounds, h.group)) or 0, 0})
   end
   local v = unpack_msg(raw) -- round, state, incarnation, deadline
-  local mine = v[2] == 'leased' and v[3] == h.i
+  local mine = v[RIGHT.state] == 'leased' and v[RIGHT.incarnation] == h.i
   local answer
-  if v[2] == 'done' then
+  if v[RIGHT.state] == 'done' then
     -- To whoever asks for it; but only one worker has run it to its end.
-    answer = (h.action == 'take' or v[3] == h.i) and 'done' or 'lost'
+    answer = (h.action == 'take' or v[RIGHT.incarnation] == h.i) and 'done' or 'lost'
   elseif h.action == 'take' then
-    if mine or v[2] == 'owed' or v[4] <= S.now then
-      v[2], v[3], v[4] = 'leased', h.i, S.now + h.lease
+    if mine or v[RIGHT.state] == 'owed' or v[RIGHT.deadline] <= S.now then
+      v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'leased', h.i, S.now + h.lease
       answer = 'granted'
-      if not mine then Round.note(S, h.group, v[1], {began = S.now}) end
+      if not mine then Round.note(S, h.group, v[RIGHT.round], {began = S.now}) end
     else
       answer = 'busy'
     end
   elseif not mine then
     answer = 'lost'
   elseif h.action == 'renew' then
-    v[4] = S.now + h.lease
+    v[RIGHT.deadline] = S.now + h.lease
     answer = 'granted'
   elseif h.action == 'release' then
-    v[2], v[3], v[4] = 'owed', '', 0
+    v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'owed', '', 0
     answer = 'granted'
   else
-    v[2] = 'done'
+    v[RIGHT.state] = 'done'
     answer = 'done'
     open_change(S, h.group, -1)
   end
   call('HSET', S.b .. K.starts, h.group, pack(v))
   S.changed = true
   finish(S)
-  return pack({answer, v[1], v[4]})
+  return pack({answer, v[RIGHT.round], v[RIGHT.deadline]})
 end
 
 register('start', start, {'allow-oom'})
