@@ -94,3 +94,24 @@ def test_only_so_many_bytes_are_kept() -> None:
     told.note(1, batch("7"), ["a"], 1.0, 10)
     [said] = told.heard(1, "f", 2.0) or []
     assert said.again(Known((), {"g.a": 0}))[0][0][4] == ["7"]
+
+
+def test_what_was_refused_is_told_again_in_the_same_epoch_and_nothing_else() -> None:
+    """A partition that lacks a lane may have lost it; looked up once in a while."""
+    told = RecentAdds()
+    told.heard(1, "e", 0.0)
+    told.note(1, batch("7"), ["a"], 1.0, 10)
+    told.note(1, batch("8"), ["u"], 1.0, 10)
+    here = Known({"g.a"}, {"g.a": 0})
+    said = told.heard(1, "e", 2.0) or []
+    assert [one.again(here)[0] for one in said] == [[], [["g.a", "h", 0, 0, ["8"], [8]]]]
+    told.note(1, batch("5"), ["u"], 2.0, 10)  # by another thread, meanwhile
+    told.caught_up(1, "e", said, here)
+    said = told.heard(1, "e", 2.5) or []
+    assert [one.again(here)[0] for one in said] == [[], [], [["g.a", "h", 0, 0, ["5"], [8]]]], "each once"
+    told.caught_up(1, "e", said, here)
+    told.note(1, batch("9"), ["u"], 3.0, 10)
+    assert told.heard(1, "e", 4.0) is None
+    told.note(1, batch("9"), ["u"], 1.0 + recent_adds.SECONDS, 10)
+    assert len(told.heard(1, "e", 40.0) or []) == 5
+    assert all(not one.doubt for one in told.heard(1, "f", 41.0) or [])

@@ -12,13 +12,16 @@ import os
 import threading
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gossamer.frontier.verbs.batch import Batch, Slot
+from gossamer.frontier.verbs.batch import TAKEN, Batch, Slot
 
 SECONDS = 30.0
 """How long it is kept after it was added, as far as the partition has answered since."""
+DOUBTED_MAX = 1000
+"""So many lanes are remembered that a partition lacked."""
 MARGIN = 60.0
 """Seconds by which a drop may have come before a call and be taken for a later one."""
 BYTES = 16_000_000
@@ -36,6 +39,9 @@ class Known(NamedTuple):
     """Seconds since a lane or group was dropped, whichever and wherever."""
 
 
+NOTHING_KNOWN = Known()
+
+
 class AddedBatch(NamedTuple):
     at: float
     """When it was said, or said again, on this client's clock."""
@@ -46,14 +52,26 @@ class AddedBatch(NamedTuple):
     group: str
     since: float
     """When it was said first."""
+    doubt: bool = False
+    """Only what was refused is to be said again."""
 
     def again(self, known: Known) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
-        """What of it is to be said again, see `Batch.accepted`. A lane that is gone was dropped, and one that was made since then is
+        """What of it is to be said again, see `Batch.accepted`."""
+        same = self._same(known)
+        taken = "" if self.doubt else TAKEN
+        return self.batch.accepted(self.outcomes, same, same.intersection(known.here), taken)
+
+    def resolved(self, known: Known) -> AddedBatch:
+        """As it is when that has been said."""
+        there = self._same(known).intersection(known.here)
+        return self._replace(outcomes=self.batch.resolved(self.outcomes, there), doubt=False)
+
+    def _same(self, known: Known) -> set[str]:
+        """The lanes that it was said to, as far as they are there. A lane that is gone was dropped, and one that was made since then is
         another one: what was said to it ended with it. Where nothing was dropped since then, none is another one, whatever the clocks of
         the partitions say."""
         strict = known.dropped <= self.at - self.since + MARGIN
-        same = {lane for lane, made in known.made.items() if made <= self.there or not strict}
-        return self.batch.accepted(self.outcomes, same, same.intersection(known.here))
+        return {lane for lane, made in known.made.items() if made <= self.there or not strict}
 
 
 class RecentAdds:
@@ -67,6 +85,8 @@ class RecentAdds:
         self._said: dict[int, deque[AddedBatch]] = {}
         self._sizes: dict[int, int] = {}
         self._epochs: dict[int, str] = {}
+        self._doubts: set[int] = set()
+        self._doubted: dict[tuple[int, str], float] = {}
         self._lock, self._pid = threading.Lock(), os.getpid()
 
     def _held(self) -> threading.Lock:
@@ -81,11 +101,21 @@ class RecentAdds:
     ) -> None:
         """A partition has answered for a batch; it was `there` by its own clock."""
         with self._held():
+            if unknown := batch.unknown(outcomes):
+                self._doubt(partition, unknown, now)
             said = self._said.setdefault(partition, deque())
             said.append(AddedBatch(now, batch, outcomes, there, group, now))
             self._sizes[partition] = self._sizes.get(partition, 0) + batch.size
             while self._sizes[partition] > BYTES and len(said) > 1:
                 self._let_go(partition, said)
+
+    def _doubt(self, partition: int, lanes: Collection[str], now: float) -> None:
+        """A partition lacks these lanes: perhaps it has lost them, whatever its epoch. That is looked up once in a while for each lane."""
+        if any(now - self._doubted.get((partition, lane), -inf) >= SECONDS for lane in lanes):
+            self._doubts.add(partition)
+            if len(self._doubted) > DOUBTED_MAX:
+                self._doubted.clear()
+            self._doubted.update(dict.fromkeys([(partition, lane) for lane in lanes], now))
 
     def heard(self, partition: int, epoch: str, now: float) -> list[AddedBatch] | None:
         """A partition has answered in this epoch. If it is another one than before, answers what was said lately and is to be said again.
@@ -93,6 +123,8 @@ class RecentAdds:
         with self._held():
             said = self._said.get(partition, deque())
             if self._epochs.setdefault(partition, epoch) == epoch:
+                if partition in self._doubts:
+                    return [one._replace(doubt=True) for one in said]
                 while said and said[0].at < now - SECONDS:
                     self._let_go(partition, said)
                 return None
@@ -101,10 +133,18 @@ class RecentAdds:
             said.extend(kept)
         return kept
 
-    def caught_up(self, partition: int, epoch: str) -> None:
-        """All that `heard` answered in this epoch has been added."""
+    def caught_up(
+        self, partition: int, epoch: str, again: Sequence[AddedBatch] = (), known: Known = NOTHING_KNOWN
+    ) -> None:
+        """What `heard` answered in this epoch has been added, as far as its lanes are `known`. Another thread may have noted more since."""
         with self._held():
             self._epochs[partition] = epoch
+            said, done = self._said.setdefault(partition, deque()), {id(one.batch) for one in again}
+            told = [one.resolved(known) if id(one.batch) in done else one for one in said]
+            said.clear()
+            said.extend(told)
+            if not any(one.batch.unknown(one.outcomes) for one in said if id(one.batch) not in done):
+                self._doubts.discard(partition)
 
     def _let_go(self, partition: int, said: deque[AddedBatch]) -> None:
         self._sizes[partition] -= said.popleft().batch.size

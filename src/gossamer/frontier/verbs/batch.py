@@ -19,8 +19,10 @@ RECORD = Struct(">BQ")
 
 OUTCOMES = {outcome.value: outcome for outcome in AddOutcome}
 ADDED = AddOutcome.ADDED
+TAKEN = AddOutcome.ADDED.value + AddOutcome.DUPLICATE.value
 REFUSED = AddOutcome.UNKNOWN_LANE.value + AddOutcome.CLOSED.value
 """There was no lane."""
+NOW_ADDED = str.maketrans(dict.fromkeys(REFUSED, AddOutcome.ADDED.value))
 
 Slot = tuple[list[AddOutcome], int]
 
@@ -162,16 +164,28 @@ class Batch:
     def lanes(self) -> set[str]:
         return {place[0] for place in self._groups}
 
+    def unknown(self, outcomes: Sequence[bytes | str]) -> set[str]:
+        """The lanes that were not there."""
+        letter = AddOutcome.UNKNOWN_LANE.value
+        pairs = zip(self._groups, outcomes, strict=True)
+        return {place[0] for place, told in pairs if letter in (told if isinstance(told, str) else told.decode())}
+
+    def resolved(self, outcomes: Sequence[bytes | str], there: Collection[str]) -> list[str]:
+        """The outcomes after what was refused has been added to the lanes that are `there` now."""
+        told = [letters if isinstance(letters, str) else letters.decode() for letters in outcomes]
+        pairs = zip(self._groups, told, strict=True)
+        return [letters.translate(NOW_ADDED) if place[0] in there else letters for place, letters in pairs]
+
     def accepted(
-        self, outcomes: Sequence[bytes | str], lanes: Collection[str], there: Collection[str] = ()
+        self, outcomes: Sequence[bytes | str], lanes: Collection[str], there: Collection[str] = (), taken: str = TAKEN
     ) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
         """Header and records of what was added to these lanes, or known before; without what nothing would know again. Of lanes that are
         `there` now also what was refused because the lane was not, or was being dropped. The last are, by the groups of the header, the slots of what was refused."""
         header, kept, refused = [], [], []
         for (place, (entries, records, slots, _)), letters in zip(self._groups.items(), outcomes, strict=True):
             text = letters if isinstance(letters, str) else letters.decode()
-            taken = REFUSED + "ad" if place[0] in there else "ad" if place[0] in lanes else ""
-            some = [n for n, letter in enumerate(text) if letter in taken and entries[n]]
+            wanted = REFUSED + taken if place[0] in there else taken if place[0] in lanes else ""
+            some = [n for n, letter in enumerate(text) if letter in wanted and entries[n]]
             if some:
                 header.append([*place, [entries[n] for n in some], [len(records[n]) for n in some]])
                 kept += [records[n] for n in some]

@@ -474,7 +474,7 @@ class WorkVerbs:
                 for slots, letters in zip(refused, read(reply)[0], strict=True):
                     for target, index in slots if not set(REFUSED).intersection(text(letters)) else ():
                         target[index] = ADDED
-        self.recent.caught_up(partition, epoch)
+        self.recent.caught_up(partition, epoch, said, known)
 
     def add(
         self,

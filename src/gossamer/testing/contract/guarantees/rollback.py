@@ -310,6 +310,28 @@ class TestWentBack:
             worker.exchange(everywhere=True)
             assert crawl.finish(worker) == ["child"]
 
+    def test_a_group_that_a_partition_lost_is_made_again_for_whoever_adds_to_it(self, crawl: Crawl) -> None:
+        """Though nobody named it when the partition answered in another state first."""
+        partitions = crawl.frontier.partitions
+        for lost in range(partitions if partitions > 1 else 0):
+            group, worker, nothing = f"g{lost}", crawl.worker(), picture(crawl, lost)
+            [here], [there] = crawl.hosts(1, (lost + 1) % partitions), crawl.hosts(1, lost)
+            crawl.frontier.define(
+                group, {"a": LanePolicy(), "never": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))}
+            )
+            worker.exchange(everywhere=True)
+            go_back(crawl, nothing, lost)
+            another_process(crawl, lost)
+            worker.exchange(everywhere=True)
+            seeds = [crawl.request("page", here, f"{group}.a"), crawl.request("once", there, f"{group}.never")]
+            assert crawl.frontier.add(seeds)[0] == [ADDED] * 2
+            page = next(lease for lease in worker.lease(partitions + 1) if lease.payload == b"page")
+            children = [crawl.request("child", there, f"{group}.a"), crawl.request("typo", there, f"{group}.none")]
+            told = worker.exchange(settle=[Settlement(page, add=children)])
+            assert told.children == [[ADDED, AddOutcome.UNKNOWN_LANE]]
+            crawl.expire()
+            assert sorted(crawl.finish(worker)) == ["child", "once"], "what was there comes once"
+
     def test_two_partitions_that_lost_a_group_have_it_again(self, crawl: Crawl) -> None:
         """Also where the group is at home, so that what is known of it is elsewhere."""
         partitions = crawl.frontier.partitions
