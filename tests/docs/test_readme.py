@@ -72,7 +72,8 @@ def test_every_command_it_names_is_one_that_is_tested() -> None:
     for line in shell:
         match line.split():
             case ["pip", "install", ".", *_]:
-                assert (ROOT / "pyproject.toml").exists()
+                assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text("utf-8")
+                assert "Python 3.11 or later" in section("Install")
             case ["make", target, *_]:
                 assert re.search(rf"^{target}: ", makefile, re.MULTILINE)
             case _:
