@@ -151,7 +151,7 @@ def test_requests_without_room_are_offered_again_in_their_order() -> None:
     sim.link.pass_time(0.5)
     sim.answer(added=[AddOutcome.ADDED, AddOutcome.FULL, AddOutcome.FULL, AddOutcome.DUPLICATE])
     sim.courier.add(request(9), 9)
-    assert sim.courier.backlog == 3
+    assert sim.courier.waiting == 3
     sim.link.pass_time(2.0)
     while not sim.exchange().named["add"]:
         sim.answer()

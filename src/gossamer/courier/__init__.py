@@ -1,7 +1,8 @@
 """The worker's end of the frontier, for any engine: inbox, outbox, exchange loop, renewals, outage, release."""
 
+from gossamer.courier.config import CourierConfig, EngineCallbacks, worker_info
 from gossamer.courier.counters import Counters
-from gossamer.courier.courier import DRAINING, Courier, CourierConfig, EngineCallbacks, worker_info
+from gossamer.courier.courier import DRAINING, Courier
 from gossamer.courier.heartbeat import Heartbeat
 from gossamer.courier.seen_cache import OmittedRequests, SeenCache
 from gossamer.courier.stalls import is_gone

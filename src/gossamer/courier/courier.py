@@ -10,21 +10,20 @@ Only this module decides when to call. What a page is and how it is fetched is t
 from __future__ import annotations
 
 import logging
-import os
 import random
-import socket
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any
 
-from gossamer import __version__
+from gossamer.courier.config import CourierConfig, EngineCallbacks
 from gossamer.courier.counters import Counters
-from gossamer.courier.leases import HeldLease, HeldLeases, identity
+from gossamer.courier.leases import HeldLease, HeldLeases
 from gossamer.courier.outage import LAST, Outage
+from gossamer.courier.outbox import Exchange, Outbox
+from gossamer.courier.renewal import LeaseRenewal
 from gossamer.courier.rounds import follow
-from gossamer.courier.seen_cache import OmittedRequests, SeenCache
+from gossamer.courier.seen_cache import SeenCache
 from gossamer.courier.starts import FULL_PAUSE
 from gossamer.courier.transport import Timer, Transport
 from gossamer.errors import FrontierUnavailable, GossamerError
@@ -38,7 +37,6 @@ from gossamer.model import (
     Lease,
     PartitionState,
     Request,
-    Selection,
     Sent,
     Settlement,
     SettleOutcome,
@@ -47,7 +45,6 @@ from gossamer.model import (
 from gossamer.model.counter_names import EXCHANGE_SECONDS, EXCHANGES, OUTAGES, WENT_BACK
 from gossamer.model.plural import counted
 from gossamer.model.reasons import OVERDUE
-from gossamer.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -66,81 +63,6 @@ DRAINING = "draining"
 """Why a worker gets nothing any more that an operator has asked to end."""
 REPEAT_SECONDS = 3000.0
 """How long a call is repeated; its answer is kept for an hour."""
-
-
-class EngineCallbacks(Protocol):
-    """What a courier asks of its engine."""
-
-    def room(self) -> int:
-        """How many requests more than it has the engine could send now."""
-
-    def arrived(self) -> None:
-        """Something lies in the inbox, the group is drained, or this worker is to end: look."""
-
-    def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
-        """The frontier has answered for a page that was given to `settle`."""
-
-    def added(self, ticket: Any, outcome: AddOutcome, reason: str) -> None:
-        """The frontier has answered for a request that was given to `add`."""
-
-    def lost(self, lease: Lease, reason: str) -> None:
-        """The lease is gone while its page is being worked on: what comes of it will not count. `reason` OVERDUE: it was
-        worked on for too long, and should be given up."""
-
-    def failed(self, error: BaseException) -> None:
-        """The frontier refuses to work with this worker: stop."""
-
-    def rolled_back(self) -> None:
-        """The frontier's state is not the one that earlier answers were from, and may be an older one: what they said counts no
-        more. Said before anything of the new state is handed out."""
-
-
-@dataclass(frozen=True, slots=True)
-class CourierConfig:
-    """What a worker serves and how it behaves. `group` is whose counters and drained count; `most` the leases held at
-    once; `ahead` how many of them may lie ready beyond what the engine can send."""
-
-    group: str
-    selection: Selection
-    most: int = 16
-    ahead: int = 4
-    lease_seconds: float = 60.0
-    renew_max: float = 1800.0
-    gone_seconds: float = 10.0
-    session: str = ""
-    close_seconds: float = 30.0
-    info: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, settings: Settings, group: str, selection: Selection, **more: Any) -> Self:
-        """With the times that the settings name."""
-        return cls(
-            group,
-            selection,
-            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
-            renew_max=settings["GOSSAMER_RENEW_MAX_SECONDS"],
-            gone_seconds=settings["GOSSAMER_GONE_SECONDS"],
-            close_seconds=settings["GOSSAMER_CLOSE_SECONDS"],
-            **more,
-        )
-
-
-def worker_info(**more: str) -> dict[str, str]:
-    """What every worker tells people of itself, and `more`."""
-    return {"host": socket.gethostname(), "pid": str(os.getpid()), "version": __version__, **more}
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """One exchange on its way, kept until it is answered."""
-
-    token: Token
-    settle: list[tuple[Settlement, Any]]
-    add: list[tuple[Request, Any]]
-    told: dict[str, Any]
-    want: int
-    first_at: float = 0.0
-    sent_at: float = 0.0
 
 
 class Courier:
@@ -163,25 +85,18 @@ class Courier:
         self.open_at = self.active_at
         self.token = Token.fresh()
         self.exchanges = 0
-        self._settle: list[tuple[Settlement, Any]] = []
-        self._add: deque[tuple[Request, Any]] = deque()
-        self._fetched: list[Fetched] = []
-        self._sent: list[tuple[Lease, float]] = []
-        self._paced_since: float | None = None
+        self._outbox = Outbox(plan.info, self.active_at)
         self._states: dict[int, PartitionState] = {}
-        self._info: Mapping[str, str] | None = dict(plan.info)
-        self._told = self._info
-        self._connection = ""
         self.hungry_since: float | None = None
         """Since when it gets nothing though something is open that it does not hold; None: it has something to do."""
         self.awaits: dict[str, str] = {}
         """What other workers do, by group, and this one would do if they were gone: the start of a round, or what comes after it."""
-        self._call: _Exchange | None = None
+        self._call: Exchange | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0
-        self._watch: Timer | None = None
+        self._renewal = LeaseRenewal(self)
         self._latest: Timer | None = None
-        self._last = self._since = self._ready = self._add_after = link.now()
+        self._last = self._ready = self._add_after = link.now()
         self._idle = IDLE_FIRST
         self._asked_all = False
         self._outage = Outage()
@@ -193,7 +108,7 @@ class Courier:
     # What the engine says.
 
     def begin(self) -> None:
-        self._watch = self.link.later(self.plan.lease_seconds / 4, self._watched)
+        self._renewal.begin()
         self._plan_call()
 
     def take(self) -> Lease | None:
@@ -202,9 +117,7 @@ class Courier:
         while self.inbox:
             lease, send_by = self.inbox.popleft()
             if now <= send_by:
-                self._sent.append((lease, now))
-                if lease.paced and self._paced_since is None:
-                    self._paced_since = now
+                if self._outbox.sent(lease, now):
                     self._plan_call()
                 self.active_at = now
                 if len(self.inbox) <= self.plan.ahead // 2:
@@ -217,15 +130,15 @@ class Courier:
     def give_back(self, lease: Lease) -> None:
         """A lease that was taken and of which nothing came after all: it goes ahead of other work, here or elsewhere."""
         if lease in self.held:
-            self._sent = [one for one in self._sent if identity(one[0]) != identity(lease)]
+            self._outbox.not_sent(lease)
             # Its host may have been asked for something else in its place (robots.txt): then the delay counts from now.
             self._release([lease], asked=lease.paced)
 
     def fetched(self, arrival: Fetched) -> None:
         """The response is there: its host may be asked again."""
         if arrival.lease in self.held:
-            self._note_first()
-            self._fetched.append(arrival)
+            self._outbox.note(self.link.now())
+            self._outbox.fetched.append(arrival)
             self._plan_call()
 
     def settle(self, settlement: Settlement, page: Any) -> None:
@@ -236,30 +149,29 @@ class Courier:
             return
         # From here on it is only a matter of being told: neither to be renewed nor overdue.
         self.held.ended(settlement.lease)
-        self._note_first()
-        self._settle.append((settlement, page))
+        self._outbox.note(self.link.now())
+        self._outbox.settle.append((settlement, page))
         self._plan_call()
 
     def add(self, request: Request, ticket: Any) -> None:
         """A request that belongs to no page."""
         self.active_at = self.link.now()
-        self._note_first()
-        self._add.append((request, ticket))
+        self._outbox.note(self.link.now())
+        self._outbox.add.append((request, ticket))
         self._plan_call()
 
     def counted(self) -> None:
         """Counters have changed: they are said with the next call, or soon."""
-        if not self._anything():
+        if not self._outbox:
             self._plan_call()
 
     def tell(self, info: Mapping[str, str]) -> None:
         """What people see of this worker from now on."""
-        self._info = self._told = dict(info)
+        self._outbox.tell(info)
 
     def connected(self, connection: str) -> None:
         """Which connection is open as long as this worker lives: others see by it that it is gone."""
-        if connection != self._connection:
-            self._connection, self._info = connection, self._told
+        self._outbox.connected(connection)
 
     def crawl_delay(self, host: str, seconds: float) -> None:
         """The robots.txt of a host asks for this delay, 0 for none: it counts for the whole fleet."""
@@ -274,12 +186,8 @@ class Courier:
     @property
     def waiting(self) -> int:
         """What the engine has said and the frontier has not answered for yet."""
-        return len(self._settle) + len(self._add) + (len(self._call.settle) + len(self._call.add) if self._call else 0)
-
-    @property
-    def backlog(self) -> int:
-        """Requests without a page that are still to be added."""
-        return len(self._add) + (len(self._call.add) if self._call else 0)
+        under_way = len(self._call.settle) + len(self._call.add) if self._call else 0
+        return len(self._outbox.settle) + len(self._outbox.add) + under_way
 
     @property
     def states(self) -> dict[int, PartitionState]:
@@ -310,13 +218,6 @@ class Courier:
 
     # When to call.
 
-    def _note_first(self) -> None:
-        if not self._anything():
-            self._since = self.link.now()
-
-    def _anything(self) -> bool:
-        return bool(self._settle or self._fetched or self._add)
-
     def _wanted(self) -> int:
         if self._closing is not None:
             return 0
@@ -328,27 +229,27 @@ class Courier:
 
     def _due(self) -> float | None:
         """When the next exchange should go out; None: when something happens."""
-        now = self.link.now()
+        now, out = self.link.now(), self._outbox
         soonest = self._last + (EASY_SPACING if self.inbox else SPACING)
         if self._closing is not None:
             # The last word: also when there is nothing but counters.
-            if self._settle or self._fetched or self.pending_counters:
+            if out.settle or out.fetched or self.pending_counters:
                 return soonest
-            return max(soonest, self._add_after) if self._add else None
+            return max(soonest, self._add_after) if out.add else None
         dues = [self._last + PULSE]
-        if self._settle or self._fetched:
-            dues.append(soonest if len(self._settle) >= MANY else self._since + LINGER)
-        if self._add:
-            dues.append(max(self._since, self._add_after))
-        if self._paced_since is not None:
+        if out.settle or out.fetched:
+            dues.append(soonest if len(out.settle) >= MANY else out.since + LINGER)
+        if out.add:
+            dues.append(max(out.since, self._add_after))
+        if out.paced_since is not None:
             # Its host gets nothing else before this one is reported as sent.
-            dues.append(self._paced_since + LINGER)
+            dues.append(out.paced_since + LINGER)
         if self.pending_counters:
             dues.append(self._last + COUNTERS_LINGER)
         hungry = len(self.inbox) <= self.plan.ahead // 2 and self._wanted() > 0
         if hungry:
             # What was fetched or settled may have freed a host; and the last answer may not have been all there was.
-            dues.append(soonest if self._asked_all or self._settle or self._fetched else max(self._ready, soonest))
+            dues.append(soonest if self._asked_all or out.settle or out.fetched else max(self._ready, soonest))
         return max(min(dues), soonest, now)
 
     def _plan_call(self) -> None:
@@ -378,40 +279,19 @@ class Courier:
     # The exchange.
 
     def _exchange(self) -> None:
-        want = self._wanted()
-        add: list[tuple[Request, Any]] = []
-        if self.link.now() >= self._add_after:
-            while self._add and len(add) < 1000:
-                add.append(self._add.popleft())
         now = self.link.now()
-        sent = [Sent(lease, now - at) for lease, at in self._sent]
-        told: dict[str, Any] = {
-            "fetched": self._fetched,
-            "sent": sent,
-            "counters": self.pending_counters.take(),
-            "selection": self.plan.selection,
-        }
-        if self.plan.session:
-            told["session"] = self.plan.session
-        if self._info is not None:
-            open_one = {"connection": self._connection} if self._connection else {}
-            told["info"], self._info = {**self._info, **open_one}, None
-        settle = self._settle
-        if any(settlement.withheld is not None for settlement, _ in settle):
-            settle = [(self._whole(settlement), page) for settlement, page in settle]
-            told["relies"] = dict(self._states)
-        if settle:
-            told["fetched"], told["sent"] = _joined(settle, self._fetched, sent)
-        self._call = _Exchange(self.token, settle, add, told, want, first_at=now)
-        self._settle, self._fetched, self._sent, self._paced_since = [], [], [], None
+        self._call = self._outbox.take(
+            self.token,
+            self._wanted(),
+            now,
+            adding=now >= self._add_after,
+            counters=self.pending_counters,
+            selection=self.plan.selection,
+            session=self.plan.session,
+            edition=self.known.edition,
+            states=self._states,
+        )
         self._say()
-
-    def _whole(self, settlement: Settlement) -> Settlement:
-        """With what was withheld by a knowledge that was forgotten since."""
-        withheld = settlement.withheld
-        if isinstance(withheld, OmittedRequests) and withheld.edition != self.known.edition:
-            return settlement._replace(add=[*settlement.add, *withheld()], withheld=None)
-        return settlement
 
     def _say(self) -> None:
         call = self._call
@@ -467,7 +347,7 @@ class Courier:
             self.callbacks.arrived()
         self._plan_call()
 
-    def _take_in(self, call: _Exchange, answer: ExchangeReply, now: float) -> None:
+    def _take_in(self, call: Exchange, answer: ExchangeReply, now: float) -> None:
         hints = answer.hints
         # They were granted at some time after this call was first made, by a clock that is not ours; so our idea of them ends too soon
         # rather than too late, also when the answer was lost and this is the answer to a repetition.
@@ -499,7 +379,7 @@ class Courier:
             if not request.dont_filter and (outcome is AddOutcome.ADDED or outcome is AddOutcome.DUPLICATE):
                 self.known.put(request.lane, request.fingerprint, now)
 
-    def _added(self, call: _Exchange, outcomes: Sequence[AddOutcome], invalid: Mapping[Any, str], now: float) -> None:
+    def _added(self, call: Exchange, outcomes: Sequence[AddOutcome], invalid: Mapping[Any, str], now: float) -> None:
         full = []
         for index, ((request, ticket), outcome) in enumerate(zip(call.add, outcomes, strict=True)):
             if outcome is AddOutcome.FULL:
@@ -509,7 +389,7 @@ class Courier:
         self._learn([request for request, _ in call.add], outcomes, now)
         if full:
             # They come first again: order is kept.
-            self._add.extendleft(reversed(full))
+            self._outbox.add.extendleft(reversed(full))
             self._add_after = now + FULL_PAUSE
 
     # Trouble.
@@ -537,13 +417,12 @@ class Courier:
         else:
             self._say()
 
-    def _abandon(self, call: _Exchange) -> None:
+    def _abandon(self, call: Exchange) -> None:
         """The answer, if there was one, is not kept for much longer: repeated after that, the call would count twice. Its pages
         are others' by now; its requests are added by their keys; whether its counters were is not known, so they are left out."""
         logger.error("A call was not answered for %.0f s and is given up: its pages are done again.", REPEAT_SECONDS)
         self._call, self.token = None, self.token.next()
-        if self._info is None:
-            self._info = call.told.get("info")
+        self._outbox.tell_again(call)
         for settlement, page in call.settle:
             self.held.let_go(settlement.lease)
             self.callbacks.settled(page, SettleOutcome.LOST, [AddOutcome.LOST] * len(settlement.add))
@@ -551,7 +430,7 @@ class Courier:
             self._add_by_keys(call)
         self._plan_call()
 
-    def _add_by_keys(self, call: _Exchange) -> None:
+    def _add_by_keys(self, call: Exchange) -> None:
         def told(answer: Any, error: BaseException | None) -> None:
             if isinstance(error, FrontierUnavailable):
                 self.link.later(LAST, partial(self._add_by_keys, call))
@@ -587,43 +466,14 @@ class Courier:
             logger.error("Leases could not be given back; they run out instead: %s", error)
         self._plan_call()
 
-    def _watched(self) -> None:
-        """Look after what is held for long: keep it, or at last give it up."""
-        if self._closed:
-            return
-        now = self.link.now()
-        self._watch = self.link.later(self.plan.lease_seconds / 4, self._watched)
-        renew = []
-        for hold in self.held.ending(now + self.plan.lease_seconds / 2):
-            if now - hold.since > self.plan.renew_max:
-                self._give_up(hold, now)
-            else:
-                renew.append(hold.lease)
-        if renew:
-            self.link.call(
-                Frontier.renew, lambda answer, error: self._renewed(renew, now, answer, error), self.token, renew
-            )
-
-    def _renewed(
-        self, asked: list[Lease], asked_at: float, answer: list[Lease | None] | None, error: BaseException | None
-    ) -> None:
-        if error is not None or answer is None:
-            return  # the next look asks again; the exchange sees to outages
-        for old, new in zip(asked, answer, strict=True):
-            if new is not None:
-                self.held.renewed(old, asked_at + self.plan.lease_seconds)
-            elif old in self.held:
-                self.callbacks.lost(old, "given away")
-                # Its settlement still goes out: what it found and is new counts, and the rest is refused there.
-                self.held.renewed(old, float("inf"))
-
-    def _give_up(self, hold: HeldLease, now: float) -> None:
-        lease = hold.lease
+    def give_up(self, hold: HeldLease) -> None:
+        """Its page was worked on for too long: it becomes a dead letter."""
+        lease, now = hold.lease, self.link.now()
         detail = (
             f"It was worked on for {now - hold.since:.0f} s; GOSSAMER_RENEW_MAX_SECONDS allows {self.plan.renew_max:g}."
         )
-        self._note_first()
-        self._settle.append((Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail), None))
+        self._outbox.note(now)
+        self._outbox.settle.append((Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail), None))
         self.held.let_go(lease)
         self.callbacks.lost(lease, OVERDUE)
         self._plan_call()
@@ -637,7 +487,8 @@ class Courier:
     def _end(self) -> None:
         done, self._closing = self._closing, None
         self._closed = True
-        for timer in (self._timer, self._watch, self._latest):
+        self._renewal.stop()
+        for timer in (self._timer, self._latest):
             if timer is not None:
                 timer.cancel()
         while self._ends:
@@ -649,24 +500,6 @@ class Courier:
                     counted(self.waiting, "page"),
                 )
             done()
-
-
-def _joined(
-    settle: list[tuple[Settlement, Any]], fetched: list[Fetched], sent: list[Sent]
-) -> tuple[list[Fetched], list[Sent]]:
-    """What is still to be said of leases beside their settlements, which say the rest with them: to settle a page is to say
-    that it was sent and answered. When it was sent is said where the host has a delay."""
-    places = {identity(settlement.lease): place for place, (settlement, _) in enumerate(settle)}
-    arrivals = []
-    for arrival in fetched:
-        place = places.get(identity(arrival.lease))
-        if place is None:
-            arrivals.append(arrival)
-        elif arrival.feedback is not None:
-            settlement, page = settle[place]
-            settle[place] = (settlement._replace(feedback=arrival.feedback), page)
-    known = places.keys() | {identity(arrival.lease) for arrival in arrivals}
-    return arrivals, [one for one in sent if one.lease.paced or identity(one.lease) not in known]
 
 
 def _seconds(ready_in: float | None) -> float:
