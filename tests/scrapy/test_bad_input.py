@@ -194,7 +194,7 @@ def test_a_worker_that_is_told_to_end_in_an_outage_ends(
         worker.until("settle", "/0")
         worker.signal(signal.SIGTERM)
         assert worker.reason() == "shutdown"
-        assert "could not be told" in worker.log
+        assert "could not be reported" in worker.log
         workers.environ["GOSSAMER_URL"] = valkey_server.url
         assert workers.start(Counting, site=site.url, environ=limits).reason() == "finished", "others do it again"
         with workers.frontier() as frontier:

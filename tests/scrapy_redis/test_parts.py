@@ -244,7 +244,7 @@ REQUESTS = [
 def test_fingerprints_are_the_same() -> None:
     old, new = (module(side, "dupefilter").RFPDupeFilter(None, "k") for side in SIDES)
     assert [new.request_fingerprint(one) for one in REQUESTS] == [old.request_fingerprint(one) for one in REQUESTS]
-    fingerprinter = module(NEW, "dupefilter").Fingerprinter.from_crawler(None)
+    fingerprinter = module(NEW, "dupefilter").DigestFingerprinter.from_crawler(None)
     assert [fingerprinter.fingerprint(one).hex() for one in REQUESTS] == [
         old.request_fingerprint(one) for one in REQUESTS
     ]

@@ -82,7 +82,7 @@ def test_nothing_runs(tmp_path: Path) -> None:
     for value in (evil, [kinds.Product(name=evil)], OwnState()):
         with pytest.raises(DecodingError):
             picklecompat.loads(pickle.dumps({"meta": {"x": value}}, -1), OBJECTS.make)
-    called = b"\x80\x04\x8c!tests.scrapy_redis.test_picklecompat\x8c\x04Evil\x93\x8c\x01x\x85R."
+    called = b"\x80\x04\x8c$tests.scrapy_redis.test_picklecompat\x8c\x04Evil\x93\x8c\x01x\x85R."
     with pytest.raises(UnknownClass, match="Evil is no class"):
         picklecompat.loads(called, OBJECTS.make)
     with pytest.raises(DecodingError, match="not plain data"):

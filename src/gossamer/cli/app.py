@@ -76,7 +76,7 @@ class NounGroup(typer.core.TyperGroup):
 
 
 def _hide_types(command: Any) -> None:
-    """Leave `<list[Path]>` and the like out of the help: a Python type says nothing to those who read it."""
+    """Leave `<list[Path]>` and the like out of the help: a Python type means nothing to users."""
     for argument in (p for p in command.params if p.param_type_name == "argument"):
         argument.display_type_rich = lambda ctx: None
     for below in getattr(command, "commands", {}).values():
@@ -187,7 +187,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _fail(error: Exception | None, message: str, code: int) -> int:
     if error is not None and _wants_traceback():
         traceback.print_exception(error)
-    # Mistakes of site files are told all at once, and looked for one by one.
+    # All mistakes of site files are reported together, one line each.
     for line in message.splitlines() if isinstance(error, SiteError) else [message]:
         output.write_error(line)
     return code

@@ -1,4 +1,4 @@
-"""What the exit code of a command says, in one table."""
+"""What the exit codes of commands mean, in one table."""
 
 from __future__ import annotations
 

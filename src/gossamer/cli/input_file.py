@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 
 class InputFile(NamedTuple):
-    """`size` in bytes, None when nobody knows it; `called` is its name for messages."""
+    """`size` in bytes, None if unknown; `called` is its name for messages."""
 
     stream: BinaryIO
     size: int | None

@@ -19,7 +19,7 @@ WAIT_SECONDS = 2.0
 
 
 class ProgressState(NamedTuple):
-    """How far the work is: of `total` units (None: nobody knows), with `left` seconds to go at this rate."""
+    """How far the work is: of `total` units (None: unknown), with `left` seconds to go at this rate."""
 
     done: int
     total: int | None
@@ -60,7 +60,7 @@ class ProgressDisplay:
 def live(
     what: str, total: int | None, stream: TextIO, unit: str = "pages", *, draw: bool = True
 ) -> Iterator[ProgressDisplay]:
-    """Show work of `total` units (None: nobody knows) on `stream` until the block ends; without `draw` as lines even on a
+    """Show work of `total` units (None: unknown) on `stream` until the block ends; without `draw` as lines even on a
     terminal."""
     if draw and stream.isatty():
         yield from _bar(what, total, stream, unit)
@@ -143,7 +143,7 @@ def throttled(show: ProgressDisplay) -> Callable[..., None]:
 
 
 def _patient(steps: Iterable[int]) -> Iterator[int]:
-    """The steps of a drop. While they bring nothing they come more slowly, and after a while it is said what for."""
+    """The steps of a drop. While they bring nothing they come more slowly, and after a while a notice says why."""
     idle, since, said = 0, time.monotonic(), False
     for step in steps:
         yield step

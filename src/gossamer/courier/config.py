@@ -1,4 +1,4 @@
-"""What a courier is told by its worker, and what it asks of the engine."""
+"""What a worker gives its courier, and what the courier asks of the engine."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class EngineCallbacks(Protocol):
         """The frontier refuses to work with this worker: stop."""
 
     def rolled_back(self) -> None:
-        """The frontier's state is not the one that earlier answers were from, and may be an older one: what they said counts no
-        more. Said before anything of the new state is handed out."""
+        """The frontier may have an older state than the one that earlier answers came from: forget what they said. Called before
+        anything of the new state is handed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +71,5 @@ class CourierConfig:
 
 
 def worker_info(**more: str) -> dict[str, str]:
-    """What every worker tells people of itself, and `more`."""
+    """What every worker shows of itself, and `more`."""
     return {"host": socket.gethostname(), "pid": str(os.getpid()), "version": __version__, **more}

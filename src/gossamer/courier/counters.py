@@ -29,7 +29,7 @@ class Counters:
     def change(self, name: str, value: float, op: CounterOp) -> None:
         """Change a counter; the changes of one kind are joined, different kinds go in the order of their first use."""
         if op is CounterOp.SET:
-            # What was said before is overwritten; what is added afterwards counts from this value.
+            # Earlier changes are overwritten; what is added afterwards counts from this value.
             for other in (CounterOp.ADD, CounterOp.MAX, CounterOp.MIN):
                 self._changes.pop((name, other), None)
         key = (name, op)

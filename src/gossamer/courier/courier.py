@@ -1,8 +1,8 @@
-"""The courier: what an engine has to say is gathered and said in few calls; what it may fetch lies ready in an inbox.
+"""The courier: it gathers what an engine reports into few calls, and keeps requests that may be fetched ready in an inbox.
 
 One exchange is under way at a time. The next one goes out when the engine could send more than it has, when pages wait to be
-settled, or when the frontier said that something may be ready; never sooner than a moment after the last, so that a busy
-worker says many things at once. Nothing here waits: answers come through the link, on the engine's own thread.
+settled, or when the frontier's hint says that something may be ready; never sooner than a moment after the last, so that a busy
+worker reports many things at once. Nothing here waits: answers come through the link, on the engine's own thread.
 
 Only this module decides when to call. What a page is and how it is fetched is the engine's business.
 """
@@ -54,11 +54,11 @@ LINGER = 0.1
 """Seconds that a settlement may wait for company while the engine has enough to do."""
 COUNTERS_LINGER = 2.0
 MANY = 64
-"""So many settlements do not wait for more."""
+"""With this many settlements waiting, the exchange goes out at once."""
 IDLE_FIRST, IDLE_LAST = 0.05, 1.0
 """How long to wait when there was nothing, at first and at last: other workers may find something at any time."""
 PULSE = 5.0
-"""Seconds without anything to say after which the frontier hears from a worker all the same."""
+"""Seconds without anything to report after which a worker calls the frontier all the same."""
 DRAINING = "draining"
 """Why a worker gets nothing any more that an operator has asked to end."""
 REPEAT_SECONDS = 3000.0
@@ -105,7 +105,7 @@ class Courier:
         self._closed = False
         self._ends: list[Callable[[], None]] = []
 
-    # What the engine says.
+    # What the engine reports.
 
     def begin(self) -> None:
         self._renewal.begin()
@@ -147,7 +147,7 @@ class Courier:
         self.active_at = self.link.now()
         if settlement.lease not in self.held:
             return
-        # From here on it is only a matter of being told: neither to be renewed nor overdue.
+        # From here on it only has to be reported: it is neither renewed nor overdue.
         self.held.ended(settlement.lease)
         self._outbox.note(self.link.now())
         self._outbox.settle.append((settlement, page))
@@ -161,12 +161,12 @@ class Courier:
         self._plan_call()
 
     def counted(self) -> None:
-        """Counters have changed: they are said with the next call, or soon."""
+        """Counters have changed: they go with the next call, or soon."""
         if not self._outbox:
             self._plan_call()
 
     def tell(self, info: Mapping[str, str]) -> None:
-        """What people see of this worker from now on."""
+        """Show this of the worker from now on."""
         self._outbox.tell(info)
 
     def connected(self, connection: str) -> None:
@@ -185,7 +185,7 @@ class Courier:
 
     @property
     def waiting(self) -> int:
-        """What the engine has said and the frontier has not answered for yet."""
+        """How many reports of the engine the frontier has not answered yet."""
         under_way = len(self._call.settle) + len(self._call.add) if self._call else 0
         return len(self._outbox.settle) + len(self._outbox.add) + under_way
 
@@ -199,8 +199,8 @@ class Courier:
         return follow(self._states, states)
 
     def finish(self, done: Callable[[], None]) -> None:
-        """Give back what was not sent, say what is to be said, then call `done`; at the latest after `close_seconds`:
-        what could not be said by then is done again by others."""
+        """Give back what was not sent, report the rest, then call `done`; at the latest after `close_seconds`:
+        what could not be reported by then is done again by others."""
         if self._closed:
             done()
             return
@@ -213,7 +213,7 @@ class Courier:
         self._plan_call()
 
     def at_end(self, do: Callable[[], None]) -> None:
-        """Call this when the last word is said, or given up."""
+        """Call this when the last report is answered, or given up."""
         self._ends.append(do)
 
     # When to call.
@@ -496,7 +496,7 @@ class Courier:
         if done is not None:
             if self.waiting:
                 logger.warning(
-                    "%s could not be told to the frontier: when the leases run out, others do them again.",
+                    "%s could not be reported to the frontier: when the leases run out, other workers do them again.",
                     counted(self.waiting, "page"),
                 )
             done()

@@ -1,7 +1,7 @@
-"""The keeper: a thread that speaks for a worker whose event loop is held up, by a callback that computes or waits for long.
+"""The keeper: a thread that renews the leases of a worker whose event loop is held up, by a callback that computes or blocks.
 
 Such a worker is alive, and its pages are worked on: others must not do them again. As long as the loop turns, the courier
-renews its leases itself, and the keeper has nothing to say. It has a connection of its own, which is open for as long as the worker
+renews its leases itself, and the keeper does nothing. It has a connection of its own, which is open for as long as the worker
 lives: others know by it that the worker is there. In turn it looks after others that have fallen silent (see `silence`).
 """
 
@@ -63,7 +63,7 @@ class Heartbeat:
                 try:
                     self._look()
                 except GossamerError:
-                    pass  # the loop says so as soon as it turns
+                    pass  # the courier logs it as soon as the loop turns
                 except Exception as error:
                     self._link.post(partial(logger.error, "The keeper of leases failed.", exc_info=error))
         finally:
@@ -76,7 +76,7 @@ class Heartbeat:
 
     def _look(self) -> None:
         if self._link.over:
-            # The worker was cancelled, in a process that lives on: nobody works on what it held.
+            # The worker was cancelled, in a process that lives on: its pages are not worked on any more.
             self._stopped.set()
             return
         now = self._link.now()

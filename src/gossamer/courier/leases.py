@@ -16,8 +16,8 @@ def identity(lease: Lease) -> Identity:
 
 @dataclass(slots=True)
 class HeldLease:
-    """One lease: held since, and until when it surely is ours (this machine's clock). `ended`: its page is through, and only has
-    to be told."""
+    """One lease: held since, and until when it surely is ours (this machine's clock). `ended`: its page is done, and only has
+    to be reported."""
 
     lease: Lease
     since: float
@@ -46,7 +46,7 @@ class HeldLeases:
             hold.until = until
 
     def ended(self, lease: Lease) -> None:
-        """Its page is through."""
+        """Its page is done."""
         hold = self._holds.get(identity(lease))
         if hold is not None:
             hold.ended = True

@@ -1,4 +1,4 @@
-"""What an engine has said and the frontier has not answered for yet."""
+"""What an engine has reported and the frontier has not answered yet."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Outbox:
         self._sent = [one for one in self._sent if identity(one[0]) != identity(lease)]
 
     def tell(self, info: Mapping[str, str]) -> None:
-        """What people see of this worker from now on."""
+        """Show this of the worker from now on."""
         self._info = self._told = dict(info)
 
     def connected(self, connection: str) -> None:
@@ -72,7 +72,7 @@ class Outbox:
             self._connection, self._info = connection, self._told
 
     def tell_again(self, exchange: Exchange) -> None:
-        """Whether that exchange has told what people see is not known."""
+        """Whether that exchange carried the worker's info to the frontier is unknown: send it again."""
         if self._info is None:
             self._info = exchange.told.get("info")
 
@@ -124,8 +124,8 @@ def _whole(settlement: Settlement, edition: int) -> Settlement:
 def _joined(
     settle: list[tuple[Settlement, Any]], fetched: list[Fetched], sent: list[Sent]
 ) -> tuple[list[Fetched], list[Sent]]:
-    """What is still to be said of leases beside their settlements, which say the rest with them: to settle a page is to say
-    that it was sent and answered. When it was sent is said where the host has a delay."""
+    """What is still to be reported of leases beside their settlements: to settle a page implies that it was sent and answered.
+    When it was sent is reported where the host has a delay."""
     places = {identity(settlement.lease): place for place, (settlement, _) in enumerate(settle)}
     arrivals = []
     for arrival in fetched:

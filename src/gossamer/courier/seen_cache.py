@@ -1,4 +1,4 @@
-"""Fingerprints that the frontier is known to know: what is found again need not be said again."""
+"""Fingerprints that the frontier surely has: what is found again need not be sent again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SeenCache:
     the frontier has answered for it, so that nothing is withheld which is not stored.
 
     An operator who forgets a fingerprint is believed at the latest after two generations. `edition` changes whenever all is
-    forgotten: what was said under another one is not to be relied on.
+    forgotten: do not rely on what was answered under another one.
     """
 
     def __init__(self, size: int = 100_000, seconds: float = 300.0) -> None:

@@ -1,8 +1,8 @@
 """Who has fallen silent with requests in its hands, or may do something for all that this worker waits for (run a start, end a round),
-while this worker has nothing to do: what is waited for is said in the log, and what is held by workers that are gone is had at once.
+while this worker has nothing to do: the log names what it waits for, and requests held by workers that are gone are taken back at once.
 
 A worker is gone when nothing was heard of it for GOSSAMER_GONE_SECONDS and the connection is closed that it had named. One whose
-event loop is held up, or whose process is stopped, has its connection open; of one that cannot be reached nobody knows.
+event loop is held up, or whose process is stopped, has its connection open; one that cannot be reached counts as alive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gossamer.model.plural import counted, counted_are
 logger = logging.getLogger(__name__)
 
 CONNECTION = "connection"
-"""In what a worker tells of itself, the connection that is open as long as it lives."""
+"""In a worker's info: the connection that is open as long as it lives."""
 HUNGRY = 2.0
 """Seconds without anything to do after which a worker looks."""
 SILENT = 10.0
@@ -28,7 +28,7 @@ MARGIN = 15.0
 
 
 def is_gone(frontier: ValkeyFrontier, least: float, most: float) -> frozenset[str]:
-    """Who is gone of those that were not heard of for at least and at most so many seconds; nobody where `least` is 0."""
+    """The workers that are gone, of those silent for at least `least` and at most `most` seconds; none if `least` is 0."""
     moment, silent = frontier.silent_workers(least, most) if least else (0.0, [])
     return frozenset(worker.incarnation for worker in silent if _closed(frontier, worker, moment - worker.seen))
 

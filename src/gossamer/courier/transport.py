@@ -122,7 +122,7 @@ class AsyncTransport:
         return self._closed or self._loop.is_closed()
 
     def post(self, do: Callable[[], None]) -> None:
-        # A loop that is closed says so.
+        # A closed loop raises.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(lambda: None if self._closed else do())
 
@@ -164,7 +164,7 @@ class ThreadTransport:
         self._thread: threading.Thread | None = None
 
     def open(self, done: Done[Any]) -> None:
-        # A daemon: a server that does not answer must not keep the process from ending. Who ends it well says so first.
+        # A daemon: a server that does not answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._work, args=(done,), name="gossamer-courier", daemon=True)
         self._thread.start()
 

@@ -1,4 +1,4 @@
-"""A crawl as Prometheus metrics, read from the frontier when somebody scrapes."""
+"""A crawl as Prometheus metrics, read from the frontier at each scrape."""
 
 from gossamer.exporter.collector import Collector
 from gossamer.exporter.server import serve

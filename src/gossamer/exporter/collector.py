@@ -1,6 +1,6 @@
-"""The collector: asks the frontier when somebody scrapes, and keeps the answer for a moment so that many may.
+"""The collector: reads the frontier at a scrape, and keeps the answer for a moment so that many may scrape.
 
-It keeps nothing else: whatever it tells is in the frontier, so any number of exporters agree and none has to be kept alive.
+It keeps nothing else: everything it exports is in the frontier, so any number of exporters agree and none has to be kept alive.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from gossamer.model.counter_names import ERRORS, RESPONSES
 from gossamer.status.overview import SILENT_SECONDS, Overview
 
 GONE_SECONDS = 3600.0
-"""A worker that was silent for so long is not told any more."""
+"""A worker that was silent for longer is left out."""
 WORKERS_MAX = 1000
 STATS_MAX = 500
 LABEL_MAX = 200
@@ -72,7 +72,7 @@ def unreachable(crawl: str, seconds: float) -> list[Family]:
 
 
 def families(view: Overview, seconds: float, hosts: int = 20, stats: Sequence[str] = ()) -> list[Family]:
-    """The page of a reading that took so many seconds. `hosts` of the blocked ones are named; `stats` are patterns of
+    """The page of a reading that took `seconds`. `hosts` of the blocked ones are named; `stats` are patterns of
     other counters to export."""
     page = MetricsPage(view.crawl)
     _about(page, 1, seconds)

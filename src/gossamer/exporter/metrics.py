@@ -28,7 +28,7 @@ _WORKER = ("group", "worker")
 """`group` is empty for a worker of several."""
 
 METRICS: tuple[Metric, ...] = (
-    Metric("gossamer_up", GAUGE, "Whether the frontier answered and the crawl exists; if 0, nothing else is told."),
+    Metric("gossamer_up", GAUGE, "Whether the frontier answered and the crawl exists; if 0, nothing else is exported."),
     Metric("gossamer_build_info", GAUGE, "Always 1; the exporter's version is a label.", ("version",)),
     Metric("gossamer_read_seconds", GAUGE, "How long the frontier took to answer what this page is made from."),
     Metric(
@@ -93,7 +93,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "gossamer_host_blocked",
         GAUGE,
-        "1 for each of the hosts blocked longest from now; how many, GOSSAMER_EXPORT_HOSTS says.",
+        "1 for each of the hosts blocked longest from now; GOSSAMER_EXPORT_HOSTS limits how many.",
         ("host",),
     ),
     Metric("gossamer_host_blocked_until_timestamp_seconds", GAUGE, "Until when these hosts are blocked.", ("host",)),

@@ -1,4 +1,4 @@
-"""The page over HTTP, on a loopback address unless told otherwise."""
+"""The page over HTTP, on a loopback address by default."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class PositionFile:
 
 @contextlib.contextmanager
 def held(path: Path, owner: Mapping[str, str]) -> Iterator[PositionFile]:
-    """The marks of the file at `path` for this owner; `ExportStopped` if they belong to somebody else or are in use."""
+    """The marks of the file at `path` for this owner; `ExportStopped` if they belong to another consumer or are in use."""
     beside = Path(f"{path}.position")
     fd = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
     with os.fdopen(fd, "r+b") as stream:

@@ -30,7 +30,7 @@ def others(text: str, file: str) -> Iterator[Problem]:
                     said = f"{document.data[key]} is another file, which workers elsewhere do not have"
                     yield Problem(file, place.line, place.column, key, said, hint)
     except InvalidYaml:
-        return  # That is said when the sites are read.
+        return  # reading the sites reports it
 
 
 def standalone(text: str, file: str, sites: Sequence[Site], given: Collection[str] = ()) -> str:

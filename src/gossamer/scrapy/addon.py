@@ -60,7 +60,7 @@ class Addon:
             logger.info(
                 "`scrapy %s` does not take part in the crawl: it runs as without Gossamer.", commands.name_of(found)
             )
-            # Scrapy goes on without this add-on, and says nothing of it.
+            # Scrapy goes on without this add-on, and logs nothing.
             raise NotConfigured
         ours = loaded(settings)
         scheduler = settings["SCHEDULER"]

@@ -62,7 +62,7 @@ class WorkerConfig:
     feeds: bool = False
     arguments: str = ""
     made: float = field(default_factory=time.monotonic)
-    """When Scrapy was told to crawl, by the monotonic clock."""
+    """When Scrapy began to crawl, by the monotonic clock."""
     follows: bool = False
     """Whether it begins no round beside workers that wait for more."""
     gone: frozenset[str] = frozenset()
@@ -117,7 +117,7 @@ class WorkerConfig:
 
     @property
     def waits(self) -> bool:
-        """Whether its spider goes on when nothing is left: it is fed with tasks, or told to."""
+        """Whether its spider goes on when nothing is left: it has tasks, or the mode forever."""
         return bool(self.tasks) or self.forever
 
     @property

@@ -42,7 +42,7 @@ class FingerprintCache:
     """Fingerprints that are certainly seen, the most useful `size` of them.
 
     Under `exact` and `bloom` what was seen stays so. Under `rolling` what this process marked itself stays for the window, and
-    what it found marked for a hundredth of it: nobody said since when. Under `hits` every sighting has to be told, so all
+    what it found marked for a hundredth of it: since when is unknown. Under `hits` every sighting has to be reported, so all
     stays for a hundredth. A window that counts fingerprints is measured by those that this process marks.
     """
 
@@ -199,7 +199,7 @@ class SeenFilter(BaseDupeFilter):
             self._crawler.stats.inc_value(name, by)
 
     def _give_up(self, error: GossamerError) -> None:
-        """Nobody can tell what is new any more: no request is queued from here on, and the spider closes."""
+        """What is new is unknown from now on: no request is queued any more, and the spider closes."""
         self._failed = True
         logger.error("What was seen cannot be asked, the spider closes: %s", error)
         engine: Any = self._crawler.engine if self._crawler is not None else None

@@ -146,7 +146,7 @@ class FleetScheduler(BaseScheduler):
         self.courier = Courier(self.link, self, self._plan(), self.pending_counters)
         if token is not None:
             self.courier.token = token.next()
-        # Into the crawl's totals only: in Scrapy's stats it would be a dozen lines that nobody asked for.
+        # Into the crawl's totals only: in Scrapy's stats it would be a dozen unwanted lines.
         latency = HistogramMetric(self.crawler, LATENCY, SECONDS, self.pending_counters.add)
         self.pages = LeasedPages(self.courier, worker_config, latency)
         self.cookies: cookies.SharedCookies | None = None
@@ -263,11 +263,11 @@ class FleetScheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Whether the group has anything to do, here or elsewhere; where that is not known yet, it has."""
-        # One that is refused ends by itself; nobody needs to hear that it is idle.
+        # One that is refused ends by itself, without the signal that it is idle.
         return self._denied or (self.opened and self.idle.pending())
 
     def holds(self) -> bool:
-        """Whether this worker has something to hand out, or to tell."""
+        """Whether this worker has something to hand out, or to report."""
         return self.opened and bool(
             self.courier.inbox or self.courier.waiting or len(self.request_adder) or self.start.burying
         )
@@ -375,7 +375,7 @@ class FleetScheduler(BaseScheduler):
                 page, request, self.request_codec.lane_of(request), self.request_codec.number(request)
             )
         except InvalidRequest:
-            return False  # it is refused where that is said
+            return False  # it is refused, and logged, where it is queued
         if known:
             self._filtered(request)
         return known
@@ -391,7 +391,7 @@ class FleetScheduler(BaseScheduler):
             heap.closed()
             self._frozen = False
         if not self.opened:
-            return None  # there is nothing to say, and nobody to say it to
+            return None  # there is nothing to report
         self.calls.patience = self.stopping.patience
         return deferred_from_coro(self._close())
 
@@ -402,7 +402,7 @@ class FleetScheduler(BaseScheduler):
         """The page that a response or failure belongs to while its output is handled."""
         return self.pages.of(response)
 
-    # What the courier says.
+    # What the courier calls.
 
     def room(self) -> int:
         engine = self.engine

@@ -233,7 +233,7 @@ def _embedded(address: FrontierUrl, chosen: Settings, params: dict[str, Any]) ->
     path = embedded_session.locate(Node("", 0)).host
     kwargs = {"protocol": 2, **params, "path": path, "embedded_session": embedded_session}
     pool = ConnectionPool(connection_class=EmbeddedConnection, **kwargs)
-    # The server stays as long as somebody may use this client.
+    # The server stays as long as this client is in use.
     weakref.finalize(pool, embedded_session.close)
     return REDIS_CLS.from_pool(pool)
 

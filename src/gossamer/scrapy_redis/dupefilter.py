@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def digest(request: Request) -> bytes:
-    """What scrapy-redis tells requests apart by. Differs from Scrapy's."""
+    """The fingerprint of scrapy-redis. Differs from Scrapy's."""
     return digest_of(request.method, request.url, request.body)
 
 

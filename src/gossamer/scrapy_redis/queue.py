@@ -79,7 +79,7 @@ class Base:
         raise NotImplementedError
 
     def pop(self, timeout: int = 0) -> Request | None:
-        """The next request, or None. With `timeout`, waits so many seconds for one, where the queue can."""
+        """The next request, or None. Waits up to `timeout` seconds for one, where the queue can."""
         raise NotImplementedError
 
     def clear(self) -> None:
@@ -87,11 +87,11 @@ class Base:
         self.server.delete(self.key)
 
     def peek(self, first: int, count: int) -> list[bytes]:
-        """So many stored requests from a place on, in the order in which they would be popped; they stay."""
+        """The next `count` stored requests from a place on, in the order of popping; they stay."""
         raise NotImplementedError
 
     def remove(self, data: bytes) -> bool:
-        """Take a stored request out; False: somebody else has."""
+        """Take a stored request out; False if another worker has."""
         raise NotImplementedError
 
 

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Scheduler(QueueScheduler):
-    """Made by Scrapy it is a `LeasingScheduler`, unless there are reasons against it, which are said."""
+    """Made by Scrapy it is a `LeasingScheduler`, unless there are reasons against it, which are logged."""
 
     _told = False
 
@@ -50,7 +50,7 @@ class Scheduler(QueueScheduler):
             made = super().from_crawler(crawler)
         except RedisError as error:
             if not crawler.crawling:
-                raise  # it is made by hand, and whoever does that is told
+                raise  # it is made by the user's own code
             return LeasingScheduler.unreached(crawler, error)
         made._tell(crawler.settings)
         return made

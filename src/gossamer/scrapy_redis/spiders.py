@@ -70,7 +70,7 @@ class RedisMixin:
                 yield output
 
     def setup_redis(self, crawler: Crawler | None = None) -> None:
-        """Read the settings, make a client, and be told when the spider is idle."""
+        """Read the settings, make a client, and listen for when the spider is idle."""
         if self.server is not None:
             return
         crawler = crawler or getattr(self, "crawler", None)
@@ -120,7 +120,7 @@ class RedisMixin:
         if self.tasks and seeds and not same_place(chosen["GOSSAMER_URL"], seeds):
             raise SettingError(
                 f"The seeds of {self.name} are on {server_of(seeds, '')} (REDIS_URL, or another setting of scrapy-redis), but the frontier is "
-                f"on {server_of(chosen['GOSSAMER_URL'], chosen['GOSSAMER_DATA_DIR'])}, and nobody would take them. Set GOSSAMER_URL to the server of the "
+                f"on {server_of(chosen['GOSSAMER_URL'], chosen['GOSSAMER_DATA_DIR'])}, where no worker takes them. Set GOSSAMER_URL to the server of the "
                 'seeds, or SCHEDULER = "gossamer.scrapy_redis.scheduler.Scheduler".'
             )
 

@@ -1,4 +1,4 @@
-"""The sites of a crawl by depth: how much waits and is in progress so many steps from their seeds."""
+"""The sites of a crawl by depth: how much waits and is in progress at each distance from their seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANY = 20
 
 def depths_of(frontier: ValkeyFrontier, lanes: Sequence[LaneCounts]) -> list[tuple[str, DepthRow]]:
     """The rows of every site of which there are lanes, by site; of more than MANY sites, of those with something left. A crawl
-    without site files has none. Sitemaps and feeds, which come before all layers, are not told."""
+    without site files has none. Sitemaps and feeds, which come before all layers, are left out."""
     counts: dict[str, dict[str, tuple[int, int]]] = {}
     for lane in lanes:
         group, _, layer = lane.lane.rpartition(".")
@@ -46,6 +46,6 @@ def _sites(frontier: ValkeyFrontier, wanted: set[str]) -> Iterator[Site]:
         try:
             sites = load_text(frontier.document(KIND, name).text, name)
         except SiteErrors:
-            continue  # `gossamer site list` says so.
+            continue  # `gossamer site list` reports it
         wanted.difference_update(site.site for site in sites)
         yield from sites

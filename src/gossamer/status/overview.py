@@ -14,15 +14,15 @@ from gossamer.settings import Settings
 from gossamer.status.tasks import TaskCounts, task_counts, task_queues
 
 SILENT_SECONDS = 30.0
-"""A worker says something every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
+"""A worker calls every five seconds even if it has nothing to do, and every fifteen while it waits for the server."""
 QUIET_SECONDS = 16.0
-"""So long a worker that lives is never silent, unless the server is away for it: what it holds may take as long as its lease."""
+"""A living worker is never silent for this long, unless it cannot reach the server: then its requests come back when its leases run out."""
 MEMORY_FULL = 0.95
 """The share of its limit at which a server counts as full; as in prelude.lua."""
 WORKERS_READ = 1000
 HOSTS_SHOWN = 10
 HOSTS_READ = 500
-"""How many hosts that wait are looked at in a partition, to find those that are blocked."""
+"""How many waiting hosts of a partition to read, to find the blocked ones."""
 
 
 CONNECT_SECONDS = 2.0
@@ -124,8 +124,8 @@ def memory_trouble(servers: Sequence[ServerInfo]) -> str:
 
 
 def blocked_hosts(frontier: ValkeyFrontier) -> list[HostInfo]:
-    """The hosts that are blocked, longest from now first. A host with requests in flight is told when they have ended, and of
-    each partition only the `HOSTS_READ` that wait longest are looked at."""
+    """The hosts that are blocked, longest from now first. A host with requests in flight is listed when they have ended, and of
+    each partition only the `HOSTS_READ` that wait longest are read."""
     waiting = frontier.hosts(frontier.waiting_hosts(HOSTS_READ))
     blocked = [host for host in waiting if host.blocked_until > host.now]
     return sorted(blocked, key=lambda host: (-host.blocked_until, host.host))
@@ -140,7 +140,7 @@ def counts_of(frontier: ValkeyFrontier, group: str = "") -> Counts:
 
 
 def hosts(frontier: ValkeyFrontier, names: Sequence[str]) -> list[HostInfo]:
-    """What is known of these hosts, in the order asked. A host at rest is told as such, whether it ever had work or not."""
+    """What is known of these hosts, in the order asked. A host at rest is listed as such, whether it ever had work or not."""
     found = {host.host: host for host in frontier.hosts(names)}
     return [found[name] for name in names]
 

@@ -46,17 +46,17 @@ class Progress(NamedTuple):
 
 
 def read_progress(frontier: ValkeyFrontier, group: str) -> Progress:
-    """The account of a group; one that does not exist has an empty one."""
+    """The progress of a group; empty if there is no such group."""
     return read_progress_of(frontier, [group])
 
 
 def read_progress_of(frontier: ValkeyFrontier, groups: Sequence[str]) -> Progress:
-    """The account of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
+    """The progress of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
     return progress_of(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, frontier.hosts_count())
 
 
 def with_earlier(frontier: ValkeyFrontier, group: str, now: Progress) -> Progress:
-    """The account with `dead_before`: by when they died."""
+    """The same with `dead_before`, by when the letters died."""
     rounds = frontier.rounds(group, 1) if now.dead else []
     if not rounds or rounds[0].began is None:
         return now

@@ -1,4 +1,4 @@
-"""How fast a crawl goes, from what it says of itself now and a moment ago. Pure."""
+"""How fast a crawl goes, from its counts now and a moment ago. Pure."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class TestExport:
     @pytest.mark.parametrize(
         ("words", "code", "said"),
         [
-            (("out",), 2, "'out' does not tell the format; give --format"),
+            (("out",), 2, "'out' does not show the format; give --format"),
             (("out.jsonl", "--fields", "a"), 2, "--fields is for CSV and Parquet"),
             (("out.jsonl", "--consumer", "a b"), 2, "must be a plain name"),
             (("there.jsonl",), 1, "there.jsonl exists and was not written by an export"),

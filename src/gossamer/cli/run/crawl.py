@@ -166,7 +166,7 @@ def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str
         return None
     token = Token.fresh()
     if frontier.end_round(group, token)[0] is EndState.GRANTED:
-        # Nobody was there to see its end.
+        # No worker noted its end.
         frontier.ended(group, token)
     number = frontier.new_round(group, then.round + 1, trigger="run again")
     if mine:

@@ -32,7 +32,7 @@ from gossamer.status.progress import progress_of, read_progress_of
 
 LOCAL_EACH = 1000
 SHOWN = 20
-"""So many sites are shown one by one; of more only those with something to say."""
+"""The most sites to show one by one; of more, only those with dead letters or requests left."""
 
 
 class CrawlOptions(NamedTuple):

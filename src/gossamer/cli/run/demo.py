@@ -104,7 +104,7 @@ def _crawl(stage: DemoEnvironment, workers: int) -> _CrawlResult | None:
         command(site.GROUP, {"forum": forum.url}, {**stage.given, **site.SETTINGS, "GOSSAMER_ROUND": "join"})
     ] * workers
     logs = [stage.directory / f"worker-{place + 1}.log" for place in range(workers)]
-    # Settings of ours that happen to be in force here are not meant for the demo: its workers are told what they need.
+    # Settings of ours that happen to be in force here are not meant for the demo: its workers get what they need.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
     with (
         ValkeyFrontier.open(hasty(stage.settings)) as frontier,

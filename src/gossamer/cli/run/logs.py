@@ -9,7 +9,7 @@ from pathlib import Path
 from gossamer.settings import Settings
 
 MOST_WORKERS = 8
-"""So many workers are started by default at most."""
+"""The most workers to start by default."""
 LOG_MAX_BYTES = 10_000_000
 ONE_FILE = "-"
 

@@ -42,7 +42,7 @@ class CrawlReport:
         self.fleet, self.names, self.seconds = fleet, list(then), seconds
         there = {row.group for row in frontier.counts().groups}
         self.drained = {name: name in there and frontier.drained(name).drained for name in then}
-        # Afterwards: only the present primary says drained, while one that was replaced still tells its numbers.
+        # Afterwards: only the present primary answers drained, while one that was replaced still has its numbers.
         self.now = {name: with_earlier(frontier, name, read_progress_of(frontier, [name])) for name in then}
         self.did = {name: now.since(then[name]) for name, now in self.now.items()}
         self.pages = sum(did.pages for did in self.did.values())
@@ -87,7 +87,9 @@ class CrawlReport:
         left = [name for name, drained in self.drained.items() if not drained]
         full = [name for name in left if self.now[name].paused == PAGES_FULL and not self.now[name].leased]
         if full:
-            output.write_notice(f"{title_of(full)}: as many pages as limits.pages says; the rest is for the next round")
+            output.write_notice(
+                f"{title_of(full)}: has as many pages as limits.pages allows; the rest is for the next round"
+            )
             left = [name for name in left if name not in full]
         if left:
             output.write_notice(f"{title_of(left)} not drained; go on with: {again}")

@@ -63,7 +63,7 @@ def feeds(overwrite: Sequence[str] | None, output: Sequence[str] | None) -> dict
             if not colon or "/" in form or "\\" in form:
                 name, form = word, Path(word).suffix.removeprefix(".")
             if not form:
-                raise typer.BadParameter(f"{word!r} does not tell the format; write {word}:jsonlines, for example")
+                raise typer.BadParameter(f"{word!r} does not show the format; write {word}:jsonlines, for example")
             found[STDOUT if name == "-" else name] = {"format": form, "overwrite": anew}
     return {"FEEDS": found} if found else {}
 

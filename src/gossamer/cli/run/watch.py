@@ -61,7 +61,7 @@ def watch(
 
 
 def figures(now: Progress, blocked: int, memory: str = "") -> dict[str, Any]:
-    """What is said below the bar, by its name."""
+    """The figures below the bar, by name."""
     told: dict[str, Any] = {
         "queued": now.queued + now.waiting,
         "in progress": now.leased,

@@ -15,7 +15,7 @@ _MARKS = {CheckState.GOOD: True, CheckState.DOUBTFUL: None, CheckState.BAD: Fals
 def doctor(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Check settings, connection and server one by one.
 
-    Each thing that is not well comes with a remedy. A tick is well, ! works but somebody should know, a cross breaks
+    Each thing that is not well comes with a remedy. A tick is well, ! works but deserves attention, a cross breaks
     a promise of the frontier: then the exit code is 1. Changes nothing and makes no crawl. The embedded server
     is started if it does not run but has data.
     """

@@ -24,7 +24,7 @@ from gossamer.sites.request import names_beside
 from gossamer.sites.seeds import count
 
 FILES_EACH = 100
-"""A process of its own is worth its while from so many files on."""
+"""With fewer files, a second process is not worth its start."""
 PROCESSES_MAX = 8
 
 
@@ -47,7 +47,7 @@ class CheckShare(NamedTuple):
 def check_files(
     paths: list[Path], params: Mapping[str, Any], grant: Grant, *, hooks: bool = False, processes: int | None = None
 ) -> CheckResult:
-    """`grant` is what the files may do. `hooks` imports what they name, in this process. `processes`: at most so many; None: as
+    """`grant` is what the files may do. `hooks` imports what they name, in this process. `processes`: the most to use; None: as
     many as are of use."""
     found = find(paths)
     files = found.files

@@ -32,7 +32,7 @@ def reconcile(
         Path | None,
         typer.Option("--file", metavar="FILE", help="Your own site file, instead of the one that the crawl has."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many there are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report how many there are.")] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Also those that a former call has queued and that may still wait.")
     ] = False,

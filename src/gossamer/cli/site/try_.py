@@ -28,7 +28,7 @@ KINDS = {".html": "text/html", ".htm": "text/html", ".json": "application/json",
 
 
 def try_(
-    page: Annotated[str, typer.Argument(metavar="URL", help="The page; or a file, if --as says what its URL is.")],
+    page: Annotated[str, typer.Argument(metavar="URL", help="The page; or a file, if --as gives its URL.")],
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="A site file; without it, those of the crawl.")
     ] = None,
@@ -61,7 +61,7 @@ def try_(
         raise typer.BadParameter("--save keeps the case beside the site file; name it with --file")
     address = as_ or page
     if not address.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{address} is no URL; say with --as what the URL of a file is")
+        raise typer.BadParameter(f"{address} is no URL; give the URL of a file with --as")
     if as_ and not Path(page).is_file():
         raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
     passed = _passed(inherited)

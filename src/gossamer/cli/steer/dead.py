@@ -33,7 +33,7 @@ def list_(
     group: options.Group = "",
     reason: OfReason = "",
     lane: OfLane = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show at most N.")] = 100,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,

@@ -75,7 +75,7 @@ def drop(
     """Take a group away with all that is kept of it.
 
     Its queues, dead letters, items, counters, seen memories, rounds and policy go, in small steps; what its producers
-    pushed and nobody has taken stays. Pages in progress end first, so workers should run or their leases
+    pushed and no worker has taken stays. Pages in progress end first, so workers should run or their leases
     expire meanwhile. Broken off, it is finished by calling it again.
     """
     with options.find_frontier(url, crawl) as frontier:

@@ -24,7 +24,7 @@ def show(
     hosts: Annotated[
         list[str] | None, typer.Argument(metavar="HOST", help="Hosts to show; none: those treated specially.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show at most N.")] = 100,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,

@@ -64,7 +64,7 @@ def export(
         str, typer.Option("--fields", metavar="A,B", help="CSV and Parquet: only these columns, in this order.")
     ] = "",
     look: Annotated[
-        int, typer.Option("--look", min=0, metavar="N", help="CSV: the first items that tell the columns; 0: all.")
+        int, typer.Option("--look", min=0, metavar="N", help="CSV: the first items, which set the columns; 0: all.")
     ] = LOOK,
     json: options.Json = False,
     url: options.Url = None,
@@ -78,7 +78,7 @@ def export(
     """
     found = form or SUFFIXES.get(file.suffix.lower())
     if found is None:
-        raise typer.BadParameter(f"{file.name!r} does not tell the format; give --format")
+        raise typer.BadParameter(f"{file.name!r} does not show the format; give --format")
     columns = tuple(dict.fromkeys(name.strip() for name in fields.split(",") if name.strip())) or None
     if columns and found == "jsonl":
         raise typer.BadParameter("--fields is for CSV and Parquet; lines of JSON have all fields")
@@ -140,7 +140,7 @@ def forget(
     with options.find_frontier(url, crawl) as frontier:
         counts_of(frontier, group)
         everyone = item_stream.consumers(frontier, group)
-        # Items that nobody waits for can be dropped by any name: whoever forgot their last consumer may come back for them.
+        # Items without a consumer can be dropped by any name: the one who forgot their last consumer may come back for them.
         if consumer not in everyone and not (drop and not everyone):
             raise PolicyError(f"group {group!r} has no consumer {consumer!r}; `gossamer items consumers` lists them.")
         doubt = "Items that only it lacks are removed." if drop else "It will not get the items that it lacks."
@@ -154,7 +154,7 @@ def forget(
     )
     if left and set(everyone) <= {consumer}:
         output.write_notice(
-            f"nobody is left to read {group}, and what waits stays: `gossamer items export {group} FILE` takes it, "
+            f"{group} has no consumer left, and what waits stays: `gossamer items export {group} FILE` takes it, "
             f"`gossamer items forget {group} {consumer} --drop` removes it"
         )
 

@@ -78,10 +78,10 @@ def set_(
         float | None, typer.Option("--weight", metavar="X", help="Its share among lanes of the same tier.")
     ] = None,
     max_queued: Annotated[
-        int | None, typer.Option("--max-queued", metavar="N", help="Refuse producers beyond so many; 0: no limit.")
+        int | None, typer.Option("--max-queued", metavar="N", help="The most requests that may wait; 0: no limit.")
     ] = None,
     max_leased: Annotated[
-        int | None, typer.Option("--max-leased", metavar="N", help="At most so many in progress; 0: no limit.")
+        int | None, typer.Option("--max-leased", metavar="N", help="The most requests in progress; 0: no limit.")
     ] = None,
     stage: Annotated[
         str | None,

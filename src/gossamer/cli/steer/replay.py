@@ -34,7 +34,7 @@ class Replay:
             try:
                 letter = self._frontier.dead_letter(partition, number)
             except UnknownDeadLetter:
-                continue  # somebody else was faster
+                continue  # another client was faster
             yield letter, forgiven(letter, self._adjust)
 
     def _again(self, partition: int, pairs: Sequence[tuple[DeadLetter, Request | None]]) -> int:

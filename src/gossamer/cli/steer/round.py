@@ -26,14 +26,14 @@ def _round() -> None:
 @app.command("list")
 def list_(
     name: Annotated[str, typer.Argument(metavar="GROUP", help="The spider or the site.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Show at most N.")] = 20,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
     """List the last rounds, newest first.
 
-    When they ran, what they brought and whether they were late is told. The present round is told with what it has
+    Shows when they ran, what they brought and whether they were late. The present round is shown with what it has
     brought so far; it is `drained` where nothing is left but its spider waits for more, and has something `open again`
     where dead letters were replayed after its end. What comes of them counts with it until the next round begins;
     `failed` and `dead` say what happened in it and do not go down. 1,000 rounds of each spider or site are kept.

@@ -28,7 +28,7 @@ def stats(
     """Show how much each memory knows and takes.
 
     A memory belongs to a group and a policy; lanes with the same policy share one. A bloom filter counts what it took
-    in; bytes are told from a sample.
+    in; bytes are estimated from a sample.
     """
     with options.find_frontier(url, crawl) as frontier:
         found = [each for each in frontier.seen_counts() if not group or each.name.startswith(f"{group}|")]
@@ -60,7 +60,7 @@ def forget(
     They are queued when they are met again. In a Scrapy project, a URL is known as its spiders know it: by
     REQUEST_FINGERPRINTER_CLASS, of the project or of the spider that the group is called after, and in a project on scrapy-redis
     by its DUPEFILTER_CLASS. Elsewhere it is known by Scrapy's own fingerprint. What else a fingerprinter looks at (meta,
-    headers) cannot be said here: give the fingerprint that `gossamer dead` shows. All lanes of the group with the same
+    headers) cannot be named here: give the fingerprint that `gossamer dead` shows. All lanes of the group with the same
     seen policy share the memory. Exit code 1 if none of the pages was known.
     """
     settings = options.load_settings(url, crawl)

@@ -32,7 +32,7 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
         output.write_json([worker_json(x, now) for x in workers])
         return
     present = [x for x in workers if x.held or is_alive(x, now)]
-    # Whatever else a worker tells of itself is in the JSON.
+    # The rest of a worker's info is in the JSON.
     output.write_table(
         ("worker", "incarnation", "serves", "holds", "last seen", "state"),
         [
@@ -79,7 +79,7 @@ def forget(
 ) -> None:
     """Strike workers that were silent for long.
 
-    Only those that hold nothing. A worker that comes back is listed again, without what it told of itself.
+    Only those that hold nothing. A worker that comes back is listed again, without its info.
     """
     with options.find_frontier(url, crawl) as frontier:
         now, known = frontier.counts().now, frontier.workers()

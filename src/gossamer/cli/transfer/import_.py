@@ -95,7 +95,7 @@ def import_(
         )
     if partitions != source.header["partitions"] and partitions > 1:
         output.write_notice(
-            f"each of the {partitions} partitions remembers all fingerprints, since these do not tell their host"
+            f"each of the {partitions} partitions remembers all fingerprints, since their hosts are unknown"
         )
     report = {name: restore.done[name] for name in ("restored", "known", "before", "unplaced")}
     if json:

@@ -38,7 +38,7 @@ def scrapy_redis(
     """Say what a scrapy-redis project needs to run on Gossamer, and rewrite it.
 
     Reads the project's Python files, and scripts and requirements beside them; runs none of it. Each place is one that
-    moves as it is, one that differs (nothing has to be done), or one that somebody has to decide about, with what to do. With
+    moves as it is, one that differs (nothing has to be done), or one that you have to decide about, with what to do. With
     --write, imports and paths in settings name gossamer.scrapy_redis; nothing else in a file changes, and other files, .git,
     virtual environments and vendored code are never written. Exit code 0 if nothing is to be decided, 1 if something is.
     """

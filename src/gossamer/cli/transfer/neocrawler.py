@@ -26,13 +26,13 @@ def neocrawler(
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the site files go; made if it is missing.")
     ] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has no counterpart.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what has no counterpart.")] = False,
     json: options.Json = False,
 ) -> None:
     """Turn NEOCrawler's rules into site files.
 
     One for each domain; each rule becomes a layer. The files are checked as `gossamer site check` does; what could not be
-    used is left out. Everything that is left out, or means something else now, is told, field by field, and stands as a
+    used is left out. Everything that is left out, or means something else now, is reported, field by field, and stands as a
     comment in the file. Needs no server.
     """
     text, name = _read(rules)

@@ -84,7 +84,7 @@ def scrapy_redis(
     dead letter. The spider must then tell requests apart as scrapy-redis does: with the scheduler of gossamer.scrapy_redis it
     does, else set REQUEST_FINGERPRINTER_CLASS to gossamer.scrapy_redis.dupefilter.DigestFingerprinter. A spider that has no keys on the
     server is an error, with the names of those that have. Exit code 1 if something was not moved. In the project's directory,
-    --dry-run also says what its workers would refuse afterwards: objects that they do not make, and callbacks that the spider
+    --dry-run also reports what its workers would refuse afterwards: objects that they do not make, and callbacks that the spider
     does not have; exit code 1 then, too.
     """
     # Imported here: Scrapy and the driver would slow down `gossamer import FILE`.

@@ -33,7 +33,7 @@ def top(
             "--every", metavar="SECONDS", min=0.0, help="How often to look; 0: each second, off a terminal every 5."
         ),
     ] = 0.0,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=0, help="End after so many looks; 0: never.")] = 0,
+    count: Annotated[int, typer.Option("--count", metavar="N", min=0, help="End after N looks; 0: never.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Write a line of JSON at each look.")] = False,
     url: options.Url = None,
     crawl: options.Crawl = None,

@@ -80,7 +80,7 @@ def picture(view: Overview, rates: Rates, place: str, console: Console, trouble:
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:
-    """How many of so many lines each table gets: small tables are shown whole, the others share the rest, and each has a few."""
+    """How many of the lines each table gets: small tables are shown whole, the others share the rest, and each has a few."""
     granted = [0] * len(wanted)
     open_ = [index for index, rows in enumerate(wanted) if rows]
     while open_ and room > 0:

@@ -1,10 +1,10 @@
 """The cookies of Scrapy's middleware, had together by all workers of a spider: who logs in, logs in for all.
 
-What a jar of this process gets or loses is noted and soon told to the frontier; pages that are through wait for that, so that
-whoever gets their links finds the cookies there. Every exchange tells the version of what is shared. Before a worker sends
+What a jar of this process gets or loses is noted and soon sent to the frontier; pages that are done wait for that, so that
+whoever gets their links finds the cookies there. Every exchange carries the version of what is shared. Before a worker sends
 anything that came with a newer one than it knows, it asks for what has changed. So pages that change no cookie cost no call.
 
-A new round begins without cookies, here too. When the server has an older state than before, what it lacks is told again.
+A new round begins without cookies, here too. When the server has an older state than before, what it lacks is sent again.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class SharedCookies:
         self._values: dict[str, dict[str, Any]] = {}
         self._pending: dict[str, bytes] = {}
         self._flying: dict[str, bytes] = {}
-        """What is being told."""
+        """What is on its way to the frontier."""
         self._passed: dict[str, bytes] = {}
-        """What others have told of that; which of the two is newer, the answer says."""
+        """What others have sent of that; the answer shows which of the two is newer."""
         self._mine: dict[str, None] = {}
         """What this worker was the last to change, as far as it knows."""
         self._version = self._asked = 0
@@ -63,7 +63,7 @@ class SharedCookies:
         """The version with which the shared jars of this round began."""
         self._questions = 0
         self._lost = False
-        """The server may know less than it did: nothing is told before it has said what it knows."""
+        """The server may know less than it did: nothing is sent before it has answered what it knows."""
         self._learning: list[Callable[[], None]] = []
         self._telling = self._asking = self._planned = self._applying = False
         self._told_at = float("-inf")
@@ -173,7 +173,7 @@ class SharedCookies:
                 do()
 
     def after(self, do: Callable[[], None]) -> None:
-        """Do this when all that was noted until now is told; mostly at once."""
+        """Call `do` when all that was noted until now has reached the frontier; mostly at once."""
         if self._pending or self._telling or self._lost:
             self._waiting.append(do)
         else:
@@ -198,17 +198,17 @@ class SharedCookies:
         return True
 
     def learn(self, do: Callable[[], None]) -> None:
-        """Ask for what is shared now, and then do this; whether it could be had or not."""
+        """Ask for what is shared now, then call `do`, whether the answer came or not."""
         self._learning.append(do)
         self._ask()
 
     def rolled_back(self) -> None:
-        """The server may have an older state. Until `recover` nothing is told, and nothing sent."""
+        """The server may have an older state. Until `recover` no cookies and no requests are sent."""
         self._lost = self._asking = True
         self._questions += 1
 
     def recover(self) -> None:
-        """The group is there again: tell what the server lacks of what was told, and have what it knows."""
+        """The group is there again: send what the server lacks, and read what it has."""
         self._version = self._asked = 0
         self._ask()
 
@@ -228,7 +228,7 @@ class SharedCookies:
         self._asking = False
         if answer is None:
             # Sent without them, rather than not at all; they are asked for again soon, and the next version brings them too.
-            logger.warning("The cookies of other workers could not be had: %s", error)
+            logger.warning("The cookies of other workers could not be read: %s", error)
             self._lost = self._lost and isinstance(error, FrontierUnavailable)
             self._link.later(AGAIN, self._ask_again)
         else:
@@ -256,7 +256,7 @@ class SharedCookies:
             self._ask()
 
     def _forget(self) -> None:
-        """Another round has begun: what was shared before is of no jar any more, but for what is still to be told."""
+        """Another round has begun: what was shared before belongs to no jar any more, but for what is still to be sent."""
         self._take_over({name: b"" for name in self._values if name not in self._pending and name not in self._flying})
 
     def _miss(self, found: Mapping[str, bytes]) -> None:

@@ -15,7 +15,7 @@ from gossamer.scrapy.page.watcher import EngineWatcher
 from gossamer.scrapy.process.reactor import on_asyncio
 
 PAUSE_EVERY, PAUSE_SECONDS = 100, 0.01
-"""After so many requests of one callback, or so many seconds, other work gets its turn."""
+"""After this many requests of one callback, or seconds, other work gets its turn."""
 
 
 class CallbackOutput:
@@ -67,7 +67,7 @@ class CallbackOutput:
             elif output is not None:
                 await tasks.put(output)
             if count >= PAUSE_EVERY or monotonic() > until:
-                # Its next step may take as long again: nobody else would get a turn before its last.
+                # Its next step may take as long again: without a pause, nothing else would run before its last.
                 await asyncio.sleep(0)
                 count, until = 0, monotonic() + PAUSE_SECONDS
 

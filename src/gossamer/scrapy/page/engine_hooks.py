@@ -25,7 +25,7 @@ from gossamer.scrapy.process.reactor import on_asyncio
 
 
 class ReportingSet(set[Request]):
-    """A set of requests that tells when one is taken out."""
+    """A set of requests that reports when one is taken out."""
 
     def __init__(self, known: Iterable[Request], through: Callable[[Request], None]) -> None:
         super().__init__(known)
@@ -65,7 +65,7 @@ def abandon(engine: Any) -> None:
     slot, scraper, spider = engine._slot, engine.scraper, engine.spider
 
     def matters(record: logging.LogRecord) -> bool:
-        # Downloads that end after the engine miss it, and say so at length.
+        # Downloads that end after the engine log long errors.
         late = engine._slot is None and record.exc_info
         return not late or getattr(record, "spider", engine) not in (None, spider)
 

@@ -1,4 +1,4 @@
-"""One page in a worker's hands: from the lease until everything it produced is told to the frontier."""
+"""One page in a worker's hands: from the lease until everything it produced is reported to the frontier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reasons import UNSERIALIZABLE, of_status
 
 MOST_NAMED = 20
-"""So many requests that could not be stored are named in a dead letter."""
+"""How many requests that could not be stored a dead letter names."""
 
 
 class LeasedPage:
@@ -82,7 +82,7 @@ class LeasedPage:
         self.refused.append(what)
 
     def settlement(self, failures: str, tries: int, gave_up: bool) -> Settlement:
-        """How it ended. `failures` is what becomes of a page that failed: dead, done or retry (until so many `tries`, then
+        """How it ended. `failures` is what becomes of a page that failed: dead, done or retry (`tries` times, then
         dead); `gave_up` says that the last answer asked for another try, and there is none left."""
         outcome = self.outcome
         if (
@@ -136,7 +136,7 @@ def feedback_of(response: Response, latency: Any) -> Feedback:
     if response.status in THROTTLED:
         asked = (response.headers.get(b"Retry-After") or b"").decode("latin-1")
         return Feedback(HostVerdict.THROTTLED, seconds, retry_after(asked, time.time()))
-    # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and say nothing of what pages take.
+    # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and show nothing of how long pages take.
     return Feedback(HostVerdict.OK if response.status == 200 else HostVerdict.ERROR, seconds)
 
 

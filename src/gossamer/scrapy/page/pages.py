@@ -19,13 +19,13 @@ from gossamer.scrapy.page.page import LeasedPage, feedback_of
 
 
 class LeasedPages:
-    """Requests, responses and failures are told apart by identity: Scrapy copies what it changes, and equal ones are not
+    """Requests, responses and failures are compared by identity: Scrapy copies what it changes, and equal ones are not
     the same page."""
 
     def __init__(self, courier: Courier, worker_config: WorkerConfig, latency: HistogramMetric) -> None:
         self._courier, self._worker_config, self._latency = courier, worker_config, latency
         self.settled_after: Callable[[Callable[[], None]], None] = lambda settle: settle()
-        """What else has to be told first: pages that are through wait for it."""
+        """Calls what it is given when everything that must reach the frontier before a settlement has."""
         self._pages: dict[int, LeasedPage] = {}
         self._parents: dict[int, LeasedPage] = {}
 
@@ -48,13 +48,13 @@ class LeasedPages:
         return None if response is None else self._parents.get(id(response))
 
     def give_up(self, lease: Lease) -> None:
-        """It was worked on for too long: nobody waits for its callback any more."""
+        """It was worked on for too long: stop waiting for its callback."""
         for page in [page for page in self._pages.values() if page.lease == lease and page.task is not None]:
             page.given_up = True
             page.task.cancel()
 
     def give_back(self) -> int:
-        """Nobody waits for any of them any more; others do them. Answers how many there were."""
+        """Give all of them back to the frontier, for other workers. Returns how many there were."""
         pages = list(self._pages.values())
         self._pages.clear()
         for page in pages:

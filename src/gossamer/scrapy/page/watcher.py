@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 
 class EngineWatcher(Protocol):
-    """Who is told."""
+    """Hears of each step of a request through Scrapy."""
 
     def downloaded(self, request: Request, result: Request | Response | Failure) -> None:
         """The downloader and its middlewares are through with a request."""
@@ -27,7 +27,7 @@ class EngineWatcher(Protocol):
         """The callback of a request yielded another one, which goes to the scheduler next."""
 
     def yielded(self, child: Request) -> None:
-        """It has gone there, unless somebody refused it on the way."""
+        """It has gone there, unless a middleware refused it on the way."""
 
     def raised(self, request: Request, failure: Failure) -> None:
         """Its callback or errback raised."""

@@ -1,4 +1,4 @@
-"""How a worker is let into its group: its lanes and policies are defined, nobody else owns it, and a new round may begin."""
+"""How a worker joins its group: it defines lanes and policies, checks that no other spider owns the group, and may begin a round."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gossamer.scrapy.process import rounds
 from gossamer.scrapy.process.reactor import in_thread
 
 SILENT = 15.0
-"""Seconds after which a worker that says nothing is no more, if its leases have run out too."""
+"""Seconds of silence after which a worker counts as dead, if its leases have run out too."""
 LEAVING = 5.0
 """Seconds for which a worker that has ended in good order may still note the end of its round."""
 MODE, FOREVER = "mode", "forever"
-"""What it says of when the worker ends."""
+"""In a worker's info: when it ends."""
 PATIENCE = 20.0
 """Seconds for which the workers of a round with other arguments are given time to end."""
 AGAIN = 0.2
@@ -90,7 +90,7 @@ async def without_gone(ask: Ask, worker_config: WorkerConfig, beside: Callable[[
 
 
 def recent(worker_config: WorkerConfig) -> float:
-    """For how many seconds one that says nothing may still live."""
+    """For how many seconds a silent worker may still live."""
     return max(SILENT, float(worker_config.settings["GOSSAMER_LEASE_SECONDS"]))
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class FrontierCalls:
-    """Calls over one link. Once a worker ends, `patience` says for how many seconds any of them may still be waited for."""
+    """Calls over one link. Once a worker ends, `patience` is for how many seconds to wait for any of them."""
 
     def __init__(self, link: SharedTransport) -> None:
         self._link = link

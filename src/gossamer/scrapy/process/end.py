@@ -1,4 +1,4 @@
-"""When a worker ends, and what it tells the frontier before it does."""
+"""When a worker ends, and what it reports to the frontier before it does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WorkerEnd:
         self.idled = False
         """It ends since the group had nothing to do for long enough."""
         self._then: dict[int, PartitionState] = {}
-        """In which states the frontier has said drained."""
+        """The states in which the frontier answered drained."""
         self._paused = ""
 
     # When.
@@ -85,7 +85,7 @@ class WorkerEnd:
     # How.
 
     async def close(self) -> None:
-        """Tell everything that is still to be told, and give the rest back."""
+        """Report everything that is left to report, and give the rest back."""
         scheduler, courier, calls = self._scheduler, self._scheduler.courier, self._scheduler.calls
         scheduler.stopping.over = True
         for task_intake in scheduler.task_intakes:
@@ -115,7 +115,7 @@ class WorkerEnd:
             try:
                 await calls.ask(Frontier.exchange, courier.token.next(), counters=counters)
             except GossamerError as error:
-                logger.warning("The last counters could not be told: %s", error)
+                logger.warning("The last counters could not be reported: %s", error)
         if self.drained and (
             left := await rounds.left(calls.ask, calls.sleep, courier, self._then, scheduler.stopping.patience())
         ):
@@ -127,7 +127,7 @@ class WorkerEnd:
             try:
                 await calls.ask(Frontier.leave, courier.token.incarnation)
             except GossamerError as error:
-                logger.warning("That this worker has ended could not be told: %s", error)
+                logger.warning("The end of this worker could not be reported: %s", error)
         scheduler.link.close()
 
 

@@ -21,13 +21,13 @@ logger = logging.getLogger(__name__)
 AGAIN = 0.5
 """Seconds from one question to the next."""
 FRESH = 1.0
-"""So many seconds after it came an answer counts no more: others may have found something."""
+"""Seconds for which an answer counts: then others may have found something."""
 MOMENT = 0.02
 """So much after its time a limit is looked at, so that all who measure it agree that it is over."""
 
 
 class IdleCheck:
-    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again, `goes_on` is told when there
+    """`busy` says whether this worker has something to do itself, `wake` makes the engine look again, `goes_on` is called when there
     is something to do again, `every` is how many seconds lie between two signals."""
 
     def __init__(

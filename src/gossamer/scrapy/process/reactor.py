@@ -64,7 +64,7 @@ class Promise:
         self._deferred: Deferred[Any] = Deferred()
 
     def keep(self, answer: Any = None, error: BaseException | None = None) -> None:
-        # Nobody waits any more when the one who did was cancelled.
+        # The one who waited may have been cancelled.
         if self._deferred.called:
             return
         if error is None:

@@ -1,7 +1,7 @@
 """Which round of its group a worker takes part in, and that the end of one is noted.
 
 A worker goes on with a round that is not over, and begins the next one after one that is: as plain Scrapy, which crawls again
-whenever it is run. It begins none where somebody else decides that (see `why_not`), and does not guess who started it: a fleet whose
+whenever it is run. It begins none where that is decided elsewhere (see `why_not`), and does not guess who started it: a fleet whose
 workers are started again after a failure sets GOSSAMER_ROUND.
 """
 
@@ -40,7 +40,7 @@ AGAIN = 0.5
 _loaded = time.monotonic()
 NOTE = "arguments "
 RECENT = 10
-"""So many rounds are looked at for one that this worker was meant for."""
+"""How many rounds to search for the one that this worker was meant for."""
 PROGRAMS = frozenset({"scrapy", "gossamer", "scrapyd"})
 """Their command lines crawl as soon as they are loaded."""
 _known: set[tuple[str, str]] = set()
@@ -48,7 +48,7 @@ _known: set[tuple[str, str]] = set()
 
 
 def _forked() -> None:
-    """The child has run since it was forked, and has worked for nobody."""
+    """The child has run since it was forked, and has worked for no group."""
     global _loaded
     _loaded = time.monotonic()
     _known.clear()
@@ -110,7 +110,7 @@ def process_age() -> float:
 
 def started(crawl: str, group: str, made: float) -> float:
     """When a worker was started, by the monotonic clock. On a command line that is when its process began, which may take seconds
-    to load; but only for its first crawl of the group. A script may wait for its time: there it is `made`, when Scrapy was told to
+    to load; but only for its first crawl of the group. A script may wait for its time: there it is `made`, when Scrapy began to
     crawl."""
     first = (crawl, group) not in _known
     _known.add((crawl, group))
@@ -160,7 +160,7 @@ class OtherWorkers(Enum):
     ENDING = auto()
     """Workers that end now."""
     WAITING = auto()
-    """Workers that wait for more; they run the start of a round that somebody begins."""
+    """Workers that wait for more; they run the start of any new round."""
 
 
 class RoundEnding(OtherArguments):
@@ -181,7 +181,7 @@ async def take_part(
 ) -> int:
     """Go on with the present round, or begin the next one. OtherArguments where the present one was begun with other arguments
     than `mine`, unless they need not be the `same`. `follows`: begin none beside workers that wait for more. `began`: see `started`.
-    Returns the number of the round whose arguments are settled so far; -1 where nobody has claimed it yet: it is for those of the
+    Returns the number of the round whose arguments are settled so far; -1 where no worker has claimed it yet: it is for those of the
     worker that runs its start (see `claim`)."""
     counts = await ask(Frontier.counts, group)
     row = next(row for row in counts.groups if row.group == group)
@@ -202,7 +202,7 @@ async def take_part(
             logger.info("Going on with round %d of %s: %s.", row.round, group, left)
         return -1 if unclaimed else int(row.round)
     if info.ended is None and other_workers is OtherWorkers.NOBODY:
-        # Nobody was there to see it: what it was is noted before anything else.
+        # No worker noted its end: do that before anything else.
         await end(ask, group, Token.fresh())
     since = counts.now - (time.monotonic() - began)
     refused = why_not(choice, recent, since, mine=mine, same=same, waits=waits)
@@ -251,7 +251,7 @@ async def log_dead_letters(ask: Ask, group: str) -> None:
     try:
         dead = sum(row.dead for row in (await ask(Frontier.counts, group)).groups)
     except GossamerError:
-        return  # what is wrong with the server is said elsewhere
+        return  # what is wrong with the server is logged elsewhere
     if dead:
         logger.warning(
             "%s %s of %s: `gossamer dead list --group %s` says why, `gossamer dead replay --all --group %s` tries them again.",
@@ -281,8 +281,8 @@ async def end(ask: Ask, group: str, token: Token) -> bool:
 
 
 async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, PartitionState], seconds: float) -> str:
-    """Why a worker that was told drained, and has ended since, should not have; "" if it was right. It is asked as late as
-    possible, and for so many `seconds`: the server that said so, in the states of `then`, may have been replaced by one that knows less.
+    """Why a worker that ended as drained should not have; "" if it was right. Asked as late as possible, and for at most `seconds`:
+    the server that answered drained, in the states of `then`, may have been replaced by one that knows less.
     The courier may have heard of that one by its last words already."""
     until, group = courier.link.now() + seconds, courier.plan.group
     while True:
@@ -290,15 +290,15 @@ async def left(ask: Ask, sleep: Sleep, courier: Courier, then: Mapping[int, Part
             try:
                 drained = await ask(Frontier.drained, group)
             except (UnknownGroup, GroupDropping):
-                drained = None  # somebody has dropped it, or its server is another one
+                drained = None  # it was dropped, or its server is another one
             if drained is not None and drained.drained:
                 return ""
             if follow(then, await states_now(ask, courier.token)):
                 return ""  # there is something new, or it was dropped
             found = "the group is not there" if drained is None else f"{counted_are(drained.open, 'request')} left"
-            return f"its server was replaced or lost its last writes since it said drained, and {found}."
+            return f"its server was replaced or lost its last writes since it answered drained, and {found}."
         except UnknownCrawl as error:
-            return f"its server said drained, and has lost the crawl since: {error}"
+            return f"its server answered drained, and has lost the crawl since: {error}"
         except GossamerError as error:
             if not isinstance(error, FrontierUnavailable) or courier.link.now() >= until:
                 return f"whether its round is over was not confirmed: {error}"

@@ -56,7 +56,7 @@ class FoundSpider:
         return getattr(self.kind, "mode", "drained") == "forever"
 
     def chosen(self, name: str) -> bool:
-        """Whether somebody chose a value for this setting of Scrapy's."""
+        """Whether the user chose a value for this setting of Scrapy's."""
         return (self.scrapy.getpriority(name) or 0) > SETTINGS_PRIORITIES["addon"]
 
     def check_feeds(self) -> None:
@@ -149,7 +149,7 @@ class _CrawlerNotes:
         self.reason = reason
 
     def listen(self, process: Any) -> None:
-        """Note the signals that a process obeys, which does not say who asked. The second one always ends it: Scrapy asks its
+        """Note the signals that the process obeys. The second one always ends it: Scrapy asks its
         event loop to stop, which may be busy for ever, and waits for threads, which may be, too."""
         for name in ("_signal_shutdown", "_signal_kill", "_signal_shutdown_reactorless", "_signal_kill_reactorless"):
             handler = getattr(process, name, None)

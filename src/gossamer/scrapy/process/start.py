@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1000
-"""So many requests of a start wait at most; then `start()` itself waits."""
+"""The most requests of a start that wait; with more, `start()` itself waits."""
 POLL = 1.0
 ITEMS_POLL = 0.1
 
@@ -158,7 +158,7 @@ class SpiderStart:
         except CancelledError:
             raise  # the worker ends; without asyncio that is an ordinary exception
         except Exception as error:
-            # As in Scrapy, what it had yielded counts and the rest does not come; but nobody shall miss it.
+            # As in Scrapy, what it had yielded counts and the rest does not come; the dead letter reports that.
             await bury_start(self._calls.ask, self._calls.sleep, self._group, self._round, error)
             await self._end()
             raise
@@ -225,7 +225,7 @@ class SpiderStart:
             self._scheduler.awaits("")
 
     async def _take(self) -> StartState | None:
-        """What the frontier says to this worker's wish to run it; None: the worker ends, and has not got it."""
+        """Ask for the lease of the start; None: the worker ends, and has not got it."""
         while not self._scheduler.closing:
             self._taking = True
             try:

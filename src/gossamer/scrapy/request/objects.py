@@ -174,7 +174,7 @@ class ObjectCodec:
         return NotEncodable(f"{said} is of a package that is not the project's own ({own}); {remedy}")
 
     def _load(self, name: str) -> Any:
-        """What is known by a name, of a module that is allowed also if nobody has imported it yet."""
+        """What is known by a name, of a module that is allowed even if it was not imported yet."""
         module, _, path = name.partition(":")
         if name in _OWN or self._allowed(module):
             return _found(name) or _imported(module, path)

@@ -71,7 +71,7 @@ _NO_BROWSER = ("Executable doesn't exist", "Failed to launch", "spawn")
 
 
 def failure(error: BaseException, timeout: float, size: int, proxied: bool) -> BaseException:
-    """What to raise instead: FetchError, PageDropped, or the error itself where it is a bug of somebody's code. `proxied` says
+    """What to raise instead: FetchError, PageDropped, or the error itself where it is a bug in the project's code. `proxied` says
     that a proxy was used: who cannot be reached is then that proxy."""
     if isinstance(error, IgnoreRequest):
         if _TOO_MUCH not in str(error):

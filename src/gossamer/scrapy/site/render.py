@@ -1,4 +1,4 @@
-"""Pages that a browser makes: how scrapy-playwright is told to, and which browser it is."""
+"""Pages that a browser renders: how scrapy-playwright is set up, and which browser it uses."""
 
 from __future__ import annotations
 

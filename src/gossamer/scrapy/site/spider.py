@@ -156,7 +156,7 @@ class _SiteCrawler:
 
     @property
     def over(self) -> bool:
-        """Whether somebody (an extension) has ended it, or is about to."""
+        """Whether an extension has ended it, or is about to."""
         if self._crawl is None or self._crawl.done():
             return self._crawl is not None
         slot = getattr(self._crawler.engine, "_slot", None)

@@ -97,13 +97,13 @@ TUNES: tuple[Tune, ...] = (
         "signals",
         {},
         _always,
-        "Signals that nobody listens to are not sent through Scrapy's dispatcher.",
+        "Signals without a receiver are not sent through Scrapy's dispatcher.",
     ),
     Tune(
         "early",
         {},
         _always,
-        "A link that this worker knows to be a duplicate is dropped where the callback yields it. Only where all spider middlewares are Scrapy's own, DEPTH_LIMIT and DEPTH_STATS_VERBOSE are off, and nobody listens to request_scheduled or request_dropped.",
+        "A link that this worker knows to be a duplicate is dropped where the callback yields it. Only where all spider middlewares are Scrapy's own, DEPTH_LIMIT and DEPTH_STATS_VERBOSE are off, and no receiver listens to request_scheduled or request_dropped.",
     ),
     Tune(
         "garbage",

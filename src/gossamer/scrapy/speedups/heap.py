@@ -15,7 +15,7 @@ _ours = False
 def opened() -> None:
     global _spiders, _ours
     _spiders += 1
-    # Somebody who has done it himself may not want it undone.
+    # A project that froze the heap itself may not want that undone.
     if _spiders == 1 and gc.isenabled() and not gc.get_freeze_count():
         gc.freeze()
         _ours = True

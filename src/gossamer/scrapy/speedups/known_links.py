@@ -2,7 +2,7 @@
 
 Most links of a page were seen before. Scrapy carries each through all spider middlewares, a signal and its receivers, only to
 have it refused. Here it is refused at once, if nothing on that way could have made anything else of it: only Scrapy's
-own middlewares, no limit of depth to be counted, and nobody who listens. What is counted and logged is the same.
+own middlewares, no limit of depth to be counted, and no receiver. What is counted and logged is the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gossamer.scrapy.speedups.signals import has_receivers
 
 BUILT_IN = "scrapy.spidermiddlewares."
 LISTENERS = "scrapy.downloadermiddlewares.offsite"
-"""Listens for every request, and has nothing to say on one that it let pass before."""
+"""Listens for every request, and does nothing for one that it let pass before."""
 
 
 def possible(crawler: Any) -> bool:
@@ -79,7 +79,7 @@ def attach(crawler: Any, known: Callable[[Request, Response], bool]) -> None:
 
     async def call_spider_async(result: Any, request: Request) -> Any:
         output = await original(result, request)
-        # Somebody may have begun to listen since.
+        # A receiver may have been connected since.
         if not isinstance(result, Response) or has_receivers(crawler, signals.request_dropped):
             return output
         if isinstance(output, AsyncIterator):

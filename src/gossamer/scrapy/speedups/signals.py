@@ -1,4 +1,4 @@
-"""Signals that nobody listens to cost nothing.
+"""Signals without a receiver cost nothing.
 
 Scrapy sends some ten signals for every page and two for every link, and looks for receivers each time in a general way.
 """

@@ -60,7 +60,7 @@ def seeds_lane(number: int) -> str:
 
 
 def _settings(crawler: Crawler, spider: Spider) -> Settings:
-    """The frontier's settings, those of scrapy-redis in the place of what nobody set in its own words."""
+    """The frontier's settings, with those of scrapy-redis in place of what is not set under our names."""
     project = crawler.settings
     persist = project.getbool("SCHEDULER_PERSIST")
     forever = getattr(spider, "mode", "drained") == "forever"

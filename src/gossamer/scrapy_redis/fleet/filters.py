@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 HONOURED = frozenset({"request_fingerprint", "log", "logger"})
-"""How requests are told apart, and how a duplicate is logged."""
+"""How requests are compared, and how a duplicate is logged."""
 _BASES = (RFPDupeFilter, dupefilters.RFPDupeFilter, dupefilters.BaseDupeFilter)
 
 

@@ -65,7 +65,7 @@ class LeasingScheduler(worker.FleetScheduler):
 
     @classmethod
     def unreached(cls, crawler: Crawler, error: RedisError) -> Self:
-        """One that says in one line why it cannot begin, and ends."""
+        """One that logs in one line why it cannot begin, and ends."""
         made = cls(crawler, worker_config(crawler), connection.from_settings(crawler.settings))
         made._error = error
         return made

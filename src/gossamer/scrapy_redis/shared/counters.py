@@ -119,7 +119,7 @@ def written(value: Any) -> str:
 
 
 def read(text: str) -> Any:
-    """A value that somebody wrote: a number if it looks like one, else the text."""
+    """A stored value: a number if it looks like one, else the text."""
     if _WHOLE.match(text):
         return int(text)
     number = float(text) if _NUMBER.match(text) else math.nan

@@ -44,7 +44,7 @@ class Presence:
         return self._ask("stay")
 
     def leave(self) -> bool:
-        """Say goodbye; True: nobody is left."""
+        """Leave; True if no worker is left."""
         return self._ask("leave") == 0
 
     def _ask(self, what: str) -> int:

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from scrapy import Request
 
 WINDOW = 16
-"""So many are looked at at once where the first one was not to be had."""
+"""How many to read at once where the first one could not be taken."""
 MOST = 1000
-"""So many that cannot be read are passed over; with more before it, a worker waits for others to take some."""
+"""How many unreadable ones to pass over; with more, a worker waits for others to take some."""
 AGAIN_SECONDS = 1.0
 """How long what was passed over is not looked at again: meanwhile others may have taken it, and something may stand before it."""
 

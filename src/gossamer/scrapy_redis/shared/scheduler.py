@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SAID_MOST = 20
-"""So many requests that cannot be read are logged one by one."""
+"""How many unreadable requests are logged one by one."""
 REFUSED_MOST = 10_000
-"""So many requests that could not be stored are kept, the newest ones."""
+"""How many requests that could not be stored are kept, the newest ones."""
 
 
 def log_resuming(spider: Spider, count: int) -> None:

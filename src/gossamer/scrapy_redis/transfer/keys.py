@@ -114,7 +114,7 @@ class ProjectSource:
 
     def digests(self) -> DigestKind:
         """Which digests the dupefilter holds. What is queued went through it, unless it said `dont_filter`, so it holds
-        theirs. InvalidRequest says why nothing can be told, or why nothing can be made of it, and what to do."""
+        theirs. InvalidRequest says why they are unknown or cannot be used, and what to do."""
         key = self.keys.dupefilter
         if self.kind(key) != "set":
             return DigestKind.NEW
@@ -154,7 +154,7 @@ class ProjectSource:
                 )
 
     def queued(self, most: int = 2**53) -> Iterator[bytes]:
-        """What is queued, up to so many of what was set aside and of the rest."""
+        """What is queued: up to `most` of what was set aside, and of the rest."""
         for key in (aside(self.keys.queue), self.keys.queue):
             kind, size = self.kind(key), min(most, self.size(key))
             if kind in ("list", "zset"):

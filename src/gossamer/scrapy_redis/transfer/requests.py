@@ -21,7 +21,7 @@ _KINDS: dict[str, Any] = {
 
 
 class StoredRequestReader:
-    """Reads JSON, and pickles if it is told to: of these only plain data, and objects by the name of their class and their state, of
+    """Reads JSON, and pickles if asked to: of these only plain data, and objects by the name of their class and their state, of
     which nothing is made here."""
 
     def __init__(self, allow_pickle: bool = False) -> None:
@@ -60,7 +60,7 @@ class StoredRequestReader:
         try:
             stored = json.loads(data) if _is_json(data) else _sketch(data) if self._allow_pickle else None
         except Exception:
-            # Whatever is broken in it, somebody has said so already.
+            # What is broken in it was reported before.
             return ""
         url = stored.get("url") if isinstance(stored, Mapping) else None
         return url.decode(errors="replace") if isinstance(url, bytes) else url if isinstance(url, str) else ""

@@ -59,7 +59,7 @@ class Transfer:
         self.report = self._source.look()
         self._digests = self._source.check(self._digests)
         with self._alone():
-            # Nothing queued tells it any more when this is begun again.
+            # When this is begun again, no queued request shows it any more.
             self._server.set(self._source.digests_key, self._digests.value)
             self._frontier.define(self._group, {MAIN: self._policy})
             self._drain(self._keys.queue, self._move_requests)
@@ -158,7 +158,7 @@ class Transfer:
         self.report.done[reason] += 1
 
     def _legible(self, data: bytes) -> bytes:
-        """What cannot be read, with the URL that can: a dead letter that nobody can name helps nobody."""
+        """What cannot be read, with the URL that can, so that the dead letter can be identified."""
         url = self._source.reader.url(data)
         return codec.encode_request({"url": url, "stored": data}) if url else data
 
@@ -214,7 +214,7 @@ class Transfer:
         return name
 
     def _restore(self, entry: list[Any]) -> None:
-        # A fingerprint does not tell its host, so every partition remembers it.
+        # The host of a fingerprint is unknown, so every partition remembers it.
         self._number += 1
         self._frontier.restore_entry(self._restored, self._number, entry)
 
