@@ -388,8 +388,8 @@ class TestFolders:
         assert command("site", "dump", "out", "--json").json == [f"out/{name}.yaml" for name, _ in self.TEXTS]
 
     def test_restore_wants_a_folder(self, command: Command) -> None:
-        assert "bbs.yaml is no folder" in command("site", "restore", write("bbs.yaml", PLAIN), code=2).err
-        assert "nope is no folder" in command("site", "restore", "nope", code=2).err
+        assert "bbs.yaml is not a folder" in command("site", "restore", write("bbs.yaml", PLAIN), code=2).err
+        assert "nope is not a folder" in command("site", "restore", "nope", code=2).err
 
 
 class TestRegistry:

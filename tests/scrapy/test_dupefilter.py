@@ -248,7 +248,7 @@ def test_a_server_that_goes_away_for_long_closes_the_spider(site: Site, tmp_path
         project = Project(site.url, tmp_path, GOSSAMER_URL=server.url, GOSSAMER_OUTAGE_SECONDS=0.2)
         stats, log = project.run(CONCURRENT_REQUESTS=1)
     assert stats["books"]["finish_reason"] == "seen_unavailable"
-    assert log.count("What was seen cannot be asked, the spider closes: ") == 1
+    assert log.count("The seen filter cannot be read, the spider closes: ") == 1
     assert "Requests that were not fetched and stay seen" in log
     assert stats["books"]["dupefilter/unavailable"] >= 1
 

@@ -43,7 +43,7 @@ def test_what_a_killed_worker_held_is_done_at_once_and_what_a_stopped_one_holds_
             killed.kill()
             stopped.signal(signal.SIGSTOP)
             site.release(*EVERY)
-            third.said("is gone: nothing was heard of it for")
+            third.said("is gone: silent for")
             site.wait(lambda paths: all(paths.count(path) == 2 for path in again), "what the first one had")
             third.said(" held by ")
             stopped.signal(signal.SIGCONT)
@@ -65,12 +65,12 @@ def test_a_start_is_run_by_another_soon_after_its_worker_was_killed(
             second = workers.start(Starts, site=site.url)
             second.said("Another worker runs start() of starts; waiting for it.")
             first.signal(signal.SIGSTOP)
-            second.said("This worker waits for start() of starts. Nothing was heard of")
+            second.said("This worker waits for start() of starts. ")
             first.kill()
             killed = time.monotonic()
             assert second.reason() == "finished"
             assert time.monotonic() - killed < 40
-            second.said("Now others have what it had: start() of starts.")
+            second.said("Other workers take over: start() of starts.")
             assert left(frontier, Starts.name).ids() == Counter(f"/{number}" for number in range(COUNT))
 
 

@@ -17,23 +17,23 @@ class EngineCallbacks(Protocol):
     """What a courier asks of its engine."""
 
     def room(self) -> int:
-        """How many requests more than it has the engine could send now."""
+        """How many more requests the engine could send now."""
 
     def arrived(self) -> None:
-        """Something lies in the inbox, the group is drained, or this worker is to end: look."""
+        """Something is in the inbox, the group is drained, or this worker is to end: look."""
 
     def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
-        """The frontier has answered for a page that was given to `settle`."""
+        """The frontier has answered a page that was given to `settle`."""
 
     def added(self, ticket: Any, outcome: AddOutcome, reason: str) -> None:
-        """The frontier has answered for a request that was given to `add`."""
+        """The frontier has answered a request that was given to `add`."""
 
     def lost(self, lease: Lease, reason: str) -> None:
-        """The lease is gone while its page is being worked on: what comes of it will not count. `reason` OVERDUE: it was
-        worked on for too long, and should be given up."""
+        """The lease is gone while its page is in progress: its settlement will not count. `reason` OVERDUE: it was in progress for
+        too long; give it up."""
 
     def failed(self, error: BaseException) -> None:
-        """The frontier refuses to work with this worker: stop."""
+        """The frontier refuses this worker: stop."""
 
     def rolled_back(self) -> None:
         """The frontier may have an older state than the one that earlier answers came from: forget what they said. Called before

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 SPACING, EASY_SPACING = 0.01, 0.03
 """Seconds from one exchange to the next at least: where the engine waits for requests, and where it has some."""
 LINGER = 0.1
-"""Seconds that a settlement may wait for company while the engine has enough to do."""
+"""Seconds that a settlement may wait for others to go with it while the engine has enough to do."""
 COUNTERS_LINGER = 2.0
 MANY = 64
 """With this many settlements waiting, the exchange goes out at once."""
@@ -88,9 +88,9 @@ class Courier:
         self._outbox = Outbox(plan.info, self.active_at)
         self._states: dict[int, PartitionState] = {}
         self.hungry_since: float | None = None
-        """Since when it gets nothing though something is open that it does not hold; None: it has something to do."""
+        """Since when it gets nothing although others hold something; None: it has something to do."""
         self.awaits: dict[str, str] = {}
-        """What other workers do, by group, and this one would do if they were gone: the start of a round, or what comes after it."""
+        """What this worker waits for others to do, by group: the start of a round, or what comes after it."""
         self._call: Exchange | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0
@@ -128,22 +128,22 @@ class Courier:
         return None
 
     def give_back(self, lease: Lease) -> None:
-        """A lease that was taken and of which nothing came after all: it goes ahead of other work, here or elsewhere."""
+        """Return a lease that was taken and not fetched: it goes ahead of other work, here or elsewhere."""
         if lease in self.held:
             self._outbox.not_sent(lease)
             # Its host may have been asked for something else in its place (robots.txt): then the delay counts from now.
             self._release([lease], asked=lease.paced)
 
     def fetched(self, arrival: Fetched) -> None:
-        """The response is there: its host may be asked again."""
+        """The response has arrived: its host may be asked again."""
         if arrival.lease in self.held:
             self._outbox.note(self.link.now())
             self._outbox.fetched.append(arrival)
             self._plan_call()
 
     def settle(self, settlement: Settlement, page: Any) -> None:
-        """A page is through, with everything it produced; what is `OmittedRequests` because it is known, is sent where it is not.
-        Not held any more (for too long): dropped."""
+        """A page is done, with everything it produced; `OmittedRequests` are sent after all where they are not known any more.
+        A lease that is not held any more is dropped."""
         self.active_at = self.link.now()
         if settlement.lease not in self.held:
             return
@@ -154,7 +154,7 @@ class Courier:
         self._plan_call()
 
     def add(self, request: Request, ticket: Any) -> None:
-        """A request that belongs to no page."""
+        """A request without a page."""
         self.active_at = self.link.now()
         self._outbox.note(self.link.now())
         self._outbox.add.append((request, ticket))
@@ -170,7 +170,7 @@ class Courier:
         self._outbox.tell(info)
 
     def connected(self, connection: str) -> None:
-        """Which connection is open as long as this worker lives: others see by it that it is gone."""
+        """The connection that is open as long as this worker lives: when it closes, others know that the worker is gone."""
         self._outbox.connected(connection)
 
     def crawl_delay(self, host: str, seconds: float) -> None:
@@ -180,7 +180,7 @@ class Courier:
         self.link.call(Frontier.set_crawl_delay, lambda _answer, _error: None, host, seconds)
 
     def look(self) -> None:
-        """The engine has room again, or another reason to be looked after at once."""
+        """The engine has room again, or another reason to call at once."""
         self._plan_call()
 
     @property
@@ -191,7 +191,7 @@ class Courier:
 
     @property
     def states(self) -> dict[int, PartitionState]:
-        """What was learned so far was learned in these."""
+        """The states that all earlier answers came from."""
         return dict(self._states)
 
     def follows(self, states: Mapping[int, PartitionState]) -> bool:
@@ -420,7 +420,10 @@ class Courier:
     def _abandon(self, call: Exchange) -> None:
         """The answer, if there was one, is not kept for much longer: repeated after that, the call would count twice. Its pages
         are others' by now; its requests are added by their keys; whether its counters were is not known, so they are left out."""
-        logger.error("A call was not answered for %.0f s and is given up: its pages are done again.", REPEAT_SECONDS)
+        logger.error(
+            "The frontier did not answer a call for %.0f s: this worker gives it up, and its pages are done again.",
+            REPEAT_SECONDS,
+        )
         self._call, self.token = None, self.token.next()
         self._outbox.tell_again(call)
         for settlement, page in call.settle:

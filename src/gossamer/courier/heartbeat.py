@@ -32,7 +32,7 @@ LATE = 1.0
 """Seconds after its send window after which a lease that was not taken is given back."""
 
 Also = Callable[[ValkeyFrontier, Token], None]
-"""Something else that a worker has to keep while its loop is held up."""
+"""Renews something else while the loop is held up."""
 
 
 class Heartbeat:
@@ -45,13 +45,13 @@ class Heartbeat:
         self._given: set[Identity] = set()
         self._asked_at = 0.0
         self._turns = True
-        """Whether the loop has answered what it was asked at `_asked_at`."""
+        """Whether the loop has run what was posted at `_asked_at`."""
         self._kept = 0
         self._stall_report = StallReport(courier, link.post)
         self._present_at = float("-inf")
 
     def begin(self) -> None:
-        """Until the courier has ended. A daemon: it keeps no process from ending. A forked child has none: its couriers are new."""
+        """Run until the courier has ended. A daemon: it keeps no process from ending. A forked child has none: its couriers are new."""
         self._courier.at_end(self._stopped.set)
         threading.Thread(target=self._work, name="gossamer-keeper", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""The leases in a worker's hands: which run out soon, which were held too long."""
+"""The leases that a worker holds: which run out soon, which were held too long."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ class HeldLeases:
         return (hold for hold in list(self._holds.values()) if hold.until < before and not hold.ended)
 
     def every(self) -> list[HeldLease]:
-        """All of them. Any thread may ask."""
+        """All of them. Safe from any thread."""
         return list(self._holds.values())

@@ -1,7 +1,7 @@
 """Who has fallen silent with requests in its hands, or may do something for all that this worker waits for (run a start, end a round),
 while this worker has nothing to do: the log names what it waits for, and requests held by workers that are gone are taken back at once.
 
-A worker is gone when nothing was heard of it for GOSSAMER_GONE_SECONDS and the connection is closed that it had named. One whose
+A worker is gone when it is silent for GOSSAMER_GONE_SECONDS and the connection that it named is closed. One whose
 event loop is held up, or whose process is stopped, has its connection open; one that cannot be reached counts as alive.
 """
 
@@ -82,8 +82,8 @@ class StallReport:
                 lost.append(_what(awaits, groups) or f"start() of {groups[0]}")
             self._say(
                 lambda: logger.warning(
-                    "The worker %s is gone: nothing was heard of it for %.0f s, and its connection is closed. "
-                    "Now others have what it had: %s.",
+                    "The worker %s is gone: silent for %.0f s, and its connection is closed. "
+                    "Other workers take over: %s.",
                     worker.name,
                     seconds,
                     " and ".join(lost),
@@ -102,7 +102,7 @@ def _log(silent: Sequence[WorkerInfo], moment: float, lease: float, awaits: Mapp
     if holders:
         last = max(worker.seen for worker in holders)
         logger.warning(
-            "Nothing to do at present: %s held by %s, not heard of for %.0f s; back in %.0f s.",
+            "Nothing to do at present: %s held by %s, silent for %.0f s; back in %.0f s.",
             counted_are(sum(worker.held for worker in holders), "request"),
             holders[0].name if len(holders) == 1 else f"{len(holders)} workers",
             moment - last,
@@ -111,7 +111,7 @@ def _log(silent: Sequence[WorkerInfo], moment: float, lease: float, awaits: Mapp
     for worker in silent:
         if what := _what(awaits, worker.groups):
             logger.warning(
-                "This worker waits for %s. Nothing was heard of %s for %.0f s, which may be doing that: if so, another worker "
+                "This worker waits for %s. %s, which may be doing that, is silent for %.0f s: if so, another worker "
                 "does it in %.0f s at the latest.",
                 what,
                 worker.name,

@@ -1,4 +1,4 @@
-"""Requests that belong to no page but have a key: those of a start. Added in batches, each once per key."""
+"""Requests without a page but with a key: those of a start. Added in batches, each once per key."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gossamer.model import AddOutcome, Request
 
 BATCH = 500
 LINGER = 0.02
-"""Seconds that a request waits for company."""
+"""Seconds that a request waits for others to go with it."""
 FULL_PAUSE = 1.0
 """Seconds after which requests are offered again that found no room."""
 
 
 class RequestAdder:
-    """One call at a time. What finds no room is offered again, before what came later: who must not wait for another's room has
-    an adder of its own. An outage is waited out."""
+    """One call at a time. What finds no room is offered again, before what came later: starts that must not wait for each other
+    have an adder each. An outage is waited out."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class RequestAdder:
         return len(self._waiting) + len(self._some)
 
     def put(self, request: Request, key: str, ticket: Any) -> None:
-        """`ticket` comes back with the answer."""
+        """The answer is reported with `ticket`."""
         self._waiting.append((request, key, ticket))
         if not self._busy:
             self._busy = True
@@ -53,7 +53,7 @@ class RequestAdder:
             self._watchers.append((count, do))
 
     def stop(self) -> None:
-        """Offer nothing any more; what is under way is not asked for again."""
+        """Offer nothing any more; a call under way is not repeated."""
         self._stopped = True
         self._waiting.clear()
 

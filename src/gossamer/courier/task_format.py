@@ -20,13 +20,13 @@ def read_task(data: bytes, keys: Mapping[str, Kind], schemes: Collection[str] = 
     try:
         text = data.decode().strip()
     except UnicodeDecodeError as error:
-        raise BadTask(f"The task is no text: {error}.") from None
+        raise BadTask(f"The task is not UTF-8 text: {error}.") from None
     task: Any = text
     if text.startswith(("{", "[", '"')):
         try:
             task = json.loads(text)
         except json.JSONDecodeError as error:
-            raise BadTask(f"The task is no JSON: {error}.") from None
+            raise BadTask(f"The task is not valid JSON: {error}.") from None
     if isinstance(task, str):
         task = {"url": task}
     if not isinstance(task, dict):

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 EMPTY_FIRST, EMPTY_LAST = 0.1, 1.0
 """How long to wait after a look that found nothing, at first and at last."""
 
-POISONED = "Its lease ran out {attempt} times without a word from its worker, the last time alone."
+POISONED = "Its lease ran out {attempt} times while its worker was silent, the last time alone."
 
 _REFUSED = {
     AddOutcome.INVALID: "The frontier cannot take the task's request",
@@ -127,7 +127,7 @@ class TaskIntake:
                 self._buried.append((task, POISON, POISONED.format(attempt=task.attempt - 1)))
                 self._bad(POISON)
                 logger.error(
-                    "A task from %s became a dead letter: its lease ran out too often without a word from its worker.",
+                    "A task from %s became a dead letter: its lease ran out too often while its worker was silent.",
                     self.source,
                 )
                 continue

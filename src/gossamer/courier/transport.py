@@ -1,4 +1,4 @@
-"""How a courier speaks to the frontier without ever waiting: a call now, its answer later, on the engine's own thread.
+"""How a courier calls the frontier without ever waiting: a call now, its answer later, on the engine's own thread.
 
 Two ways with one meaning: `AsyncTransport` for engines on an asyncio loop, `ThreadTransport` for any other event loop, with a thread
 that does the waiting.
@@ -42,7 +42,7 @@ class Transport(Protocol):
     """One connection to a crawl. Everything given here is called on the engine's thread, never inside `call` itself."""
 
     def open(self, done: Done[Any]) -> None:
-        """Connect. Before the answer came nothing else may be called."""
+        """Connect. Call nothing else before the answer."""
 
     def call(self, verb: Verb[P, T], done: Done[T], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call a verb of the frontier: `call(Frontier.counts, done, group)`."""
@@ -53,18 +53,18 @@ class Transport(Protocol):
         """Seconds of a clock that never goes back."""
 
     def close(self) -> None:
-        """Let the connection go. Answers still to come are dropped."""
+        """Close the connection. Answers still to come are dropped."""
 
 
 class SharedTransport(Transport, Protocol):
-    """A link of which other threads know."""
+    """A link that other threads use too."""
 
     @property
     def over(self) -> bool:
-        """Whether it was closed. Any thread may ask."""
+        """Whether it was closed. Safe from any thread."""
 
     def post(self, do: Callable[[], None]) -> None:
-        """Call this on the engine's thread. Any thread may ask; what comes after `close` is dropped."""
+        """Call this on the engine's thread. Safe from any thread; does nothing after `close`."""
 
     def beside(self) -> ValkeyFrontier:
         """A connection of its own to the same crawl, for a thread that waits."""

@@ -1,4 +1,4 @@
-"""How a Scrapy project joins a crawl: what its own settings and its spider say, in the frontier's words."""
+"""How a Scrapy project joins a crawl: its settings and its spider, in the frontier's terms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Everything that is settled before a worker calls the frontier."""
+    """Everything that is fixed before a worker calls the frontier."""
 
     settings: Settings
     group: str

@@ -169,7 +169,9 @@ class SeenFilter(BaseDupeFilter):
                 self._count("dupefilter/forgotten", number)
         except GossamerError as error:
             logger.error(
-                "Requests that were not fetched and stay seen, since the memory is away: %d (%s)", number, error
+                "Requests that were not fetched and stay seen, since the memory cannot be reached: %d (%s)",
+                number,
+                error,
             )
         finally:
             memory.close()
@@ -201,7 +203,7 @@ class SeenFilter(BaseDupeFilter):
     def _give_up(self, error: GossamerError) -> None:
         """What is new is unknown from now on: no request is queued any more, and the spider closes."""
         self._failed = True
-        logger.error("What was seen cannot be asked, the spider closes: %s", error)
+        logger.error("The seen filter cannot be read, the spider closes: %s", error)
         engine: Any = self._crawler.engine if self._crawler is not None else None
         if engine is None:
             raise error

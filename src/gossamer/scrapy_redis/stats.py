@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 SEND_SECONDS = 1.0
 STAY_SECONDS = 10.0
-# A worker not heard of for so long does not keep the last one that closes from clearing up.
+# A worker silent for longer does not keep the last one that closes from clearing up.
 GONE_SECONDS = 120.0
 
 # Applies changes once, notes that this worker is there, answers with all values.

@@ -64,7 +64,7 @@ class Overview(NamedTuple):
         held, last = sum(worker.held for worker in silent), max(worker.seen for worker in silent)
         who = "a worker" if len(silent) == 1 else f"{len(silent):,} workers"
         back = max(0.0, last + self.lease_seconds - self.now)
-        return f"{held:,} held by {who} not heard of for {self.now - last:.0f} s, back in {back:.0f} s"
+        return f"{held:,} held by {who} silent for {self.now - last:.0f} s, back in {back:.0f} s"
 
     def alive(self, worker: WorkerInfo) -> bool:
         return is_alive(worker, self.now)

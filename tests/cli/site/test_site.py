@@ -258,7 +258,7 @@ class TestTry:
         file = write("forum.yaml", FORUM)
         told = command("site", "try", "page.html", "--as", "http://x.example/post/9", "--file", file, "--json").json
         assert (told["layer"], told["reading"]["records"][0]["fields"]["title"]) == ("post", "A post")
-        assert "is no URL" in command("site", "try", "page.html", "--file", file, code=2).err
+        assert "is not a URL" in command("site", "try", "page.html", "--file", file, code=2).err
         assert (
             "absent.html"
             in command("site", "try", "absent.html", "--as", "http://x.example/", "--file", file, code=2).err

@@ -127,7 +127,7 @@ def test_an_unknown_letter_is_an_error_and_changes_nothing(
     known = (id_of(frontier, 1),) if verb != "show" else ()
     assert "there is no dead letter 0.99999" in command("dead", verb, *known, "0.99999", code=2).err
     assert "partition 7 does not exist" in command("dead", verb, "7.1", code=2).err
-    assert "'x' is no id of a dead letter" in command("dead", verb, "x", code=2).err
+    assert "'x' is not the id of a dead letter" in command("dead", verb, "x", code=2).err
     assert len(letters(frontier)) == 6
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_replayed_stays_and_is_told(command: Command, frontier: V
     assert sum(frontier.drop_lane("news.list")) == 0
     said = command("dead", "replay", "--all", "--group", "news", code=1)
     assert said.out == "2 dead letters are queued again\n"
-    assert said.err == "2 could not be: they are no requests, or their lanes do not exist\n"
+    assert said.err == "2 could not be queued: they are not requests, or their lanes do not exist\n"
     assert sorted(letter.fingerprint for letter in letters(frontier)) == [0, 2, 3, 6]
 
 

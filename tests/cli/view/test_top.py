@@ -250,7 +250,7 @@ def test_what_silent_workers_hold_is_told_and_one_that_ended_is_not_called_silen
         view, rates = overview(frontier), Rates()
         rates.take(view)
         assert len(leases) == 2
-        assert view.stranded == "2 held by a worker not heard of for 19 s, back in 41 s"
+        assert view.stranded == "2 held by a worker silent for 19 s, back in 41 s"
         assert view.stranded in top_screen.line(view, rates)
         assert any(view.stranded in line for line in drawn(view, rates))
         advance(frontier, 20)

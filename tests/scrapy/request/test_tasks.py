@@ -37,7 +37,7 @@ FULL = {
     "flags": ["seen"],
 }
 BAD: list[tuple[str | bytes, str]] = [
-    ("{not json", "no JSON"),
+    ("{not json", "not valid JSON"),
     ("{}", "has no url"),
     ('{"url": "/relative"}', "no scheme"),
     ('{"url": 7}', "JSON string"),
@@ -55,7 +55,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"url": "http://x/", "lane": "nowhere"}', "no lane 'nowhere'"),
     ('{"url": "http://x/", "lane": "other.lane"}', "other.lane"),
     ('{"url": "http://x/", "encoding": "klingon"}', "klingon"),
-    (b"\xff\xfe\x00", "no text"),
+    (b"\xff\xfe\x00", "not UTF-8 text"),
     ("", "url is empty"),
 ]
 

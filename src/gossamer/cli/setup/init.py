@@ -48,7 +48,9 @@ def init(
     """
     existing = _project_of(directory / CONFIG)
     if existing and not spider:
-        raise SettingError("Say which spider the workers run: --spider NAME. `scrapy list` names those of the project.")
+        raise SettingError(
+            "Name the spider that the workers run: --spider NAME. `scrapy list` names those of the project."
+        )
     choice = Choice(
         _module(name or _slug(existing or directory.resolve().name), "name"),
         spider if existing and _SPIDER.match(spider) else _module(spider or "example", "spider"),

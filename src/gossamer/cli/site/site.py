@@ -193,7 +193,7 @@ def restore(
 ) -> None:
     """Push all site files of a folder. Files of the crawl that are not in it stay."""
     if not folder.is_dir():
-        raise typer.BadParameter(f"{folder} is no folder; a single file goes with `gossamer site push`")
+        raise typer.BadParameter(f"{folder} is not a folder; `gossamer site push` takes a single file")
     push([folder], None, note, who, json, url, crawl)
 
 

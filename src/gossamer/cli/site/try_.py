@@ -61,7 +61,7 @@ def try_(
         raise typer.BadParameter("--save keeps the case beside the site file; name it with --file")
     address = as_ or page
     if not address.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{address} is no URL; give the URL of a file with --as")
+        raise typer.BadParameter(f"{address} is not a URL; give the URL of a file with --as")
     if as_ and not Path(page).is_file():
         raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
     passed = _passed(inherited)
@@ -153,7 +153,7 @@ def _passed(text: str) -> Mapping[str, Any]:
     try:
         data = json_.loads(text)
     except ValueError as error:
-        raise typer.BadParameter(f"--pass is no JSON: {error}") from None
+        raise typer.BadParameter(f"--pass is not valid JSON: {error}") from None
     if not isinstance(data, dict):
         raise typer.BadParameter('--pass must be a JSON object, as {"forum": "python"}')
     return data

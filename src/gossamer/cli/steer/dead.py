@@ -137,7 +137,7 @@ def replay(
     else:
         output.write_line(f"{output.counted_are(done, 'dead letter')} queued again")
     if left:
-        output.write_notice(f"{left:,} could not be: they are no requests, or their lanes do not exist")
+        output.write_notice(f"{left:,} could not be queued: they are not requests, or their lanes do not exist")
         raise typer.Exit(exit_codes.FAILED)
 
 
@@ -206,7 +206,7 @@ def _by(size: int, numbers: Iterable[int]) -> Iterator[list[int]]:
 def _parsed(text: str) -> tuple[int, int]:
     match = _ID.fullmatch(text)
     if match is None:
-        raise typer.BadParameter(f"{text!r} is no id of a dead letter; they look like 0.17")
+        raise typer.BadParameter(f"{text!r} is not the id of a dead letter; they look like 0.17")
     return int(match[1]), int(match[2])
 
 

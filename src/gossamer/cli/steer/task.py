@@ -141,7 +141,7 @@ class _Input:
             if self.pushed
             else "Nothing was pushed"
         )
-        return PushStopped(f"{self._unit} {self.lines + 1:,}: {problem}. {done}; with --raw it is not looked at.")
+        return PushStopped(f"{self._unit} {self.lines + 1:,}: {problem}. {done}; with --raw it is not checked.")
 
 
 def _as_it_is(task: bytes) -> bytes:

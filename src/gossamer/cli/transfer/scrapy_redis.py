@@ -207,5 +207,5 @@ def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None
         )
     if done["foreign"]:
         output.write_notice(
-            f"{keys.dupefilter} keeps the entries that are no digests; --fingerprints own takes them along"
+            f"{keys.dupefilter} keeps the entries that are not digests; --fingerprints own moves them too"
         )

@@ -1,4 +1,4 @@
-"""Where Scrapy's insides are watched: when a request is through, what it produced, how it ended.
+"""Hooks in Scrapy's engine: when a request is done, what it produced, how it ended.
 
 Scrapy has no signal that means "finished". The one place is the engine's set of requests in progress: a request leaves it
 exactly when its callback's output is used up, its children went through the scheduler and its items through the pipelines,

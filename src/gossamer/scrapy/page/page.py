@@ -1,4 +1,4 @@
-"""One page in a worker's hands: from the lease until everything it produced is reported to the frontier."""
+"""One page of a worker: from the lease until everything it produced is reported to the frontier."""
 
 from __future__ import annotations
 

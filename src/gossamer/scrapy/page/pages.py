@@ -1,4 +1,4 @@
-"""The pages in a worker's hands, from the lease until the courier has their settlement; the one who watches the engine."""
+"""The pages of a worker, from the lease until the courier has their settlement; it watches the engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LeasedPages:
         return id(request) in self._pages
 
     def begin(self, lease: Lease, request: Request) -> None:
-        """The engine gets a leased request."""
+        """Hand a leased request to the engine."""
         self._pages[id(request)] = LeasedPage(lease, request)
 
     def claim(self, request: Request) -> LeasedPage | None:

@@ -15,7 +15,7 @@ class EngineWatcher(Protocol):
     """Hears of each step of a request through Scrapy."""
 
     def downloaded(self, request: Request, result: Request | Response | Failure) -> None:
-        """The downloader and its middlewares are through with a request."""
+        """The downloader and its middlewares are done with a request."""
 
     def scraping(self, request: Request, result: Response | Failure) -> None:
         """Its callback or errback is about to be called."""
@@ -36,7 +36,7 @@ class EngineWatcher(Protocol):
         """Its callback or errback is called in this task, or stands behind this Deferred, which can be cancelled."""
 
     def given_up(self, request: Request) -> bool:
-        """Whether it was worked on for too long and is not waited for any more."""
+        """Whether it was in progress for too long and was given up."""
 
     def through(self, request: Request) -> None:
         """Nothing of it is left in Scrapy."""

@@ -100,7 +100,7 @@ class IdleCheck:
 
     def _answered(self, answer: Drained | None, error: BaseException | None) -> None:
         if error is not None and self._trouble != str(error):
-            logger.warning("Whether %s is drained is not known: %s", self._courier.plan.group, error)
+            logger.warning("Whether %s is drained is unknown: %s", self._courier.plan.group, error)
         self._trouble = str(error) if error is not None else ""
         if answer is not None and answer.drained and not self._busy():
             now = self._courier.link.now()

@@ -199,6 +199,6 @@ class RequestCodec:
         except Exception as error:
             raise DecodingError(f"The stored request is of class {path}, which cannot be loaded: {error}") from None
         if not (isinstance(kind, type) and issubclass(kind, Request)):
-            raise DecodingError(f"The stored request names {path}, which is no request class.")
+            raise DecodingError(f"The stored request names {path}, which is not a request class.")
         self._classes[path] = kind
         return kind

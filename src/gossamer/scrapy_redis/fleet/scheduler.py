@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 STEP = 0.02
 """Seconds between two steps of clearing of which the first found nothing."""
 SILENT_SECONDS = 15.0
-"""A worker not heard of for so long does not keep the last one from clearing up: three times as long as it is ever silent."""
+"""A worker silent for longer does not keep the last one from clearing up: three times as long as a living one is silent."""
 
 
 class LeasingScheduler(worker.FleetScheduler):
