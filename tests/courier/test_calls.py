@@ -8,7 +8,7 @@ from tests.courier.simulation import CLOSE, LEASE, SEND, Sim, request
 
 from gossamer.errors import FrontierUnavailable, SchemaTooNew
 from gossamer.model import AddOutcome, Ending, Settlement, SettleOutcome
-from gossamer.model.reasons import OVERDUE
+from gossamer.model.reply import OVERDUE
 
 
 def test_one_exchange_is_under_way_at_a_time_and_says_all_there_was() -> None:

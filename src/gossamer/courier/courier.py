@@ -18,10 +18,9 @@ from typing import Any
 
 from gossamer.courier.config import CourierConfig, EngineCallbacks
 from gossamer.courier.counters import Counters
-from gossamer.courier.leases import HeldLease, HeldLeases
+from gossamer.courier.leases import HeldLease, HeldLeases, LeaseRenewal
 from gossamer.courier.outage import LAST, Outage
-from gossamer.courier.outbox import Exchange, Outbox
-from gossamer.courier.renewal import LeaseRenewal
+from gossamer.courier.reports import PendingExchange, PendingReports
 from gossamer.courier.rounds import follow
 from gossamer.courier.seen_cache import SeenCache
 from gossamer.courier.starts import FULL_PAUSE
@@ -44,7 +43,7 @@ from gossamer.model import (
 )
 from gossamer.model.counter_names import EXCHANGE_SECONDS, EXCHANGES, OUTAGES, WENT_BACK
 from gossamer.model.plural import counted
-from gossamer.model.reasons import OVERDUE
+from gossamer.model.reply import OVERDUE
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +84,13 @@ class Courier:
         self.open_at = self.active_at
         self.token = Token.fresh()
         self.exchanges = 0
-        self._outbox = Outbox(plan.info, self.active_at)
+        self._reports = PendingReports(plan.info, self.active_at)
         self._states: dict[int, PartitionState] = {}
         self.hungry_since: float | None = None
         """Since when it gets nothing although others hold something; None: it has something to do."""
         self.awaits: dict[str, str] = {}
         """What this worker waits for others to do, by group: the start of a round, or what comes after it."""
-        self._call: Exchange | None = None
+        self._call: PendingExchange | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._renewal = LeaseRenewal(self)
@@ -117,7 +116,7 @@ class Courier:
         while self.inbox:
             lease, send_by = self.inbox.popleft()
             if now <= send_by:
-                if self._outbox.sent(lease, now):
+                if self._reports.sent(lease, now):
                     self._plan_call()
                 self.active_at = now
                 if len(self.inbox) <= self.plan.ahead // 2:
@@ -130,15 +129,15 @@ class Courier:
     def give_back(self, lease: Lease) -> None:
         """Return a lease that was taken and not fetched: it goes ahead of other work, here or elsewhere."""
         if lease in self.held:
-            self._outbox.not_sent(lease)
+            self._reports.not_sent(lease)
             # Its host may have been asked for something else in its place (robots.txt): then the delay counts from now.
             self._release([lease], asked=lease.paced)
 
     def fetched(self, arrival: Fetched) -> None:
         """The response has arrived: its host may be asked again."""
         if arrival.lease in self.held:
-            self._outbox.note(self.link.now())
-            self._outbox.fetched.append(arrival)
+            self._reports.note(self.link.now())
+            self._reports.fetched.append(arrival)
             self._plan_call()
 
     def settle(self, settlement: Settlement, page: Any) -> None:
@@ -149,29 +148,29 @@ class Courier:
             return
         # From here on it only has to be reported: it is neither renewed nor overdue.
         self.held.ended(settlement.lease)
-        self._outbox.note(self.link.now())
-        self._outbox.settle.append((settlement, page))
+        self._reports.note(self.link.now())
+        self._reports.settle.append((settlement, page))
         self._plan_call()
 
     def add(self, request: Request, ticket: Any) -> None:
         """A request without a page."""
         self.active_at = self.link.now()
-        self._outbox.note(self.link.now())
-        self._outbox.add.append((request, ticket))
+        self._reports.note(self.link.now())
+        self._reports.add.append((request, ticket))
         self._plan_call()
 
     def counted(self) -> None:
         """Counters have changed: they go with the next call, or soon."""
-        if not self._outbox:
+        if not self._reports:
             self._plan_call()
 
     def tell(self, info: Mapping[str, str]) -> None:
         """Show this of the worker from now on."""
-        self._outbox.tell(info)
+        self._reports.tell(info)
 
     def connected(self, connection: str) -> None:
         """The connection that is open as long as this worker lives: when it closes, others know that the worker is gone."""
-        self._outbox.connected(connection)
+        self._reports.connected(connection)
 
     def crawl_delay(self, host: str, seconds: float) -> None:
         """The robots.txt of a host asks for this delay, 0 for none: it counts for the whole fleet."""
@@ -187,7 +186,7 @@ class Courier:
     def waiting(self) -> int:
         """How many reports of the engine the frontier has not answered yet."""
         under_way = len(self._call.settle) + len(self._call.add) if self._call else 0
-        return len(self._outbox.settle) + len(self._outbox.add) + under_way
+        return len(self._reports.settle) + len(self._reports.add) + under_way
 
     @property
     def states(self) -> dict[int, PartitionState]:
@@ -229,7 +228,7 @@ class Courier:
 
     def _due(self) -> float | None:
         """When the next exchange should go out; None: when something happens."""
-        now, out = self.link.now(), self._outbox
+        now, out = self.link.now(), self._reports
         soonest = self._last + (EASY_SPACING if self.inbox else SPACING)
         if self._closing is not None:
             # The last word: also when there is nothing but counters.
@@ -280,7 +279,7 @@ class Courier:
 
     def _exchange(self) -> None:
         now = self.link.now()
-        self._call = self._outbox.take(
+        self._call = self._reports.take(
             self.token,
             self._wanted(),
             now,
@@ -347,7 +346,7 @@ class Courier:
             self.callbacks.arrived()
         self._plan_call()
 
-    def _take_in(self, call: Exchange, answer: ExchangeReply, now: float) -> None:
+    def _take_in(self, call: PendingExchange, answer: ExchangeReply, now: float) -> None:
         hints = answer.hints
         # They were granted at some time after this call was first made, by a clock that is not ours; so our idea of them ends too soon
         # rather than too late, also when the answer was lost and this is the answer to a repetition.
@@ -379,7 +378,9 @@ class Courier:
             if not request.dont_filter and (outcome is AddOutcome.ADDED or outcome is AddOutcome.DUPLICATE):
                 self.known.put(request.lane, request.fingerprint, now)
 
-    def _added(self, call: Exchange, outcomes: Sequence[AddOutcome], invalid: Mapping[Any, str], now: float) -> None:
+    def _added(
+        self, call: PendingExchange, outcomes: Sequence[AddOutcome], invalid: Mapping[Any, str], now: float
+    ) -> None:
         full = []
         for index, ((request, ticket), outcome) in enumerate(zip(call.add, outcomes, strict=True)):
             if outcome is AddOutcome.FULL:
@@ -389,7 +390,7 @@ class Courier:
         self._learn([request for request, _ in call.add], outcomes, now)
         if full:
             # They come first again: order is kept.
-            self._outbox.add.extendleft(reversed(full))
+            self._reports.add.extendleft(reversed(full))
             self._add_after = now + FULL_PAUSE
 
     # Trouble.
@@ -417,7 +418,7 @@ class Courier:
         else:
             self._say()
 
-    def _abandon(self, call: Exchange) -> None:
+    def _abandon(self, call: PendingExchange) -> None:
         """The answer, if there was one, is not kept for much longer: repeated after that, the call would count twice. Its pages
         are others' by now; its requests are added by their keys; whether its counters were is not known, so they are left out."""
         logger.error(
@@ -425,7 +426,7 @@ class Courier:
             REPEAT_SECONDS,
         )
         self._call, self.token = None, self.token.next()
-        self._outbox.tell_again(call)
+        self._reports.tell_again(call)
         for settlement, page in call.settle:
             self.held.let_go(settlement.lease)
             self.callbacks.settled(page, SettleOutcome.LOST, [AddOutcome.LOST] * len(settlement.add))
@@ -433,7 +434,7 @@ class Courier:
             self._add_by_keys(call)
         self._plan_call()
 
-    def _add_by_keys(self, call: Exchange) -> None:
+    def _add_by_keys(self, call: PendingExchange) -> None:
         def told(answer: Any, error: BaseException | None) -> None:
             if isinstance(error, FrontierUnavailable):
                 self.link.later(LAST, partial(self._add_by_keys, call))
@@ -475,8 +476,8 @@ class Courier:
         detail = (
             f"It was worked on for {now - hold.since:.0f} s; GOSSAMER_RENEW_MAX_SECONDS allows {self.plan.renew_max:g}."
         )
-        self._outbox.note(now)
-        self._outbox.settle.append((Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail), None))
+        self._reports.note(now)
+        self._reports.settle.append((Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail), None))
         self.held.let_go(lease)
         self.callbacks.lost(lease, OVERDUE)
         self._plan_call()

@@ -11,7 +11,7 @@ from gossamer.courier.transport import Ask
 from gossamer.errors import GossamerError
 from gossamer.frontier.contract import Frontier
 from gossamer.model import PartitionState, Token
-from gossamer.model.reasons import START_FAILED
+from gossamer.model.reply import START_FAILED
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome, Request, Task, Token
-from gossamer.model.reasons import BAD_TASK, POISON
+from gossamer.model.reply import BAD_TASK, POISON
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from gossamer.courier import DRAINING, Counters, Courier, CourierConfig, Heartbe
 from gossamer.courier.leases import Identity, identity
 from gossamer.engine.http.deadline import cancel_tasks
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
-from gossamer.model.reasons import OVERDUE
+from gossamer.model.reply import OVERDUE
 
 logger = logging.getLogger(__name__)
 

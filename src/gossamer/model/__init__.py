@@ -8,11 +8,13 @@ from gossamer.model.reply import (
     AddOutcome,
     DeadLetter,
     Drained,
+    EndState,
     ExchangeReply,
     GroupCounts,
     Hints,
     LaneCounts,
     PartitionState,
+    RoundInfo,
     SettleOutcome,
     StartState,
     WorkerInfo,
@@ -35,7 +37,6 @@ from gossamer.model.request import (
     host_of,
     inherited,
 )
-from gossamer.model.round import EndState, RoundInfo
 from gossamer.model.scan import ScannedDeadLetter, ScannedRequest, ScanPage, SeenPage
 
 __all__ = [

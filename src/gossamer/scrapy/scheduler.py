@@ -39,7 +39,7 @@ from gossamer.frontier.connection.url import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counter_names import LATENCY, SECONDS, TASKS, TASKS_BAD
-from gossamer.model.reasons import GARBAGE, OVERDUE
+from gossamer.model.reply import GARBAGE, OVERDUE
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download import cookies, robots
 from gossamer.scrapy.download.slots import apart, loosen

@@ -33,7 +33,7 @@ from gossamer.model.counter_names import FILTERED, RETRIES
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.politeness import THROTTLED, retry_after
-from gossamer.model.reasons import GARBAGE, PIPELINE, of_status
+from gossamer.model.reply import GARBAGE, PIPELINE, of_status
 from gossamer.sites.downloader import ItemFailed, PageDropped
 from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.page import PageVerdict as Judged

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from gossamer.courier import Counters
 from gossamer.errors import InvalidRequest
 from gossamer.model.counter_names import ITEMS
-from gossamer.model.reasons import PIPELINE, UNSERIALIZABLE
+from gossamer.model.reply import PIPELINE, UNSERIALIZABLE
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.page.page import LeasedPage, trace
 from gossamer.scrapy.page.pages import LeasedPages

@@ -16,7 +16,7 @@ from gossamer.model import Ending, Feedback, HostVerdict, Lease, Settlement
 from gossamer.model import Request as Asked
 from gossamer.model.network import PRIVATE_ADDRESS, AddressRefused
 from gossamer.model.politeness import THROTTLED, retry_after
-from gossamer.model.reasons import UNSERIALIZABLE, of_status
+from gossamer.model.reply import UNSERIALIZABLE, of_status
 
 MOST_NAMED = 20
 """How many requests that could not be stored a dead letter names."""

@@ -26,7 +26,7 @@ from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Request as Asked
 from gossamer.model import StartState
-from gossamer.model.reasons import UNSERIALIZABLE
+from gossamer.model.reply import UNSERIALIZABLE
 
 P = ParamSpec("P")
 T = TypeVar("T")

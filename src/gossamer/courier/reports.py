@@ -17,7 +17,7 @@ MOST_ADDED = 1000
 
 
 @dataclass(slots=True)
-class Exchange:
+class PendingExchange:
     """One exchange on its way, kept until it is answered."""
 
     token: Token
@@ -29,7 +29,7 @@ class Exchange:
     sent_at: float = 0.0
 
 
-class Outbox:
+class PendingReports:
     """Gathered until the next exchange. `since` is when the first of it was said, `paced_since` since when a request that its host
     waits for is on its way without the frontier knowing."""
 
@@ -71,7 +71,7 @@ class Outbox:
         if connection != self._connection:
             self._connection, self._info = connection, self._told
 
-    def tell_again(self, exchange: Exchange) -> None:
+    def tell_again(self, exchange: PendingExchange) -> None:
         """Whether that exchange carried the worker's info to the frontier is unknown: send it again."""
         if self._info is None:
             self._info = exchange.told.get("info")
@@ -88,7 +88,7 @@ class Outbox:
         session: str,
         edition: int,
         states: Mapping[int, PartitionState],
-    ) -> Exchange:
+    ) -> PendingExchange:
         """All of it as one exchange; requests without a page only if `adding`. What was left out by an `edition` of the knowledge that
         is forgotten since is put in after all; what was left out by the present one relies on `states`."""
         add = [self.add.popleft() for _ in range(min(len(self.add), MOST_ADDED))] if adding else []
@@ -111,7 +111,7 @@ class Outbox:
         if settle:
             told["fetched"], told["sent"] = _joined(settle, self.fetched, sent)
         self.settle, self.fetched, self._sent, self.paced_since = [], [], [], None
-        return Exchange(token, settle, add, told, want, first_at=now)
+        return PendingExchange(token, settle, add, told, want, first_at=now)
 
 
 def _whole(settlement: Settlement, edition: int) -> Settlement:
