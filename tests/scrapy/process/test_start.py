@@ -244,9 +244,9 @@ class Ending:
         self.asked: list[str] = []
         self.calls = self.courier = self
 
-    async def ask(self, verb: str, /, *args: Any, **kwargs: Any) -> Any:
-        self.asked.append(verb)
-        if verb == "start":
+    async def ask(self, verb: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self.asked.append(verb.__name__)
+        if verb.__name__ == "start":
             self.closing = True
             if self.answered == "lost":
                 raise CancelledError
