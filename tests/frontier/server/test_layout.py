@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gossamer.frontier.server import layout, library
-from gossamer.frontier.server.layout import RECORDS, Record
+from gossamer.frontier.server.layout import RECORDS, RecordLayout
 
 SOURCES = {name: library.source(name) for name in (*library.SHARED, *library.VERBS)}
 
@@ -32,7 +32,7 @@ def test_every_record_is_used_by_name(name: str) -> None:
 
 
 def test_a_row_has_a_value_for_every_field() -> None:
-    record = Record("id nonce")
+    record = RecordLayout("id nonce")
     assert record.of(1, "n") == [1, "n"]
     assert record.at("nonce") == 1
     with pytest.raises(ValueError, match="1 values for the 2 fields id, nonce"):

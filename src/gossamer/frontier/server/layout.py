@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 
-class Record:
+class RecordLayout:
     """The fields of a list, in order."""
 
     def __init__(self, fields: str) -> None:
@@ -26,52 +26,54 @@ class Record:
         return list(values)
 
 
-LEASE = Record("lane_id host priority attempts strikes incarnation nonce alone record losses counted_by")
+LEASE = RecordLayout("lane_id host priority attempts strikes incarnation nonce alone record losses counted_by")
 """What is stored of a lease. A permit has lane "". `losses` and `counted_by` are missing where they are 0 and ""."""
-HELD = Record("id nonce")
+HELD = RecordLayout("id nonce")
 """A lease or a task, named by the worker that holds it."""
-SENT = Record("id nonce age")
+SENT = RecordLayout("id nonce age")
 """A lease whose request was sent, or that is given back, and for how many ms its host has been waiting since."""
-FETCHED = Record("id nonce feedback")
+FETCHED = RecordLayout("id nonce feedback")
 """A lease whose response arrived."""
-FEEDBACK = Record("verdict latency retry_after")
+FEEDBACK = RecordLayout("verdict latency retry_after")
 """How the host answered."""
-SETTLEMENT = Record("id nonce ending delay priority reason detail feedback first_item items group pushed lists kept")
+SETTLEMENT = RecordLayout(
+    "id nonce ending delay priority reason detail feedback first_item items group pushed lists kept"
+)
 """How a lease ends, with what its page brought. Only the first two for a page that is done and brought nothing."""
-BATCH = Record("lane host priority delay entries lengths pages")
+BATCH = RecordLayout("lane host priority delay entries lengths pages")
 """Requests for one place in the queue."""
-COUNTER = Record("group name value op")
+COUNTER = RecordLayout("group name value op")
 """One change of a counter of users."""
-SUSPECT = Record("id lease")
+SUSPECT = RecordLayout("id lease")
 """A request that may have killed its workers."""
-QUEUED = Record("lane host priority record due")
+QUEUED = RecordLayout("lane host priority record due")
 """A delayed request, or one in the journal of a snapshot."""
-DEAD = Record("group lane host priority attempts strikes reason detail at id record")
+DEAD = RecordLayout("group lane host priority attempts strikes reason detail at id record")
 """What is stored of a dead letter."""
-TASK = Record("data incarnation nonce attempts first_nonce deaths state")
+TASK = RecordLayout("data incarnation nonce attempts first_nonce deaths state")
 """What is stored of a leased task."""
-RIGHT = Record("round state incarnation deadline")
+RIGHT = RecordLayout("round state incarnation deadline")
 """Who may run a start, or end a round."""
-ANSWER = Record("sequence settled children added ids nonce open paused room ready_in now paced")
+ANSWER = RecordLayout("sequence settled children added ids nonce open paused room ready_in now paced")
 """What is kept of an exchange, to answer it again."""
-ENTRY = Record("line kind")
+ENTRY = RecordLayout("line kind")
 """A line of a snapshot on its way back, of any kind; the others say what follows for each kind."""
-ENTRY_REQUEST = Record("line kind state lane host priority due filtered fingerprint attempts strikes")
-ENTRY_DEAD = Record("line kind group lane host priority attempts strikes reason detail at")
-ENTRY_MEMORY = Record("line kind name policy")
-ENTRY_SEEN = Record("line kind name fingerprints began behind")
-ENTRY_FORGOTTEN = Record("line kind name fingerprints")
-ENTRY_LAYERS = Record("line kind name state")
-ENTRY_BITS = Record("line kind name layer segment offset")
-ENTRY_COUNTS = Record("line kind fields lane")
-ENTRY_COUNTERS = Record("line kind group fields")
-ENTRY_ROUND = Record("line kind group round start home")
-ENTRY_LOGGED = Record("line kind group round fields")
-ENTRY_STANDING = Record("line kind group round counts")
-ENTRY_DOCUMENT = Record("line kind document version at who note digest deleted keep")
-ENTRY_ITEM = Record("line kind group")
+ENTRY_REQUEST = RecordLayout("line kind state lane host priority due filtered fingerprint attempts strikes")
+ENTRY_DEAD = RecordLayout("line kind group lane host priority attempts strikes reason detail at")
+ENTRY_MEMORY = RecordLayout("line kind name policy")
+ENTRY_SEEN = RecordLayout("line kind name fingerprints began behind")
+ENTRY_FORGOTTEN = RecordLayout("line kind name fingerprints")
+ENTRY_LAYERS = RecordLayout("line kind name state")
+ENTRY_BITS = RecordLayout("line kind name layer segment offset")
+ENTRY_COUNTS = RecordLayout("line kind fields lane")
+ENTRY_COUNTERS = RecordLayout("line kind group fields")
+ENTRY_ROUND = RecordLayout("line kind group round start home")
+ENTRY_LOGGED = RecordLayout("line kind group round fields")
+ENTRY_STANDING = RecordLayout("line kind group round counts")
+ENTRY_DOCUMENT = RecordLayout("line kind document version at who note digest deleted keep")
+ENTRY_ITEM = RecordLayout("line kind group")
 
-RECORDS = {name: value for name, value in globals().items() if isinstance(value, Record)}
+RECORDS = {name: value for name, value in globals().items() if isinstance(value, RecordLayout)}
 _NAMED = re.compile(rf"\b({'|'.join(RECORDS)})\.(\w+)")
 
 
