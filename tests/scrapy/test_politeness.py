@@ -10,8 +10,12 @@ import pytest
 from bench.crawls.fleet import Fleet
 from bench.crawls.shape import Shape
 from bench.crawls.site import Visit
+from tests.support.workers.forked import forked_workers
 
 from gossamer.testing.servers import Server
+
+__all__ = ["forked_workers"]
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 WORKERS = 4
 SEND = 0.5
@@ -38,7 +42,7 @@ def check_spacing(visits: Sequence[Visit], delay: float) -> None:
 
 @pytest.mark.timeout(400)
 def test_four_workers_keep_the_delay_between_requests_to_a_host(valkey_server: Server, crawl_name: str) -> None:
-    delay, shape = 0.25, Shape("flat", 61, hosts=3)
+    delay, shape = 0.25, Shape("flat", 46, hosts=3)
     polite = {"DOWNLOAD_DELAY": delay, "RANDOMIZE_DOWNLOAD_DELAY": False}
     with Fleet(shape, valkey_server.url, crawl_name, hold=True, delay=0.0, more=polite) as fleet:
         fleet.environ["GOSSAMER_SEND_SECONDS"] = str(SEND)
@@ -53,7 +57,7 @@ def test_four_workers_keep_the_delay_between_requests_to_a_host(valkey_server: S
 
 @pytest.mark.timeout(400)
 def test_four_workers_never_have_more_in_flight_than_a_host_allows(valkey_server: Server, crawl_name: str) -> None:
-    limit, shape = 3, Shape("flat", 200, hosts=2)
+    limit, shape = 3, Shape("flat", 120, hosts=2)
     # Each of them alone could have many times as many in flight, and pages take long enough to be in flight together.
     polite = {"CONCURRENT_REQUESTS_PER_DOMAIN": limit}
     with Fleet(shape, valkey_server.url, crawl_name, hold=True, delay=0.1, concurrent=16, more=polite) as fleet:
@@ -70,9 +74,9 @@ def test_four_workers_never_have_more_in_flight_than_a_host_allows(valkey_server
 def test_a_fleet_without_manners_would_be_noticed() -> None:
     alone = [Visit(place * 0.25, place, 0, 1, "x") for place in range(40)]
     check_spacing(alone, 0.25)
-    four = [Visit(place * 0.25 / WORKERS, place, 0, 1, "x") for place in range(40)]
+    four = [Visit(place * 0.25 / WORKERS, place, 0, 1, "x") for place in range(15)]
     with pytest.raises(AssertionError, match="requests in"):
         check_spacing(four, 0.25)
-    double = [Visit(place * 0.25 / 2, place, 0, 1, "x") for place in range(25)]
+    double = [Visit(place * 0.25 / 2, place, 0, 1, "x") for place in range(15)]
     with pytest.raises(AssertionError, match="requests in"):
         check_spacing(double, 0.25)
