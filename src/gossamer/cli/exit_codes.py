@@ -23,5 +23,5 @@ EXIT_CODES: Mapping[int, str] = {
     UNFINISHED: "A worker ended since nothing was left, but its server was replaced or set back meanwhile. Start one again; `gossamer crawl` does.",
     BUG: "An error that Gossamer did not foresee. Please report it with the output under GOSSAMER_TRACEBACK=1.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
-    PIPE_CLOSED: "Whoever read the output stopped reading.",
+    PIPE_CLOSED: "The reader of the output stopped reading.",
 }

@@ -23,7 +23,7 @@ Url = Annotated[
 Crawl = Annotated[str | None, typer.Option("--crawl", metavar="NAME", help="Which crawl, instead of GOSSAMER_CRAWL.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 Group = Annotated[str, typer.Option("--group", metavar="NAME", help="Only this group.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to whoever looks.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, which `gossamer status` shows.")]
 
 
 def noun(purpose: str | None = None) -> typer.Typer:

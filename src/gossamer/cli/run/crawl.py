@@ -46,7 +46,7 @@ def crawl(
     added: spider.Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Only finish what is left; begin no new round.")] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Drop all that is kept of it and begin anew; asks first, unless --yes.")
+        bool, typer.Option("--fresh", help="Drop everything of its groups and begin again; asks first, unless --yes.")
     ] = False,
     yes: options.Yes = False,
     repeat: Annotated[

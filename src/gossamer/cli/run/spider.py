@@ -41,7 +41,7 @@ def pairs(words: Sequence[str] | None, option: str) -> dict[str, str]:
 Overwrite = Annotated[
     list[str] | None,
     typer.Option(
-        "-O", "--overwrite-output", metavar="FILE", help="Write the round's items to FILE, anew in each round."
+        "-O", "--overwrite-output", metavar="FILE", help="Write the round's items to FILE; each round overwrites it."
     ),
 ]
 Output = Annotated[

@@ -201,7 +201,7 @@ def restore(
 def pause(name: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Lease nothing from a site, or from all sites of a file.
 
-    Work in progress goes on and adding goes on. It lasts until `gossamer site resume`, over restarts too.
+    Work in progress and adding go on. The pause lasts until `gossamer site resume`, over restarts too.
     """
     with options.find_frontier(url, crawl) as frontier:
         for site in Registry(frontier).pause(name, reason or "paused"):

@@ -41,7 +41,7 @@ class CaseOutcome(NamedTuple):
 
 def replay(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
-    update: Annotated[bool, typer.Option("--update", help="From now on, what is read today is right.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Save what is read today as right.")] = False,
     json: options.Json = False,
 ) -> None:
     """Read saved pages again and show what has changed.

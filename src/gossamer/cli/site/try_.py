@@ -32,7 +32,7 @@ def try_(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="A site file; without it, those of the crawl.")
     ] = None,
-    site: Annotated[str, typer.Option("--site", metavar="NAME", help="Which site, if several could be meant.")] = "",
+    site: Annotated[str, typer.Option("--site", metavar="NAME", help="Which site, if several match.")] = "",
     layer: Annotated[
         str, typer.Option("--layer", metavar="NAME", help="Read it by this layer, whatever matches.")
     ] = "",

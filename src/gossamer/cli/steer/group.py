@@ -45,7 +45,7 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
 def pause(group: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Lease nothing from a group.
 
-    Work in progress goes on and adding goes on. It lasts until `gossamer group resume`, over restarts too.
+    Work in progress and adding go on. The pause lasts until `gossamer group resume`, over restarts too.
     """
     with options.find_frontier(url, crawl) as frontier:
         frontier.pause(group=group, reason=reason)

@@ -64,7 +64,7 @@ def block(
 
 @app.command()
 def unblock(host: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
-    """End a block now, whoever has set it."""
+    """End a block now, set by a worker or by hand."""
     with options.find_frontier(url, crawl) as frontier:
         frontier.block(host, 0)
     output.write_line(f"host {host} is not blocked")

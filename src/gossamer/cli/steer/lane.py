@@ -54,7 +54,7 @@ def list_(
 def pause(lane: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
     """Lease nothing from a lane.
 
-    Work in progress goes on and adding goes on. It lasts until `gossamer lane resume`, over restarts too.
+    Work in progress and adding go on. The pause lasts until `gossamer lane resume`, over restarts too.
     """
     with options.find_frontier(url, crawl) as frontier:
         frontier.pause(lane=lane, reason=reason)

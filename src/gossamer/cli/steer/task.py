@@ -54,7 +54,7 @@ def push(
         float | None, typer.Option("--priority", metavar="N", help="In a sorted set (zset): the highest goes first.")
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Push whatever it is; the spider reads a form of its own.")
+        bool, typer.Option("--raw", help="Push without a check, for a spider with its own form of tasks.")
     ] = False,
     json: options.Json = False,
     url: options.Url = None,

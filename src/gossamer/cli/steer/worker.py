@@ -70,14 +70,17 @@ def undrain(workers: Names, url: options.Url = None, crawl: options.Crawl = None
 @app.command()
 def forget(
     silent: Annotated[
-        float, typer.Option("--silent", metavar="TIME", parser=options.seconds, help="Only those silent so long.")
+        float,
+        typer.Option(
+            "--silent", metavar="TIME", parser=options.seconds, help="Only those silent for at least this time."
+        ),
     ] = "1h",  # type: ignore[assignment]
     yes: options.Yes = False,
     json: options.Json = False,
     url: options.Url = None,
     crawl: options.Crawl = None,
 ) -> None:
-    """Strike workers that were silent for long.
+    """Remove workers from the list that were silent for long.
 
     Only those that hold nothing. A worker that comes back is listed again, without its info.
     """

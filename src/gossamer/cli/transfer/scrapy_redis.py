@@ -63,7 +63,7 @@ def scrapy_redis(
             "--fingerprints",
             metavar="KIND",
             help="What the dupefilter holds: new, old (scrapy-redis 0.7.3 and older), own (a request_fingerprint of the project), "
-            "none (leave it), or auto: told from what is queued.",
+            "none (leave it), or auto: found from what is queued.",
         ),
     ] = "auto",
     lifo: Annotated[
