@@ -30,7 +30,7 @@ class PendingExchange:
 
 
 class PendingReports:
-    """Gathered until the next exchange. `since` is when the first of it was said, `paced_since` since when a request that its host
+    """Gathered until the next exchange. `since` is when the first of it was put in, `paced_since` since when a request that its host
     waits for is on its way without the frontier knowing."""
 
     def __init__(self, info: Mapping[str, str], now: float) -> None:

@@ -1,4 +1,4 @@
-"""Who has fallen silent with requests in its hands, or may do something for all that this worker waits for (run a start, end a round),
+"""Workers that fell silent while they hold requests, or while they may do something that this worker waits for (run a start, end a round),
 while this worker has nothing to do: the log names what it waits for, and requests held by workers that are gone are taken back at once.
 
 A worker is gone when it is silent for GOSSAMER_GONE_SECONDS and the connection that it named is closed. One whose

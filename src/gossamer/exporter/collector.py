@@ -41,7 +41,7 @@ class Collector(Base):
         self._trouble = ""
 
     def collect(self) -> Iterator[Family]:
-        # Whoever comes while another reads waits for that answer instead of asking too.
+        # A scrape that comes while another reads waits for that answer.
         with self._lock:
             if self._clock() - self._read_at >= self._fresh:
                 self._page = self._read()

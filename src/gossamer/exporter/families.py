@@ -163,7 +163,7 @@ def _workers(page: MetricsPage, view: Overview) -> None:
     named: dict[tuple[str, str], list[WorkerInfo]] = {}
     recent = [worker for worker in view.workers if view.now - worker.seen < GONE_SECONDS or worker.held]
     for worker in sorted(recent, key=lambda each: -each.seen)[:WORKERS_MAX]:
-        # A worker that was started again under its name is the same to whoever watches.
+        # A worker that was started again under its name is one series.
         named.setdefault((worker.info.get("group", ""), worker.name), []).append(worker)
     for name, lives in named.items():
         last = lives[0]

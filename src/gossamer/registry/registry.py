@@ -187,7 +187,7 @@ class Registry:
         return sites
 
     def resume(self, name: str) -> dict[str, str]:
-        """Undo a pause. Answers the sites, with the reason of those that wait all the same."""
+        """Undo a pause. Returns the sites, with the reason of those that still wait."""
         sites = self._named(name)
         known = {row.group for row in self.frontier.counts().groups}
         for site in sites:

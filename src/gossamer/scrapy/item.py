@@ -1,4 +1,4 @@
-"""Items as they lie in the stream."""
+"""Items as the stream stores them."""
 
 from __future__ import annotations
 

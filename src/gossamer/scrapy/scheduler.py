@@ -200,7 +200,7 @@ class FleetScheduler(BaseScheduler):
         self._denied = True
 
     async def _refused(self, reason: str) -> AsyncIterator[Any]:
-        """The start of a worker that may not join: its end, as soon as the engine is through with its start."""
+        """The start of a worker that may not join: its end, as soon as the engine has started."""
         self.link.later(REFUSED, lambda: self.end(reason))
         return
         yield

@@ -63,7 +63,7 @@ SETTINGS_PARAMS_MAP = {
     "REDIS_ENCODING": "encoding",
     "REDIS_DECODE_RESPONSES": "decode_responses",
 }
-# With one of these the user has said which server is meant.
+# With one of these the user names a server.
 _PLACES = frozenset({"url", "host", "port", "db", "unix_socket_path", "connection_pool", "redis_cls"})
 
 
@@ -94,7 +94,7 @@ def reached(settings: BaseSettings) -> Client:
 
 
 def named(settings: BaseSettings) -> str:
-    """The server as people are told of it."""
+    """The server, as messages name it."""
     chosen = frontier_settings(settings)
     return server_of(chosen["GOSSAMER_URL"], chosen["GOSSAMER_DATA_DIR"])
 

@@ -93,7 +93,7 @@ def _tell(files: Sequence[ConvertedSite], paths: dict[str, Path], dry_run: bool)
 
 
 def _together(notes: Sequence[FieldNote]) -> list[tuple[str, str, str, str]]:
-    """One row for what is said of the same field in many rules, with the first value."""
+    """One row for the same finding about a field in many rules, with the first value."""
     found: dict[tuple[str, str], list[FieldNote]] = {}
     for note in notes:
         found.setdefault((note.field, note.became), []).append(note)

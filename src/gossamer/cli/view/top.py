@@ -161,7 +161,7 @@ def _keys() -> Iterator[Wait]:
             ready, _, _ = select.select([keyboard], [], [], left)
             if ready:
                 pressed = os.read(keyboard, 64)
-                # Nothing to read: whoever typed has gone.
+                # Nothing to read: the terminal was closed.
                 if not pressed or b"q" in pressed or b"Q" in pressed:
                     return True
         return False

@@ -213,7 +213,7 @@ class SharedCookies:
         self._ask()
 
     def _ask(self) -> None:
-        """What an earlier question brings counts no more: it may be older than the reason for this one."""
+        """Answers to earlier questions are ignored: they may be older than the reason for this one."""
         self._asking = True
         self._questions += 1
         number = self._questions
@@ -260,7 +260,7 @@ class SharedCookies:
         self._take_over({name: b"" for name in self._values if name not in self._pending and name not in self._flying})
 
     def _miss(self, found: Mapping[str, bytes]) -> None:
-        """Tell again what the server lacks: what this worker has changed last, and what it knows of others that may have ended."""
+        """Send again what the server lacks: what this worker has changed last, and what it knows of others that may have ended."""
         lacking = {name: _data(self._values.get(name)) for name in self._mine}
         if len(found) < self._most:
             lacking |= {name: _data(fields) for name, fields in self._values.items() if name not in found}

@@ -108,7 +108,7 @@ class WorkerEnd:
             await rounds.log_dead_letters(calls.ask, scheduler.group)
 
     async def closed(self) -> None:
-        """What extensions counted after the scheduler was closed; then this worker is no more, and the connection goes."""
+        """Report what extensions counted after the scheduler was closed, and that this worker has ended; then close the connection."""
         scheduler, courier, calls = self._scheduler, self._scheduler.courier, self._scheduler.calls
         counters = scheduler.pending_counters.take()
         if counters and not courier.away:

@@ -54,7 +54,7 @@ class RoundMembership:
     async def claims(self, number: int, state: StartState) -> bool:
         """Whether this worker may take part in a round whose start is in that state; if not, it says why and ends."""
         scheduler = self._scheduler
-        # Whoever runs a start says for which arguments, whatever has become of the note.
+        # The worker that runs a start notes its arguments, whatever the note says now.
         if number != self.settled or state is StartState.GRANTED:
             mine, same = scheduler.join.arguments, scheduler.join.same_arguments
             try:

@@ -78,7 +78,7 @@ class SpiderStart:
         return start_key(self._group, self._round, place)
 
     def item(self, data: bytes | None) -> None:
-        """An item without a page is through the pipelines; None: it was dropped, or is not for the stream."""
+        """An item without a page has passed the pipelines; None: it was dropped, or is not for the stream."""
         place = self._claim()
         if data is not None:
             key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)

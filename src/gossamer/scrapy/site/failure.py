@@ -41,7 +41,7 @@ _CUT = frozenset({"ResponseDataLossError", "PotentialDataLoss", "_DataLoss", "Pa
 """The body ended too soon: in good order, or with the connection (`_BROKEN`)."""
 _BROKEN = frozenset({"ConnectionLost", "ConnectionAborted", "ConnectionResetError"})
 _SOMETHING = frozenset({"DownloadFailedError", "ResponseFailed", "ResponseNeverReceived"})
-"""Say only that it failed; what lies in them says why."""
+"""Errors that only wrap others: the cause inside says why it failed."""
 _DECODING = "httpcompression"
 _BROWSER = {
     "ERR_NAME_NOT_RESOLVED": "dns",

@@ -1,4 +1,4 @@
-"""What one process has counted since it last told the server, and what the totals are with it. Pure, no I/O."""
+"""What one process has counted since its last report to the server, and the totals with it. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class StatChanges:
             self._originals[name] = written(change.value), change.value
 
     def take(self) -> list[tuple[str, StatChange]]:
-        """The changes to send now, as call `number`. Until `heard` both stay, so that a repeat says what was said."""
+        """The changes to send now, as call `number`. Until `heard` both stay, so that a repeat sends the same."""
         if not self._in_flight:
             self._in_flight, self.pending = self.pending, {}
             self.number += 1
@@ -101,7 +101,7 @@ class StatChanges:
         if original is not None and original[0] == text:
             return original[1]
         value = read(text)
-        # Another process set it; whoever reads it here expects the type that is set here.
+        # Another process set it; code of this process expects the type that is set here.
         if original is not None and isinstance(original[1], datetime) and isinstance(value, int | float):
             return datetime.fromtimestamp(value, original[1].tzinfo)
         return value

@@ -26,7 +26,7 @@ class DigestKind(StrEnum):
     """What the members of a dupefilter are."""
 
     AUTO = "auto"
-    """To be told from queued requests."""
+    """Found from the queued requests."""
     NEW = "new"
     """Of scrapy-redis newer than 0.7.3."""
     OLD = "old"
