@@ -10,8 +10,8 @@ from tests.support.hard_server.server import PAGE, HardServer
 
 import gossamer
 from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
-from gossamer.engine.http.conditional import conditions, validators
 from gossamer.engine.http.connection.dns import CachingResolver
+from gossamer.engine.page.conditional import conditions, validators
 from gossamer.model.fetch import FetchError, FetchOptions
 from gossamer.model.page import PageRequest, Response
 

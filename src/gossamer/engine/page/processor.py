@@ -17,11 +17,11 @@ from gossamer.engine import hooks
 from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.download_counters import DownloadCounters
-from gossamer.engine.http.conditional import NOT_MODIFIED
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.page import payload, retry
+from gossamer.engine.page.conditional import NOT_MODIFIED
 from gossamer.engine.page.feed import links_of
 from gossamer.engine.page.versions import PageVersions
 from gossamer.engine.records import RecordSink

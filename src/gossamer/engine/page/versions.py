@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from gossamer.engine.http.conditional import Validators, conditions, validators
+from gossamer.engine.page.conditional import Validators, conditions, validators
 
 MOST = 100_000
 """So many pages are remembered, those seen last; some 200 bytes each."""
