@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from gossamer.errors import UnknownCrawl
 from gossamer.frontier.call import Verb
@@ -171,7 +171,6 @@ class ValkeyFrontier(FunctionClient):
     documents_version = blocking(DocumentVerbs, DocumentVerbs.documents_version)
 
     scan = blocking(SnapshotVerbs, SnapshotVerbs.scan)
-    restore_tasks = blocking(SnapshotVerbs, SnapshotVerbs.restore_tasks)
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         return self._drop(partial(self.verbs.control.drop_lane, lane))
@@ -191,43 +190,3 @@ class ValkeyFrontier(FunctionClient):
         # A position among what a replaced primary is still told would lie beyond items that the present one has.
         rows = self.connection.execute("XRANGE", key, f"({after}", "+", "COUNT", limit, key=key, final=True)
         return [(row[0].decode(), row[1][1]) for row in rows]
-
-    # What those ask who watch a crawl, or move one.
-
-    @property
-    def lease_seconds(self) -> float:
-        return self.verbs.work.lease_ms / 1000
-
-    def waiting_hosts(self, most: int) -> list[str]:
-        """The hosts that are to wait longest, `most` of each partition."""
-        # By place, not by time: this machine's clock is not the server's.
-        found = self._each_partition("wake", "", "ZRANGE", 0, most - 1, "REV")
-        return [name.decode("utf-8", "replace") for names in found for name in names]
-
-    def hosts_count(self) -> int:
-        """How many hosts are asked or made to wait."""
-        return sum(self._each_partition("hosts", "", "HLEN"))
-
-    def dead_before(self, group: str, at: float) -> int:
-        """How many dead letters of a group died before a time of the server."""
-        return sum(self._each_partition("dead_order", group, "ZCOUNT", "-inf", f"({at * 1000:.0f}"))
-
-    def _each_partition(self, suffix: str, name: str, command: str, *words: Any) -> list[Any]:
-        found = (
-            keys.base(self.crawl, partition) + keys.SUFFIXES[suffix] + name for partition in range(self.partitions)
-        )
-        return [self.connection.execute(command, key, *words, key=key) for key in found]
-
-    def clock(self, partition: int) -> float:
-        """The time of a partition's server."""
-        seconds, micros = self.connection.execute("TIME", key=keys.base(self.crawl, partition))
-        return int(seconds) + int(micros) / 1e6
-
-    def is_server(self, run_id: str, database: int) -> bool:
-        """Whether this crawl is in that database of that process."""
-        told = bytes(self.connection.execute("INFO", "server"))
-        return f"run_id:{run_id}".encode() in told and database == self.connection.address.db
-
-    def restore_entry(self, snapshot: str, number: int, entry: Sequence[Any]) -> None:
-        """Restore one entry of a snapshot in every partition; `number` is its line, and a line is restored once."""
-        self.run(self.verbs.snapshot.restore(snapshot, number, [([[number, *entry]], [b""])] * self.partitions))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import UnknownGroup
+from gossamer.frontier import inspection
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupCounts, LaneCounts, WorkerInfo
@@ -108,7 +109,7 @@ def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN
         blocked[:hosts],
         len(blocked),
         frontier.workers_count() if len(workers) >= WORKERS_READ else len(workers),
-        frontier.lease_seconds,
+        inspection.lease_seconds(frontier),
         memory_trouble(servers),
     )
 
@@ -126,7 +127,7 @@ def memory_trouble(servers: Sequence[ServerInfo]) -> str:
 def blocked_hosts(frontier: ValkeyFrontier) -> list[HostInfo]:
     """The hosts that are blocked, longest from now first. A host with requests in flight is listed when they have ended, and of
     each partition only the `HOSTS_READ` that wait longest are read."""
-    waiting = frontier.hosts(frontier.waiting_hosts(HOSTS_READ))
+    waiting = frontier.hosts(inspection.waiting_hosts(frontier, HOSTS_READ))
     blocked = [host for host in waiting if host.blocked_until > host.now]
     return sorted(blocked, key=lambda host: (-host.blocked_until, host.host))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gossamer.frontier import inspection
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.counts import Counts
 
@@ -52,7 +53,7 @@ def read_progress(frontier: ValkeyFrontier, group: str) -> Progress:
 
 def read_progress_of(frontier: ValkeyFrontier, groups: Sequence[str]) -> Progress:
     """The progress of several groups together; `round` is the highest, `paused` says how many of them are, and why."""
-    return progress_of(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, frontier.hosts_count())
+    return progress_of(frontier.counts(groups[0] if len(groups) == 1 else ""), groups, inspection.hosts_count(frontier))
 
 
 def with_earlier(frontier: ValkeyFrontier, group: str, now: Progress) -> Progress:
@@ -60,7 +61,7 @@ def with_earlier(frontier: ValkeyFrontier, group: str, now: Progress) -> Progres
     rounds = frontier.rounds(group, 1) if now.dead else []
     if not rounds or rounds[0].began is None:
         return now
-    return now._replace(dead_before=min(frontier.dead_before(group, rounds[0].began), now.dead))
+    return now._replace(dead_before=min(inspection.dead_before(frontier, group, rounds[0].began), now.dead))
 
 
 def progress_of(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Progress:

@@ -12,6 +12,7 @@ import typer
 from gossamer.cli import exit_codes, options, output, progress
 from gossamer.cli.progress import throttled
 from gossamer.errors import FrontierUnavailable, InvalidRequest, UnknownCrawl
+from gossamer.frontier import inspection
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Order, SeenScope
 from gossamer.settings import Settings
@@ -181,7 +182,7 @@ def _client(connection: Any, settings: Settings, source: str | None) -> Any:
 def _same(server: Any, frontier: ValkeyFrontier) -> bool:
     """Whether the client and the frontier speak of the same keys."""
     database = int(server.connection_pool.connection_kwargs.get("db") or 0)
-    return frontier.is_server(str(server.info("server").get("run_id", "")), database)
+    return inspection.is_server(frontier, str(server.info("server").get("run_id", "")), database)
 
 
 def _tell(report: Any, keys: Any, dry_run: bool, json: bool, same: bool) -> None:

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from gossamer.frontier import item_stream
+from gossamer.frontier import inspection, item_stream
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
@@ -99,7 +99,7 @@ def _ahead(frontier: ValkeyFrontier, partition: int) -> tuple[float, float]:
     tries = []
     for _ in range(TRIES):
         before = time.monotonic()
-        now = frontier.clock(partition)
+        now = inspection.clock(frontier, partition)
         after = time.monotonic()
         tries.append(((after - before) / 2, now - (before + after) / 2))
     doubt, found = min(tries)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from gossamer.errors import GossamerError, InvalidRequest, PolicyError
-from gossamer.frontier import codec
+from gossamer.frontier import codec, inspection
 from gossamer.frontier.checks import seen_table
 from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -216,7 +216,7 @@ class Transfer:
     def _restore(self, entry: list[Any]) -> None:
         # The host of a fingerprint is unknown, so every partition remembers it.
         self._number += 1
-        self._frontier.restore_entry(self._restored, self._number, entry)
+        inspection.restore_entry(self._frontier, self._restored, self._number, entry)
 
     def _move_seeds(self, source: str, key: str, kind: str, name: str) -> bool:
         length = self._source.size(key)
@@ -236,7 +236,7 @@ class Transfer:
         tasks = [
             [number if kind == "list" else index + 1, kind, score] for index, (_, score, number) in enumerate(rows)
         ]
-        self._frontier.restore_tasks(snapshot, source, tasks, [one for one, _, _ in rows])
+        inspection.restore_tasks(self._frontier, snapshot, source, tasks, [one for one, _, _ in rows])
         self.report.done["seeds"] += len(rows)
         if kind == "list":
             with self._server.pipeline(transaction=True) as pipe:
