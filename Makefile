@@ -82,7 +82,7 @@ mutants: $(DEV_STAMP) system
 
 # The long forms of tests/chaos, of the state machine and of other searches at random: CHAOS_ARGS="--rounds 200",
 # WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30", MACHINE=20 (times as many examples).
-MACHINE ?= 10
+MACHINE ?= 17
 SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py) $(addprefix tests/scrapy/,feeds/test_histories.py request/test_objects.py speedups/test_urls.py speedups/test_fingerprint.py)
 CONTRACT := $(addprefix tests/frontier/contract/test_,contract.py documents.py mutations.py rounds.py)
 chaos: $(DEV_STAMP) system
