@@ -274,7 +274,7 @@ async def test_a_round_that_is_asked_for_after_its_file_was_removed_never_begins
     with crawl.frontier() as frontier:
         frontier.drop_document("site", "site")
         frontier.new_round("forum", 1)
-        while "is served no more" not in caplog.text or frontier.counts("forum").groups[0].start != "owed":
+        while "is not served any more" not in caplog.text or frontier.counts("forum").groups[0].start != "owed":
             await asyncio.sleep(0.05)
     assert site.paths().count("/list/1") == 1
     running.cancel()

@@ -232,7 +232,7 @@ async def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
         page = lanes["pages.page"]
         assert (page.leased, page.expired) == (0, 0), "it was given back"
         assert page.queued + page.done == 12
-    assert "1 page was not through in time (GOSSAMER_STOP_SECONDS)" in caplog.text
+    assert "1 page was not finished in time (GOSSAMER_STOP_SECONDS)" in caplog.text
     assert caplog.messages[0] == f"Worker of crawl {crawl_name} on {parse(crawl.settings['GOSSAMER_URL']).safe}."
     async with asyncio.timeout(60):
         assert (await crawl.run()).reason == "drained"

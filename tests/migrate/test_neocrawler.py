@@ -91,9 +91,9 @@ class TestRules:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("", "it is no JSON"),
-            ("nonsense", "it is no JSON"),
-            ("driller:a:b\n{", "What follows driller:a:b is no JSON"),
+            ("", "it is not JSON"),
+            ("nonsense", "it is not JSON"),
+            ("driller:a:b\n{", "What follows driller:a:b is not JSON"),
             ("[]", "holds no rules"),
             ("{}", "holds no rules"),
             ("[1]", "1 stands where a rule should be"),
@@ -178,7 +178,7 @@ class TestFields:
     def test_encoding(self) -> None:
         assert layer(encoding="gbk").encoding == "gbk"
         assert layer(encoding="auto").encoding is None
-        assert "is no character set" in told(rule(encoding="klingon"))["encoding"]
+        assert "is not a character set" in told(rule(encoding="klingon"))["encoding"]
 
     def test_type(self) -> None:
         assert told(rule(type="branch"))["type"].startswith("changed: ")
@@ -244,7 +244,7 @@ class TestFields:
             "drill_rules": "a:eq(",
             "extract_rule.rule.t": '{"css": "h1["}',
         }
-        assert "#   page: drill_rules: a:eq(: left out: this is no CSS selector" in made.text
+        assert "#   page: drill_rules: a:eq(: left out: this is not a CSS selector" in made.text
 
     def test_drill_relation(self) -> None:
         notes = told(rule(drill_relation=unit("title")))

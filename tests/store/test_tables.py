@@ -130,7 +130,7 @@ def test_descriptions_of_one_table_are_united(store: Store) -> None:
     [
         ([POSTS._replace(key=())], "has no key"),
         ([POSTS._replace(key=("urll",))], "no column urll, which its key names. It has: url, title, views"),
-        ([POSTS._replace(columns=(*POSTS.columns, Column("x", "varchar")))], "'varchar' is no type. Types: text"),
+        ([POSTS._replace(columns=(*POSTS.columns, Column("x", "varchar")))], "'varchar' is not a type. Types: text"),
         ([POSTS._replace(columns=(*POSTS.columns, Column("URL", "text")))], "differ by case only"),
         ([POSTS._replace(columns=(*POSTS.columns, Column("url", "text")))], "two columns of one name"),
         ([POSTS._replace(columns=(*POSTS.columns, Column("gossamer_key", "text")))], "store's own"),

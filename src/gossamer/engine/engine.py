@@ -1,6 +1,6 @@
-"""The native engine: as many pages at a time as it may, each a task of its own, between the courier and the sites.
+"""The native engine: takes leases from the courier and runs each as a task, as many at a time as it may.
 
-It knows when to take a lease and when a page is through. What is done with one is a visit's business.
+What is done with a page is the processor's business.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from gossamer.model.reply import OVERDUE
 logger = logging.getLogger(__name__)
 
 ABANDON = 3.0
-"""Seconds that pages may take to be dropped."""
+"""Seconds that pages may take to be cancelled."""
 
 
 class LeaseProcessor(Protocol):
-    """What becomes of one lease; None: it is to be given back, since nothing was asked. Otherwise `landed` is called once, when
-    the answer is there or will not come."""
+    """Processes one lease. None: give it back, since nothing was fetched. Otherwise `landed` is called once, when the response is
+    there or will not come."""
 
     async def process(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement | None: ...
 
     def settled(self, lease: Lease, counts: bool) -> None:
-        """What came of it counts; or it does not, and another visit is to come."""
+        """The page is settled; with `counts` False it was lost, and is processed again."""
 
     def rolled_back(self) -> None:
-        """What counted before may count no more."""
+        """Pages that were settled before may not be any more."""
 
 
 class Engine:
-    """The courier's desk. `concurrency` downloads at a time; as many pages again may be read or wait to be stored. `parked` pages
-    wait for a database that is away, which may take long: they count for neither."""
+    """The courier's callbacks. `concurrency` downloads at a time; as many pages again may be read or wait to be stored. `parked` pages
+    wait for a database that cannot be reached: they count for neither."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Engine:
         self._stopping = self._giving_back = False
         self.failure: BaseException | None = None
         self.ended = asyncio.Event()
-        """Set when the frontier refuses this worker, or an operator asks it to end."""
+        """Set when the frontier rejects this worker, or an operator drains it."""
         self.looked = asyncio.Event()
-        """Set whenever the frontier has answered that nothing is open: time to ask whether the sites are drained."""
+        """Set whenever the frontier reports that nothing is open: time to ask whether the sites are drained."""
         self.went: Callable[[], None] = lambda: None
         """Called when the frontier may have an older state than it had."""
 
@@ -71,7 +71,7 @@ class Engine:
         return bool(self._tasks or self.courier.inbox or self.courier.waiting)
 
     async def stop(self) -> None:
-        """Take nothing more, end what was begun, say everything and give back the rest."""
+        """Take no more leases, finish the pages in progress, send everything and give back the rest."""
         self._stopping = True
         while self._tasks:
             await asyncio.wait(self._tasks.values())
@@ -80,14 +80,14 @@ class Engine:
         await done.wait()
 
     def give_back(self) -> int:
-        """Wait for no page any longer: others do them. Answers how many there were."""
+        """Cancel all pages: others do them. Returns how many there were."""
         self._stopping = self._giving_back = True
         for task in self._tasks.values():
             task.cancel()
         return len(self._tasks)
 
     async def abandon(self) -> None:
-        """The hard way: what is under way is dropped; its leases run out and others do it again."""
+        """Drop the pages in progress; their leases run out and others do them again."""
         self._stopping = True
         await cancel_tasks(self._tasks.values(), ABANDON)
 
@@ -118,7 +118,7 @@ class Engine:
 
     def added(self, ticket: Any, outcome: AddOutcome, reason: str) -> None:
         if outcome in (AddOutcome.INVALID, AddOutcome.UNKNOWN_LANE, AddOutcome.CLOSED):
-            logger.error("A request was refused by the frontier: %s", reason or outcome.name.lower())
+            logger.error("The frontier rejected a request: %s", reason or outcome.name.lower())
 
     def lost(self, lease: Lease, reason: str) -> None:
         logger.warning("The lease of request %d of %s is gone (%s).", lease.id, lease.lane, reason)
@@ -162,7 +162,7 @@ class Engine:
                 return
             settlement = None
         except Exception:
-            logger.exception("A visit broke; its page is tried again.")
+            logger.exception("Processing a page failed; the page is retried.")
             settlement = Settlement(lease, Ending.RETRY, delay=60.0)
         finally:
             if not landed:

@@ -1,4 +1,4 @@
-"""The sites that a worker serves, each prepared once: how its layers' pages are asked for, read and stored."""
+"""The sites that a worker serves, each prepared once: how to fetch, read and store the pages of its layers."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class ServedLayer:
         self.saves = rule is not None and rule.save
         self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
         self.abroad = without_credentials(self.options)
-        """How pages of other hosts are asked for: without what is only the site's own to know."""
+        """The options for other hosts: without the site's secrets."""
         self.agent = self.options.user_agent
         self.cookies: Mapping[str, str] = asking.get("cookies") or {}
         self.guarded = bool(self.options.hosts) and (bool(self.cookies) or self.abroad is not self.options)
-        """Whether it makes a difference to which host a page belongs."""
+        """Whether the host of a page makes a difference."""
         self.strict = not self.options.guard.private and site.compiled.grant.addresses != NEVER
-        """Whether it makes a difference who led to a page."""
+        """Whether the page that led to a page makes a difference."""
         self.conditional: bool = _said(asking, "conditional", False)
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
@@ -60,14 +60,13 @@ class ServedLayer:
         self.handler: Hook | None = hooks.find(rule.handler, grant) if rule is not None and rule.handler else None
 
     def manner(self, url: str, before: str = "") -> tuple[FetchOptions, Mapping[str, str]]:
-        """How a page is asked for, and with which cookies. What is the site's own to know (passwords, keys, sessions) is for its
-        own hosts only; FetchError for a URL that is none. `before` is the page that led to it, "" where a round, a task or an
-        operator did."""
+        """The options and cookies of a page. Passwords, keys and sessions are for the site's own hosts only. FetchError for an invalid
+        URL. `before` is the page that led to it, "" for a round, a task or an operator."""
         options, cookies = self.options, self.cookies
         if self.guarded and not is_own_url(url, options):
             options, cookies = self.abroad, NOTHING
         if self.strict and leads_inside(url) and (not before or leads_inside(before)):
-            # A private start, or a link of a private page: no public page has a hand in it.
+            # A private seed, or a link of a private page: no public page is involved.
             options = options._replace(guard=ANYWHERE)
         return options, cookies
 
@@ -88,7 +87,7 @@ class ServedSite:
             for name, policy in self._lanes.items()
             if policy.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) and policy.seen.scope is not SeenScope.NEVER
         )
-        """The lanes in which what is seen stays seen for the whole round, so that a worker may remember it too."""
+        """The lanes whose seen memory holds for the whole round, so that a worker may keep a cache of it."""
         after = compiled.site.hooks.after_round
         self.after_round: Hook | None = hooks.find(after, compiled.grant) if after else None
 
@@ -97,7 +96,7 @@ class ServedSite:
 
 
 class SiteSet:
-    """All of them, by lane."""
+    """All sites that a worker serves, by name and lane."""
 
     def __init__(self) -> None:
         self.sites: dict[str, ServedSite] = {}
@@ -105,11 +104,11 @@ class SiteSet:
 
     @property
     def engines(self) -> str:
-        """Those that fetch its sites' pages."""
+        """The engines of its sites."""
         return " ".join(sorted({site.compiled.site.engine for site in self})) or "native"
 
     def put(self, site: ServedSite) -> None:
-        """Serve a site, or from now on another version of it. Pages that are being worked on end as they began."""
+        """Serve a site, or another version of it. Pages in progress end with the version they began with."""
         self.drop(site.name)
         self.sites[site.name] = site
         for layer in site.layers.values():
@@ -134,8 +133,7 @@ class SiteSet:
 def options(
     asking: Mapping[str, Any], compiled: CompiledSite, raw: bool = False, fetched_by_scrapy: str = ""
 ) -> FetchOptions:
-    """How a layer's pages are asked for, as the fetcher wants it; `fetched_by_scrapy` is the layer's name where somebody else's downloader
-    fetches them."""
+    """How to fetch a layer's pages; `fetched_by_scrapy` is the layer's name if Scrapy fetches them."""
     usual = FetchOptions()
     timeout = _said(asking, "timeout", usual.timeout)
     return FetchOptions(
@@ -159,7 +157,7 @@ def options(
 
 
 def _seeded(compiled: CompiledSite) -> frozenset[str]:
-    """The hosts of the seeds; none where they may be any."""
+    """The hosts of the seeds; empty if they may be any."""
     return frozenset() if any(seed.tasks for seed in compiled.site.seeds) else compiled.own_hosts
 
 

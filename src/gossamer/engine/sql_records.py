@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSING = 5.0
-"""Seconds that a database may take to let go."""
+"""Seconds that a database may take to close."""
 LAST_PATIENCE = 5.0
-"""Seconds that pages wait which come to be stored when nobody has time any more."""
+"""Seconds that pages wait for a database when the worker has no more time."""
 PAUSE = 60.0
-"""Seconds until a page comes again whose database was away, but no more than it had waited for it."""
+"""Seconds until a page is fetched again whose database could not be reached, but no more than it had waited for it."""
 
 
 class SqlRecordSink:
-    """Stores are opened when the first site that needs one is served, and closed with the worker. A page that waits longer than
-    GOSSAMER_STORE_SECONDS for its records to be stored is given back, to be fetched again when the database is there: it holds a lease."""
+    """Opens a store with the first site that needs it, and closes all with the worker. A page whose records are not stored within
+    GOSSAMER_STORE_SECONDS is given back, since it holds a lease; it is fetched again later."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class SqlRecordSink:
         self._writers: dict[str, Writer] = {}
         self._stores: dict[str, Store] = {}
         self._of: dict[str, str] = {}
-        # By version: pages that are under way while a file changes end as they began.
+        # By version: pages in progress while a file changes end with the version they began with.
         self._urls: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
         self._prepared: WeakSet[ServedSite] = WeakSet()
         self.rounds: dict[str, int] = {}
@@ -66,7 +66,7 @@ class SqlRecordSink:
             else:
                 self._prepared.update(sites)
 
-        # Side by side: one that does not answer keeps nobody else waiting.
+        # Side by side: a database that does not answer keeps no other waiting.
         await asyncio.gather(*(together(url, sites) for url, sites in of.items()))
         return away
 
@@ -99,7 +99,7 @@ class SqlRecordSink:
             await in_thread(store.archive, tables, suffix)
 
     async def put(self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]) -> bool:
-        # What a page carries goes before what this worker has heard: the next round may have begun a moment ago.
+        # The round of the page goes before the one that this worker knows: the next round may have begun a moment ago.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
         rows = [row for record in records for row in rows_of(layer, record, response, request, number)]
         url = self._urls[layer.site]
@@ -110,7 +110,7 @@ class SqlRecordSink:
             async with limit:
                 await self._writers[url].write(rows)
         except TimeoutError:
-            # Should it be written after all, the next visit writes the same again.
+            # Should it be written after all, the next fetch writes the same again.
             return False
         finally:
             waiting.discard(limit)
@@ -123,7 +123,7 @@ class SqlRecordSink:
         return sum(len(limits) for url, limits in self._waiting.items() if limits and self._writers[url].away)
 
     def give_up(self) -> None:
-        self.pause = 1.0  # It is this worker that has no more time, not they.
+        self.pause = 1.0  # This worker has no more time; the database may be fine.
         self._patience = min(self._patience or LAST_PATIENCE, LAST_PATIENCE)
         for limits in self._waiting.values():
             for limit in limits:
@@ -131,10 +131,10 @@ class SqlRecordSink:
                     limit.reschedule(0.0)
 
     async def close(self) -> None:
-        """Nobody waits for what a writer still has: it is done again by others."""
+        """Does not wait for rows that a writer still has: others store them again."""
         await asyncio.gather(*(writer.close(0.0 if writer.away else CLOSING) for writer in self._writers.values()))
         for store in self._stores.values():
-            # Whoever still waits for an answer of the database need not wait any longer.
+            # Ends the wait of those who still wait for the database.
             store.disconnect()
         closing = [asyncio.ensure_future(in_thread(store.close)) for store in self._stores.values()]
         if closing:

@@ -1,5 +1,4 @@
-"""One worker of the native engine in this process: the sites of a crawl, from the moment it joins until they are drained or it is
-asked to stop."""
+"""One worker of the native engine: it crawls the sites of a crawl until they are drained or it has to stop."""
 
 from __future__ import annotations
 
@@ -50,17 +49,17 @@ logger = logging.getLogger(__name__)
 
 LOOK = 0.5
 TELL, REMIND = 5.0, 60.0
-"""Seconds between two looks at what people see of this worker, and after which they are told although nothing changed: a server may
+"""Seconds between two looks at this worker's public info, and after which it is sent again although nothing changed: a server may
 have lost it."""
 PAGES_SHARE, DATABASE_SHARE = 0.8, 0.4
 """Of the time that a worker has to end, what pages in progress have, and those among them that wait for a database which is away;
 the rest is for the last calls to the frontier."""
 AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, GroupDropping)
-"""What passes by itself: a site is served then."""
+"""Failures that pass by themselves: the site is served afterwards."""
 AGAIN = 3.0
 """Seconds between two attempts to serve sites whose database is away."""
 AGAIN_FROM_THE_START = "again"
-"""Why a worker ends that begins anew at once."""
+"""The end of a worker that starts over at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ OpenDownloader = Callable[[], Downloader]
 
 
 def run(settings: Settings, job: NativeJob, open_downloader: OpenDownloader | None = None) -> NativeEnd:
-    """Work until there is nothing left to do, or until told to stop. A GossamerError says why it could not."""
+    """Work until there is nothing left to do, or until a signal. A GossamerError says why it could not."""
     return run_to_end(_main(settings, job, open_downloader))
 
 
@@ -99,8 +98,8 @@ async def _main(settings: Settings, job: NativeJob, open_downloader: OpenDownloa
 
 
 class NativeWorker:
-    """Puts the parts together. Everything happens on one event loop. `open_downloader` gives the downloader of sites with `engine:
-    scrapy`; without it they are not served."""
+    """Connects the parts; everything runs on one event loop. `open_downloader` returns the downloader of sites with `engine: scrapy`;
+    without it they are not served."""
 
     def __init__(self, settings: Settings, job: NativeJob, open_downloader: OpenDownloader | None = None) -> None:
         self._settings, self._job, self._open_downloader = settings, job, open_downloader
@@ -115,18 +114,18 @@ class NativeWorker:
         self._record_sink: RecordSink = SqlRecordSink(self._settings)
         self._site_tasks = SiteTasks(self._link, self._settings, self._site_set, self._site_counters)
         self._behind = False
-        """Whether what is served may not be what the frontier has."""
+        """The frontier may lack what is served here."""
         self._outdated = False
-        """Whether a site file is known to have changed since the files were read."""
+        """A site file has changed since the files were read."""
         self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
-        """Sites that are to be served as soon as their database is there, or the frontier answers again."""
+        """Sites to serve as soon as their database, or the frontier, can be reached."""
         self._trying: asyncio.Task[None] | None = None
         self._changing: asyncio.Task[bool] | None = None
         self._serving = asyncio.Lock()
         """One at a time: an older version of a file must not come after a newer one."""
 
     async def run(self) -> NativeEnd:
-        """Ctrl-C and SIGTERM end it in good order, the second one at once."""
+        """Ctrl-C and SIGTERM end it cleanly, a second one at once."""
         loop, settings = asyncio.get_running_loop(), self._settings
         where = server_of(settings["GOSSAMER_URL"], settings["GOSSAMER_DATA_DIR"])
         logger.info("Worker of crawl %s on %s.", settings["GOSSAMER_CRAWL"], where)
@@ -135,7 +134,7 @@ class NativeWorker:
             self._signal = number
             loop.call_soon_threadsafe(self.stop)
 
-        # Stopped is stopped: also where the second signal comes before the first one was looked at.
+        # It stops, also if the second signal comes before the first one was handled.
         with handle_signals(first, lambda: loop.call_soon_threadsafe(self._at_once)):
             opened = False
             try:
@@ -154,7 +153,7 @@ class NativeWorker:
         self._hurry.set()
 
     def stop(self) -> None:
-        """End in good order: pages under way are ended, the rest is left to others. Said twice: at once."""
+        """Stop cleanly: finish the pages in progress and leave the rest to others. Called twice: at once."""
         if self._stop.is_set():
             self._hurry.set()
         self._stop.set()
@@ -233,32 +232,32 @@ class NativeWorker:
         if self._engine.failure is not None:
             raise self._engine.failure
         if reason == "drained" and self._without:
-            # The others are done. That these are not must not go unnoticed.
+            # The other sites are done. Report that these are not.
             raise next(iter(self._without.values()))[1]
         if reason == "drained":
             reason = await self._last_word()
         return NativeEnd(reason, self._signal)
 
     async def _last_word(self) -> str:
-        """The frontier's, when everything else is done: the server that said drained may have been replaced since, or have lost its
-        last second. As long as one worker lives, what such a server lacks is done again."""
+        """Ask the frontier once more when everything is done: the server that reported drained may have been replaced since, or have
+        lost its last second. What it lacks is done again as long as one worker lives."""
         if not await run_until_event(self._stop, self._rounds.confirm()):
             return "shutdown"
         if (self._rounds.over and not await self._robbed()) or not self._site_set:
             return "drained"
         logger.warning(
-            "There is something left after all: the server was replaced or set back, or a round began. This worker goes on."
+            "There is work left after all: the server was replaced or set back, or a round began. This worker goes on."
         )
         return AGAIN_FROM_THE_START
 
     async def _robbed(self) -> bool:
-        """Whether a site lacks its group because the server is another one, or was set back: otherwise somebody has dropped it."""
+        """Whether a site lacks its group because the server was replaced or set back; otherwise an operator has dropped it."""
         if not self._rounds.missing:
             return False
         courier = self._engine.courier
         states = await states_now(self.ask, courier.token)
         await self.ask(Frontier.leave, courier.token.incarnation)
-        # It may have heard of that server by its last words already.
+        # Its last call may have shown that server already.
         return self._behind or not courier.follows(states)
 
     async def _close(self, robots: Robots) -> None:
@@ -267,7 +266,7 @@ class NativeWorker:
         await self._fetcher.close()
 
     def _misnamed(self) -> str:
-        """That no site has the layer or the stage which this worker is for, if so."""
+        """The error if no site has the layer or stage of this worker."""
         if not self._site_set or self._without:
             return ""
         layers = {name for site in self._site_set for name in site.compiled.site.layers}
@@ -283,22 +282,22 @@ class NativeWorker:
         return None if hints is None or self._engine.courier.away else hints.open
 
     async def _current(self) -> bool:
-        """Whether the sites are served as the crawl's files say now. If not, they soon are, and the rounds are looked at again."""
+        """Whether the sites are served as the crawl's files say now. If not, they soon are, and the rounds are checked again."""
         if self._serving.locked():
             return False
         self._outdated = await self.ask(Frontier.documents_version) != self._source.version
         return not self._outdated
 
     def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
-        # It ends when it is cancelled. Otherwise something broke, and without it no site would ever begin or end a round.
+        # It ends only when cancelled. Otherwise it broke, and without it no site would begin or end a round.
         if not rounds.cancelled() and (error := rounds.exception()) is not None:
             self._engine.failed(error)
 
     # What is served.
 
     async def _serve(self, first: bool = False) -> None:
-        """Look at the crawl's site files, and serve what is new or another than before. A site whose database is away is
-        served when it is there; a worker that is to end by itself and could do nothing else says so at once."""
+        """Read the crawl's site files, and serve those that are new or changed. A site whose database cannot be reached is served later;
+        a worker that has nothing else to do, and would end by itself, fails at once."""
         async with self._serving:
             found = await self._source.changed()
             if found is not None:
@@ -306,7 +305,7 @@ class NativeWorker:
 
     async def _serve_found(self, found: SiteChanges, first: bool) -> None:
         for name in [name for name in self._site_set.sites if name not in found.names]:
-            logger.info("The site %s is served no more.", name)
+            logger.info("The site %s is not served any more.", name)
             self._site_set.drop(name)
             self._fetcher.forget(name)
             self._page_processor.forget(name)
@@ -324,7 +323,7 @@ class NativeWorker:
             except GossamerError as error:
                 if self._job.sites and first:
                     raise
-                # One site of many: the others go on, and this one as it was before.
+                # One site of many: the others go on, and this one in its former version.
                 logger.error("The site %s is not served: %s", compiled.name, error)
                 problems.append(error)
         if not self._site_set and not self._job.forever:
@@ -334,8 +333,7 @@ class NativeWorker:
         self._select()
 
     async def _prepare(self, every: Iterable[CompiledSite]) -> tuple[dict[str, ServedSite], dict[str, StoreAway]]:
-        """Their tables, all at once: one by one they would take much longer, and each would wait for a database that does not
-        answer."""
+        """Prepare their tables all at once: one by one takes much longer, and each would wait for a database that does not answer."""
         sites: dict[str, ServedSite] = {}
         for compiled in every:
             with suppress(GossamerError):
@@ -345,7 +343,7 @@ class NativeWorker:
     async def _serve_one(
         self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
     ) -> None:
-        # What is wrong with one that could not be made is said here.
+        # A site that failed there fails here with its reason.
         site = sites.get(compiled.name) or ServedSite(compiled)
         if (error := away.get(site.name)) is not None:
             raise error
@@ -358,7 +356,7 @@ class NativeWorker:
         self._site_tasks.begin(site, self._engine.failed)
 
     async def _try_again(self) -> None:
-        """Until the databases of all sites are there."""
+        """Try until the databases of all sites can be reached."""
         while self._without:
             await asyncio.sleep(AGAIN)
             async with self._serving:
@@ -404,7 +402,7 @@ class NativeWorker:
             lanes, groups = tuple(f"{name}.{self._job.layer}" for name in groups), ()
         selection = Selection(groups=groups, lanes=lanes, stage=self._job.stage)
         if not groups and not lanes:
-            # Nothing at all: a stage of a name that nobody may have.
+            # Nothing at all: a stage whose name is not allowed.
             selection = Selection(stage="-nothing-")
         parked = self._engine.parked = self._record_sink.parked()
         most = 2 * self._settings["GOSSAMER_ENGINE_CONCURRENCY"] + parked
@@ -413,7 +411,7 @@ class NativeWorker:
     # While it runs.
 
     async def _watch(self) -> str:
-        """Until there is a reason to end."""
+        """Run until there is a reason to end."""
         told = looked = asyncio.get_running_loop().time()
         info, version = self._info(), ""
         while True:
@@ -424,13 +422,13 @@ class NativeWorker:
                     )
             done = self._rounds.over or not (self._site_set or self._without)
             if self._changing is not None and self._changing.done():
-                # Once more if it failed.
+                # Try once more if it failed.
                 version = version if self._changing.result() else ""
                 self._changing = None
             hints = self._engine.courier.hints
             changed = self._behind or self._outdated or (hints is not None and hints.config_version != version)
             if hints is not None and self._changing is None and changed:
-                # Not awaited: a database that does not answer must keep nobody from stopping this worker.
+                # Not awaited: a database that does not answer must not keep this worker from stopping.
                 version, behind, self._behind, self._outdated = hints.config_version, self._behind, False, False
                 self._changing = asyncio.ensure_future(self._served_again(define=behind))
             idle = not (self._engine.busy or self._behind) and self._changing is None
@@ -451,7 +449,7 @@ class NativeWorker:
             await self._pause()
 
     async def _pause(self) -> None:
-        """For a moment, unless a file that has changed is served by now."""
+        """Wait a moment, or until a changed file is served."""
         if self._changing is not None:
             stopped = asyncio.ensure_future(self._stop.wait())
             await asyncio.wait([self._changing, stopped], return_when=asyncio.FIRST_COMPLETED, timeout=LOOK)
@@ -460,13 +458,13 @@ class NativeWorker:
             await wait_for_event(self._stop, LOOK)
 
     def _rolled_back(self) -> None:
-        """The frontier may have an older state: its files, groups and rounds are looked at anew."""
+        """The frontier may have an older state: check its files, groups and rounds again."""
         self._source.doubt()
         self._rounds.rolled_back()
         self._behind = True
 
     async def _served_again(self, define: bool) -> bool:
-        """False if it has to be asked for once more. With `define` also for groups of sites that have not changed."""
+        """Serve changed files; False if that has to be tried again. `define`: also define the groups of unchanged sites."""
         try:
             if define:
                 await self._repair()
@@ -480,7 +478,7 @@ class NativeWorker:
         return True
 
     async def _repair(self) -> None:
-        """Make the groups and lanes that the frontier has not any more."""
+        """Define the groups and lanes that the frontier has lost."""
         there = {lane.lane for lane in (await self.ask(Frontier.counts)).lanes}
         for site in list(self._site_set):
             if not there.issuperset(f"{site.name}.{layer}" for layer in site.lanes()):
@@ -488,11 +486,11 @@ class NativeWorker:
         self._rounds.rolled_back()
 
     async def _leave(self) -> None:
-        """In good order, as far as that is possible within GOSSAMER_STOP_SECONDS: pages have most of it, the frontier the rest."""
+        """Leave cleanly within GOSSAMER_STOP_SECONDS, if possible: pages get most of the time, the frontier the rest."""
         loop, close = asyncio.get_running_loop(), self._settings["GOSSAMER_CLOSE_SECONDS"]
         limit = self._settings["GOSSAMER_STOP_SECONDS"] or self._settings["GOSSAMER_RENEW_MAX_SECONDS"] + close
         began, courier = loop.time(), self._engine.courier
-        # Pages whose database is away may wait for much longer than anybody who stops a worker.
+        # Pages may wait for their database much longer than whoever stops a worker.
         patience = min(close, limit * DATABASE_SHARE)
         await run_until_event(self._hurry, self._site_tasks.stop(), patience)
         courier.tell({**self._info(), CLOSED: "1"})
@@ -518,7 +516,7 @@ class NativeWorker:
     def _give_back(self) -> None:
         if count := self._engine.give_back():
             logger.warning(
-                "%s not through in time (GOSSAMER_STOP_SECONDS): given back, and done by others.",
+                "%s not finished in time (GOSSAMER_STOP_SECONDS); other workers do them.",
                 counted_were(count, "page"),
             )
 

@@ -14,5 +14,5 @@ def seconds(text: str) -> float:
     # Found and compared rather than matched as a whole: a repeated group could backtrack without end.
     parts = _PART.findall(written)
     if not parts or "".join(number + unit for number, unit in parts) != re.sub(r"\s", "", written):
-        raise ValueError(f"{text!r} is no duration; write 0.5s, 10m, 1h30m or 7d")
+        raise ValueError(f"{text!r} is not a duration; write 0.5s, 10m, 1h30m or 7d")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

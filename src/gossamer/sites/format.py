@@ -1,7 +1,7 @@
 """The form of a site file, as data: every key, its type, its default and what it means.
 
-The reference page, the JSON Schema and the hints for misspelt keys are made of these classes; nothing here knows how a page is
-fetched. What only fits together across keys (layers that exist, patterns that can be compiled) is checked by `check`.
+The reference page, the JSON Schema and the hints for misspelt keys are made from these classes; nothing here knows how a page is
+fetched. `check` checks what concerns several keys (layers that exist, patterns that compile).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def size(value: Any) -> Any:
         return whole(value)
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip().lower())
     if not found or found[2] not in SIZES:
-        raise ValueError(f"{value!r} is no size; write 500000, 500kB or 10MiB")
+        raise ValueError(f"{value!r} is not a size; write 500000, 500kB or 10MiB")
     return int(float(found[1]) * SIZES[found[2]])
 
 
 def number(value: Any) -> Any:
-    """A number; true, which Python takes for 1, is none."""
+    """A number, and not true, which Python takes for 1."""
     if isinstance(value, bool):
-        raise ValueError(f"{str(value).lower()} is no number")
+        raise ValueError(f"{str(value).lower()} is not a number")
     return value
 
 
@@ -59,7 +59,7 @@ def whole(value: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """One thing where a list of them may stand."""
+    """A list, also where a single value stands for it."""
     return value if isinstance(value, list | tuple) or value is None else [value]
 
 
@@ -85,7 +85,7 @@ class SiteModel(BaseModel):
 
 
 class Kind(enum.Enum):
-    """What an extracted text is turned into."""
+    """The type that an extracted text is converted to."""
 
     TEXT = "text"
     INT = "int"
@@ -100,7 +100,7 @@ class Kind(enum.Enum):
 
 
 class Format(enum.Enum):
-    """How a layer's pages are read."""
+    """The format of a layer's pages."""
 
     HTML = "html"
     JSON = "json"
@@ -145,21 +145,21 @@ class Clean(SiteModel):
     replace: tuple[str, str] | None = None
     """[regular expression, replacement]"""
     remove: str | None = None
-    """Regular expression: what matches is taken out."""
+    """Regular expression: remove what matches."""
     take: str | None = None
-    """Regular expression: only its first group, or the match, stays; none: null."""
+    """Regular expression: keep only its first group, or the match; null if there is none."""
     prefix: str | None = None
-    """Text put before it."""
+    """Text to put before it."""
     suffix: str | None = None
-    """Text put after it."""
+    """Text to put after it."""
     split: str | None = None
     """Text to split at; the value becomes a list."""
     join: str | None = None
     """Text to join a list with."""
     map: dict[str, Any] | None = None
-    """A table: texts not in it stay."""
+    """A table of replacements; texts that are not in it stay."""
     truncate: Whole | None = None
-    """At most so many characters."""
+    """Maximum number of characters."""
 
     @model_validator(mode="after")
     def _one_step(self) -> Self:
@@ -207,27 +207,27 @@ class FieldRule(Selected):
     value: Any = None
     """A constant; texts may have {names} of parameters and of groups of `match`."""
     type: Kind = Kind.TEXT
-    """What the text is turned into; what cannot be is null, and counted."""
+    """The type of the value. A text that cannot be converted becomes null, and is counted."""
     nth: Number | None = None
-    """Which of several: 0 the first (default), -1 the last."""
+    """Which of several values: 0 is the first (default), -1 the last."""
     all: Flag = False
-    """All of them, as a list."""
+    """All values, as a list."""
     each: Selected | None = None
-    """A record for every element found; `fields` are looked for inside it."""
+    """A record for each element found; `fields` are looked up inside it."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
-    """The fields of nested records; without `each`, of one."""
+    """The fields of the nested records; without `each`, of one nested record."""
     clean: Annotated[tuple[Step, ...], BeforeValidator(listed), LISTED] = ()
     """Steps in this order, before the type: strip (always first unless `strip: false`), squeeze, lower, …"""
     strip: Flag = True
-    """Whether white space at both ends goes."""
+    """Remove white space at both ends."""
     default: Any = None
-    """The value where nothing was found."""
+    """The value if nothing is found."""
     format: str | None = None
     """How a date is written, in the letters of strptime; without it, ISO 8601, RFC 2822 and numbers (Unix time) are read."""
     tz: str | None = None
     """The time zone of dates that name none, as Europe/Berlin; without it they stay without one."""
     decimal: Literal[".", ","] = "."
-    """What divides whole from fraction in numbers."""
+    """The decimal mark of numbers."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -256,20 +256,20 @@ class FieldRule(Selected):
 
 
 class Body(SiteModel):
-    """What a request carries beside its URL. Texts may have {names}: parameters, groups of `match`, fields of the parent."""
+    """What a request has besides its URL. Texts may contain {names}: parameters, groups of `match`, fields of the parent."""
 
     method: Method | None = None
-    """GET; POST where there is a form, json or body."""
+    """Default: GET, or POST if there is a form, json or body."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Further headers; ${NAME} stands for an environment variable."""
+    """More headers; ${NAME} stands for an environment variable."""
     cookies: dict[str, str] = Field(default_factory=dict)
-    """Further cookies; ${NAME} stands for an environment variable."""
+    """More cookies; ${NAME} stands for an environment variable."""
     form: dict[str, Any] | None = None
-    """The fields of a form; sent in the query where the method is GET."""
+    """The fields of a form; sent in the query if the method is GET."""
     json_: Any = Field(default=None, alias="json")
     """Sent as JSON."""
     body: str | None = None
-    """Sent as it is."""
+    """Sent unchanged."""
 
     @model_validator(mode="after")
     def _one_body(self) -> Self:
@@ -287,27 +287,27 @@ class Follow(Selected, Body):
     """Links of a page. A plain text instead of a mapping is a CSS selector; its links go to the layer that matches them."""
 
     url: str | None = None
-    """Instead of a selector: a URL made of {names}: fields, parameters, groups of `match`. A field that is a list gives a URL for each."""
+    """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member."""
     to: Name | None = None
-    """The layer; without it the layer whose `match` fits best, and links that fit none are left alone."""
+    """The layer of the linked pages. Without it, the layer whose `match` fits best; links that fit none are skipped."""
     pages: Whole | None = None
-    """Only for links to the same layer: how many page turns from the first page. 0: no limit."""
+    """For links to the same layer: how many page turns to follow from the first page. 0: no limit."""
     limit: Whole = 0
-    """At most so many links of one page. 0: all."""
+    """Maximum number of links to follow on one page. 0: all."""
     match: str | None = None
-    """Regular expression on the URL: others are left alone."""
+    """Regular expression on the URL: skip links that do not match."""
     skip: str | None = None
-    """Regular expression on the URL: these are left alone."""
+    """Regular expression on the URL: skip links that match."""
     when: str | None = None
-    """A JMESPath expression on the fields: links are followed where it gives something that is not empty, null, 0 or false."""
+    """A JMESPath expression on the fields: follow the links only if its value is not empty, null, 0 or false."""
     priority: Number = 0
-    """Before others of the layer if higher; for layers with `order: priority`."""
+    """Higher goes first, in layers with `order: priority`."""
     carry: Annotated[
         tuple[str, ...] | dict[str, str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v), LISTED
     ] = Field(default=(), alias="pass")
     """Fields that the linked page inherits: their names, or {name there: JMESPath here}."""
     again: Flag = False
-    """Follow although it was seen."""
+    """Follow links even if they were seen before."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -320,20 +320,20 @@ class Follow(Selected, Body):
 
 
 class Seen(SiteModel):
-    """How pages of a layer are remembered. A plain text is the scope: forever, round or never."""
+    """How a layer remembers the pages it has seen. A plain text is the scope: forever, round or never."""
 
     scope: Literal["forever", "round", "never"] = "forever"
-    """forever: once in all rounds; round: once in each round; never: nothing is remembered."""
+    """forever: fetch a page once in all rounds; round: once in each round; never: remember nothing."""
     policy: Literal["exact", "bloom", "rolling", "hits"] = "exact"
-    """exact: every page; bloom: in a quarter of the memory, with a few mistakes; rolling: only of late; hits: as rolling, and each sighting renews it."""
+    """exact: every page; bloom: a quarter of the memory, with a few false positives; rolling: only recent pages; hits: as rolling, and each sighting renews a page."""
     window: Duration = 0.0
-    """For rolling and hits: for how long."""
+    """For rolling and hits: how long to remember a page."""
     count: Whole = 0
-    """For rolling and hits: the last so many."""
+    """For rolling and hits: how many pages to remember."""
     capacity: Whole = 1_000_000
-    """For bloom: how many are expected."""
+    """For bloom: the expected number of pages."""
     error: float = 1e-4
-    """For bloom: how often a new page may be taken for a known one."""
+    """For bloom: the accepted rate of false positives."""
 
     @model_validator(mode="before")
     @classmethod
@@ -342,29 +342,29 @@ class Seen(SiteModel):
 
 
 class Valid(SiteModel):
-    """What a page must be like to be read at all; otherwise it is tried again, and at last a dead letter."""
+    """Conditions that a page must meet to be read. A page that fails them is retried, and finally becomes a dead letter."""
 
     status: Annotated[tuple[Number, ...], BeforeValidator(listed), LISTED] = ()
-    """Statuses that are read; without it, 200 to 299."""
+    """Accepted statuses; without it, 200 to 299."""
     min_length: Size = 0
     """Bytes."""
     contains: Texts = ()
-    """Texts that must all be there."""
+    """Texts that the page must contain, all of them."""
     lacks: Texts = ()
-    """Texts that must not be there (log in, captcha)."""
+    """Texts that the page must not contain (log in, captcha)."""
     content_type: str | None = None
     """Regular expression on the Content-Type."""
 
 
 class Identity(SiteModel):
-    """Which query parameters make a page another page. A list is `keep`, none is "no parameter counts", all (default) "every one"."""
+    """Which query parameters identify a page. A list means `keep`; `none`: no parameter counts; `all` (default): every one counts."""
 
     keep: Texts | None = None
-    """Only these count; the others are cut off before a URL is compared."""
+    """Only these count; the others are removed before URLs are compared."""
     drop: Texts = ()
-    """These do not count; `*` at the end stands for anything (utm_*)."""
+    """These do not count; `*` at the end matches anything (utm_*)."""
     fragment: Flag = False
-    """Whether what comes after # counts."""
+    """The part after # counts, too."""
 
     @model_validator(mode="before")
     @classmethod
@@ -377,29 +377,29 @@ class Identity(SiteModel):
 
 
 class Revisit(SiteModel):
-    """When a page is due again. Kept for the planner."""
+    """When a page is due again. Reserved for the planner."""
 
     every: Duration
-    """How long after its last visit, at first."""
+    """Time after the first visit."""
     min: Duration = 0.0
-    """Never sooner."""
+    """Minimum time between two visits."""
     max: Duration = 0.0
-    """Never later; 0: no limit."""
+    """Maximum time between two visits; 0: no limit."""
     adaptive: Flag = False
-    """Whether it is sooner for pages that change, and later for those that do not."""
+    """Visit pages that change sooner, and others later."""
 
 
 class Hooks(SiteModel):
     """Python functions by entry point, `module:function`."""
 
     before_request: Hook | None = None
-    """(request) → request, or None to leave it out."""
+    """(request) → request, or None to skip the page."""
     after_download: Hook | None = None
-    """(document) → document."""
+    """(response) → response."""
     after_extract: Hook | None = None
-    """(document, reading) → reading."""
+    """(response, reading) → reading."""
     before_store: Hook | None = None
-    """(record) → record, or None to leave it out."""
+    """(record) → record, or None to drop it."""
     on_fail: Hook | None = None
     """(url, reason, detail), when a page becomes a dead letter."""
     after_round: Hook | None = None
@@ -407,34 +407,34 @@ class Hooks(SiteModel):
 
 
 class RequestRule(Body):
-    """How pages are asked for, where it is not as usual. A layer's own keys go before the site's."""
+    """How to request pages. A layer's own keys override the site's."""
 
     timeout: Duration | None = None
-    """For the whole answer."""
+    """Limit for the whole response."""
     connect_timeout: Duration | None = None
-    """For the connection."""
+    """Limit for the connection."""
     max_size: Size | None = None
-    """Answers larger than this are failures."""
+    """Larger responses are failures."""
     retries: Whole | None = None
-    """How often a failed page is tried again."""
+    """How often to retry a failed page."""
     retry_status: Annotated[tuple[Number, ...] | None, BeforeValidator(listed), LISTED] = None
-    """Statuses that are failures."""
+    """Statuses that count as failures."""
     redirects: Whole | None = None
-    """How many in a row; 0: a redirect is a page like any other."""
+    """How many redirects to follow in a row; 0: treat a redirect as an ordinary page."""
     conditional: Flag | None = None
-    """Whether a page that a worker has fetched before is asked for only if it has changed. One that has not counts as done: its fields and links are not taken again."""
+    """Ask the server to send a page that this worker has fetched before only if it has changed. An unchanged page is done: its fields and links are not read again."""
     user_agent: str | None = None
-    """What the crawler calls itself."""
+    """The User-Agent header."""
     auth: tuple[str, str] | None = None
     """[user, password] for HTTP authentication."""
     session: Literal["site", "none"] | None = None
-    """Whether cookies of answers are kept for the site."""
+    """`site`: keep the cookies of responses for the whole site."""
     proxy: str | None = None
     """The name of a group of proxies, or a URL."""
     verify: Flag | str | None = None
-    """Whether certificates are checked; a text is a file of certificate authorities."""
+    """Check certificates; a text is a file of certificate authorities."""
     render: Flag | None = None
-    """Whether a browser makes the page (needs `engine: scrapy` and scrapy-playwright)."""
+    """Render the page in a browser (needs `engine: scrapy` and scrapy-playwright)."""
 
 
 class Layer(SiteModel):
@@ -443,47 +443,47 @@ class Layer(SiteModel):
     match: str | None = None
     """Regular expression on path and query of a URL (on the whole URL if it begins with http or ^http); its named groups are values."""
     like: Name | None = None
-    """Take everything that is not said here from this layer, but for `match` and `examples`."""
+    """Another layer whose keys this one takes over where it does not set them, except `match` and `examples`."""
     examples: Texts = ()
-    """URLs that must come to this layer: checked with the file."""
+    """URLs that must match this layer; `gossamer site check` tests them."""
     order: Literal["fifo", "lifo", "priority"] = "fifo"
-    """Which page of a host is next: the one that waits longest, the newest, or the one of highest priority."""
+    """Which page of a host is next: the oldest in the queue, the newest, or the one with the highest priority."""
     tier: Literal["deepest"] | Annotated[Number, Field(ge=-1000, le=1000)] = "deepest"
     """Lower tiers go first; deepest: the further from the seeds, the sooner."""
     weight: float = Field(1.0, ge=0.001, le=1e6)
     """The share among layers of the same tier."""
     seen: Seen | None = None
-    """How its pages are remembered, where it is not as for the whole site."""
+    """How the layer remembers the pages it has seen, if not as the whole site does."""
     stage: Name | None = None
     """The pool of workers that serves it."""
     backlog: Whole = 0
-    """At most so many wait; 0: no limit."""
+    """Maximum number of waiting requests; 0: no limit."""
     concurrency: Whole = 0
-    """At most so many at a time in the whole fleet; 0: no limit."""
+    """Maximum number of pages in progress in the whole fleet; 0: no limit."""
     revisit: Revisit | None = None
     """When its pages are due again."""
     format: Format = Format.HTML
-    """How its pages are read."""
+    """The format of its pages."""
     encoding: str | None = None
-    """The character set, where pages do not say it or say it wrongly."""
+    """The character set, if pages do not declare it or declare a wrong one."""
     identity: Identity | None = None
-    """Which of its URLs are the same page, where it is not as for the whole site."""
+    """Which of its URLs are the same page, if not as in the whole site."""
     request: RequestRule | None = None
-    """How its pages are asked for; its keys go before the site's."""
+    """How to request its pages; its keys override the site's."""
     valid: Valid = Valid()
-    """What its pages must be like."""
+    """Conditions that its pages must meet."""
     require: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(listed), LISTED] = ()
-    """Fields that must not be empty; of a list inside the list, any one."""
+    """Fields that must not be empty; in a nested list, at least one of them."""
     lacking: Literal["fail", "keep", "drop"] = "fail"
-    """What becomes of a page without a required field: a dead letter; stored all the same; let go. Counted in any case."""
+    """What to do with a page that lacks a required field: fail: make it a dead letter; keep: store it anyway; drop: ignore the record. It is counted in any case."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
-    """What is taken from a page, by name, in this order."""
+    """The values to take from a page, by name, in this order."""
     records: Selected | None = None
-    """A page with many records: where each of them is. Without it the page is one record."""
+    """For a page with many records: a selector of each record. Without it the page is one record."""
     follow: Annotated[tuple[Follow, ...], BeforeValidator(listed), LISTED] = ()
-    """Which links of a page are followed."""
+    """Which links of a page to follow."""
     save: Flag = False
-    """Keep the page as it came, in WARC files."""
+    """Keep the page as received, in WARC files."""
     hooks: Hooks = Hooks()
     """Python functions for its pages, instead of the site's."""
     handler: Hook | None = None
@@ -502,13 +502,13 @@ class Seed(Body):
     tasks: str | None = None
     """A key of the server to which producers push URLs or JSON tasks."""
     layer: Name | None = None
-    """Without it the layer that matches, or else the first one."""
+    """The layer of the page; without it, the one that matches, or else the first."""
     priority: Number = 0
-    """Before others of the layer if higher; for layers with `order: priority`."""
+    """Higher goes first, in layers with `order: priority`."""
     inherited: dict[str, Any] = Field(default_factory=dict, alias="pass")
     """What the page inherits."""
     since: Duration | None = None
-    """For sitemaps and feeds: only what changed in so long."""
+    """For sitemaps and feeds: only pages that changed within this time."""
 
     @model_validator(mode="before")
     @classmethod
@@ -527,7 +527,7 @@ class Seed(Body):
 
 
 class Schedule(SiteModel):
-    """When a round begins again."""
+    """When a new round begins."""
 
     every: Duration | None = None
     """From the beginning of a round to that of the next."""
@@ -536,7 +536,7 @@ class Schedule(SiteModel):
     tz: str | None = None
     """The time zone of `cron`."""
     jitter: Duration = 0.0
-    """Up to so much later, at random."""
+    """Start up to this much later, at random."""
     deadline: Duration | None = None
     """A round that takes longer is late."""
 
@@ -551,52 +551,52 @@ class Limits(SiteModel):
     """Bounds of a site."""
 
     backlog: Whole = 0
-    """At most so many requests wait; producers and seeds wait for room."""
+    """Maximum number of waiting requests; producers and seeds wait for room."""
     pages: Whole = 0
-    """A round has at most so many pages; what still waits then is for the next one."""
+    """Maximum number of pages in a round; the rest waits for the next round."""
     depth: Whole = 0
-    """Links further than so many steps from the seeds are left alone."""
+    """Maximum number of steps from the seeds; links that lead further are skipped."""
     seeds: Whole = 1_000_000
-    """More seeds than this are a mistake."""
+    """More seeds than this are reported as a mistake."""
 
 
 class HostRule(SiteModel):
-    """How one host is treated by the whole fleet."""
+    """How the whole fleet treats one host."""
 
     delay: Duration = 0.0
-    """Between two requests."""
+    """Time between two requests."""
     concurrency: Whole = 8
-    """At most so many at a time; 0: no limit."""
+    """Maximum number of requests at a time; 0: no limit."""
     adaptive: Flag = False
-    """Whether the delay follows the host's answers."""
+    """Adapt the delay to the host's responses."""
 
 
 class Politeness(SiteModel):
-    """How hosts are treated, by the whole fleet. Makes hosts stricter, never laxer."""
+    """How the whole fleet treats hosts. It can only make the limits of a host stricter."""
 
     delay: Duration = 0.0
-    """Between two requests to a host."""
+    """Time between two requests to a host."""
     concurrency: Whole = 0
-    """At most so many at a time to a host."""
+    """Maximum number of requests to a host at a time."""
     adaptive: Flag = False
-    """Whether the delay follows the host's answers."""
+    """Adapt the delay to the host's responses."""
     robots: Literal["obey", "ignore"] = "obey"
-    """Whether robots.txt is obeyed."""
+    """obey or ignore robots.txt."""
     hosts: dict[str, HostRule] = Field(default_factory=dict)
-    """Hosts that are treated in their own way."""
+    """Rules for single hosts."""
 
 
 class ProxyRule(SiteModel):
-    """A group of proxies, used in turn; one that fails is rested."""
+    """A group of proxies, used in turn; one that fails rests for a while."""
 
     urls: Texts = ()
     """As http://user:password@host:8080; ${NAME} stands for an environment variable."""
     file: str | None = None
-    """A file with one URL in each line, read again when it changes."""
+    """A file with one URL per line, read again when it changes."""
     fails: Whole = 3
-    """So many failures in a row rest a proxy."""
+    """After this many failures in a row a proxy rests."""
     rest: Duration = 300.0
-    """How long one is rested."""
+    """How long a proxy rests."""
 
 
 class ChildTable(SiteModel):
@@ -605,7 +605,7 @@ class ChildTable(SiteModel):
     table: str | None = None
     """Without it, the parent's table and the field's name with _ between."""
     key: Texts = ()
-    """What tells the children of one parent apart; without it, their place."""
+    """The fields that identify a child within its parent; without it, its position."""
     json_: Flag = Field(default=False, alias="json")
     """Keep them in one column of the parent instead."""
 
@@ -616,30 +616,30 @@ class StoreRule(SiteModel):
     table: str | None = None
     """Without it, the site and the layer with _ between."""
     key: Texts = ("url",)
-    """What tells records apart: a record with the same key is written over."""
+    """The fields that identify a record: one with the same key is overwritten."""
     columns: dict[str, str] = Field(default_factory=dict)
     """Field → column, where they differ."""
     add: Texts = ()
     """Further columns: url, fetched_at, round, site, layer, status, parent."""
     history: Flag = False
-    """Keep a row for each change instead of writing over it."""
+    """Keep a row for each change instead of overwriting."""
     archive: Flag = False
     """Put the table aside when a new round begins, and begin an empty one."""
     children: dict[str, ChildTable] = Field(default_factory=dict)
     """Where nested records go, by field; without it, into tables of their own."""
     existing: Flag = False
-    """The table is somebody else's: never created or changed."""
+    """The table exists already: never create or alter it."""
 
 
 class Site(SiteModel):
-    """A source: where it begins, what its pages are, what is taken from them and where that goes."""
+    """A source: where to begin, which kinds of pages it has, what to take from them and where to store that."""
 
     site: str
     """The name; with {parameters} in it, the file describes a site for each of their values."""
     title: str = ""
     """What people call it."""
     active: Flag = True
-    """Whether it is crawled at all."""
+    """Crawl this site; false leaves it out."""
     engine: Literal["native", "scrapy"] = "native"
     """native fetches and reads pages itself; scrapy runs the same file in Scrapy, with its middlewares."""
     extends: str | None = None
@@ -651,19 +651,19 @@ class Site(SiteModel):
     layers: dict[Name, Layer]
     """The kinds of pages, by name. Where it matters which comes first, the order of the file counts."""
     schedule: Schedule | None = None
-    """When a round begins again; without it, when somebody says so."""
+    """When a new round begins; without it, only on request."""
     limits: Limits = Limits()
     """Bounds of the whole site."""
     politeness: Politeness = Politeness()
-    """How hosts are treated."""
+    """How to treat hosts."""
     private_addresses: Flag | None = None
-    """Whether links and redirects may lead to addresses that are not public (127.0.0.1, 10.0.0.0/8, …). Without it, where all seeds are private themselves. A cloud's metadata service is never asked."""
+    """Allow links and redirects to addresses that are not public (127.0.0.1, 10.0.0.0/8, …). Default: only if all seeds are private themselves. A cloud's metadata service is never contacted."""
     seen: Seen = Seen()
-    """How pages are remembered, where a layer says nothing."""
+    """How layers remember the pages they have seen, unless a layer says otherwise."""
     identity: Identity = Identity()
-    """Which URLs are the same page, where a layer says nothing."""
+    """Which URLs are the same page, unless a layer says otherwise."""
     request: RequestRule = RequestRule()
-    """How pages are asked for, where it is not as usual."""
+    """How to request pages."""
     hooks: Hooks = Hooks()
     """Python functions for the whole site; a layer may have its own."""
     proxies: dict[Name, ProxyRule] = Field(default_factory=dict)
@@ -671,9 +671,9 @@ class Site(SiteModel):
     database: str | None = None
     """Where records go: sqlite:///file, postgresql://…, mysql://…; ${NAME} stands for an environment variable. Without it, GOSSAMER_STORE_URL."""
     store: dict[Name, StoreRule] = Field(default_factory=dict)
-    """By layer. A layer that is not here puts its records into the item stream only."""
+    """Tables by layer. Records of other layers go to the item stream."""
     archive_pages: str | None = None
-    """The directory of WARC files."""
+    """The directory of the WARC files."""
 
 
 def order_of(layer: Layer) -> Order:

@@ -192,7 +192,7 @@ def host(name: str) -> str:
     """A host as the frontier knows it, from what people write: a name, a name with a port, or a URL. Raises ValueError."""
     found = host_of(name if "//" in name else f"//{name}/")
     if not found:
-        raise ValueError(f"{name!r} is no host")
+        raise ValueError(f"{name!r} is not a host")
     return found
 
 

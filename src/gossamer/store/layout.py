@@ -203,7 +203,7 @@ def _check_columns(table: Table, columns: Mapping[str, Column], key: tuple[str, 
             raise StoreError(f"Table {table.name}: {name} is a name of the store's own. Rename the column.")
         if column.type not in TYPES:
             raise StoreError(
-                f"Table {table.name}, column {name}: {column.type!r} is no type. Types: {', '.join(TYPES)}."
+                f"Table {table.name}, column {name}: {column.type!r} is not a type. Types: {', '.join(TYPES)}."
             )
         other = folded.setdefault(name.casefold(), name)
         if other != name:

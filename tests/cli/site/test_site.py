@@ -422,7 +422,7 @@ class TestCases:
         (folder / "case.json").write_text('{"site": 1}')
         assert "url is missing" in command("site", "test", file, code=2).err
         (folder / "case.json").write_text("{")
-        assert "is no JSON" in command("site", "test", file, code=2).err
+        assert "is not JSON" in command("site", "test", file, code=2).err
         (folder / "case.json").unlink()
         assert "has no case.json" in command("site", "test", file, code=2).err
         folder.rmdir()

@@ -121,4 +121,4 @@ def test_many_are_forgotten(command: Command, frontier: ValkeyFrontier) -> None:
 
 def test_a_duration_is_checked(command: Command) -> None:
     said = command("worker", "forget", "--silent", "soon", code=2)
-    assert "'soon' is no duration; write 0.5s, 10m, 1h30m or 7d" in said.err
+    assert "'soon' is not a duration; write 0.5s, 10m, 1h30m or 7d" in said.err

@@ -167,7 +167,7 @@ async def test_a_host_that_is_not_there_does_not_keep_a_crawl_from_its_end(crawl
         assert (await crawl.run()).reason == "drained"
     [(reason, detail)] = crawl.dead("pages")
     assert reason == "connect"
-    assert detail.startswith("robots.txt could not be asked for")
+    assert detail.startswith("robots.txt could not be fetched")
 
 
 async def test_pages_of_a_site_that_is_taken_away_are_given_back(

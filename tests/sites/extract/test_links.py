@@ -85,7 +85,7 @@ def test_what_is_no_page_is_left_alone(address: str) -> None:
 def test_addresses_that_cannot_be_asked_for_are_counted(address: str) -> None:
     reading = read(ALL, f'<a href="{address}">x</a><a href="/ok">y</a>'.encode())
     assert urls(reading) == ["http://bbs.example/ok"]
-    assert reading.notes == ("links: 1 addresses are no URLs that could be asked for",)
+    assert reading.notes == ("links: 1 addresses are not URLs that can be fetched",)
 
 
 def test_a_query_is_written_in_the_character_set_of_the_page() -> None:

@@ -68,7 +68,7 @@ def test_texts_are_looked_for_in_the_page_s_own_character_set() -> None:
 def test_a_page_that_is_no_json(body: str) -> None:
     reading = read("format: json\nfields: {a: {jmespath: a}}", body)
     assert reading.verdict is PageVerdict.INVALID
-    assert reading.reason.startswith("the page is no JSON: ")
+    assert reading.reason.startswith("the page is not JSON: ")
     assert reading.reason.endswith("(format: json)")
 
 
@@ -78,7 +78,7 @@ def test_a_page_that_is_no_xml(body: bytes) -> None:
     if body:
         assert (reading.verdict, reading.reason) == (
             PageVerdict.INVALID,
-            "the page is no XML: it has no element (format: xml)",
+            "the page is not XML: it has no element (format: xml)",
         )
     else:
         assert reading.missing == ("a",)

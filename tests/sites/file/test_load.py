@@ -128,7 +128,7 @@ def test_what_was_inherited_stands_where_it_was_written(tmp_path: Path) -> None:
         site="extends: base.yaml\nsite: s\nseeds: http://s.example/\n",
     )
     (only,) = told(tmp_path / "site.yaml", folder=tmp_path)
-    assert only.startswith("base.yaml:4:16: layers.a.fields.t.css: this is no CSS selector")
+    assert only.startswith("base.yaml:4:16: layers.a.fields.t.css: this is not a CSS selector")
 
 
 def test_of_a_folder_what_others_extend_is_no_site_unless_it_says_so(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_cannot_be_extended_is_told(tmp_path: Path) -> None:
     )
     assert "list.yaml is not one mapping" in told(tmp_path / "b.yaml", folder=tmp_path)[0]
     assert told(tmp_path / "c.yaml", folder=tmp_path)[0].startswith("bad.yaml:2:1: this is no YAML")
-    with pytest.raises(SiteErrors, match="a text that is no file cannot extend a file"):
+    with pytest.raises(SiteErrors, match="a text that is not a file cannot extend a file"):
         load_text("site: a\nextends: b.yaml\n")
 
 
@@ -269,12 +269,12 @@ def test_values_that_are_no_texts_stay_what_they_are_where_they_stand_alone() ->
     ("params", "said"),
     [
         ("{lang: []}", "parameter lang has no value"),
-        ("{lang: {a: 1}}", "has values that are no texts or numbers (rows are a list of mappings)"),
+        ("{lang: {a: 1}}", "has values that are not texts or numbers (rows are a list of mappings)"),
         ("{2x: [1]}", "'2x' cannot be the name of a parameter (use letters, digits and _)"),
         ("[{a: 1}, {b: 1}]", "row 2 has other names than row 1: a, b"),
-        ("[x]", "row 1 is no mapping"),
+        ("[x]", "row 1 is not a mapping"),
         ("none.csv", "none.csv cannot be read: no such file or directory (the name counts from the site file)"),
-        ("rows.txt", "rows.txt is no file of rows (its name must end in .csv, .json, .yaml or .yml)"),
+        ("rows.txt", "rows.txt is not a file of rows (its name must end in .csv, .json, .yaml or .yml)"),
         ("bad.csv", "bad.csv cannot be read: row 3 does not have as many cells as the first row"),
         ("bad.json", "bad.json cannot be read:"),
         ("map.yaml", "map.yaml holds no list of rows"),
@@ -299,7 +299,7 @@ def test_rows_of_a_text_lie_in_the_folder_that_is_named(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("lang\nde\nfr\n")
     text = "site: 's-{lang}'\nparams: rows.csv\nseeds: http://s.example/\nlayers: {a: {}}\n"
     assert [site.site for site in load_text(text, "elsewhere/s.yaml", tmp_path)] == ["s-de", "s-fr"]
-    with pytest.raises(SiteErrors, match=r"elsewhere/s.yaml:2:9: params: a text that is no file cannot name a file"):
+    with pytest.raises(SiteErrors, match=r"elsewhere/s.yaml:2:9: params: a text that is not a file cannot name a file"):
         load_text(text, "elsewhere/s.yaml")
 
 

@@ -17,8 +17,8 @@ def told(text: str) -> list[str]:
 
 
 def test_a_problem_is_printed_as_compilers_do() -> None:
-    problem = Problem("f.yaml", 3, 7, "layers.post.fields.title.css", "this is no CSS selector", "look again")
-    assert str(problem) == "f.yaml:3:7: layers.post.fields.title.css: this is no CSS selector (look again)"
+    problem = Problem("f.yaml", 3, 7, "layers.post.fields.title.css", "this is not a CSS selector", "look again")
+    assert str(problem) == "f.yaml:3:7: layers.post.fields.title.css: this is not a CSS selector (look again)"
     assert str(problem._replace(severity="warning", hint="")).startswith("f.yaml:3:7: warning: layers")
     assert str(Problem("f.yaml", 0, 0, "", "cannot be read")) == "f.yaml: cannot be read"
     assert written(("layers", "a", "follow", 0, "css")) == "layers.a.follow[0].css"
@@ -49,7 +49,7 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
         ("site: 5\n" + LAYERS, "f.yaml:1:7: site: site is 5; it must be a text (put it in quotes)"),
         (LAYERS, "f.yaml:1:1: site: site is missing (the file must say the site's name)"),
         ("site: a\n", "f.yaml:1:1: layers: layers is missing (write layers: …)"),
-        ("site: a\nlimits: {pages: true}\n" + LAYERS, "f.yaml:2:17: limits.pages: true is no number"),
+        ("site: a\nlimits: {pages: true}\n" + LAYERS, "f.yaml:2:17: limits.pages: true is not a number"),
         (
             "site: a\nlimits: {pages: 1.5}\n" + LAYERS,
             "f.yaml:2:17: limits.pages: pages is 1.5; it must be a whole number",
@@ -59,9 +59,9 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
         ("site: a\nlimits: 5\n" + LAYERS, "f.yaml:2:9: limits: limits is 5; it must be a mapping"),
         (
             "site: a\nschedule: {every: soon}\n" + LAYERS,
-            "f.yaml:2:19: schedule.every: 'soon' is no duration (write 0.5s, 10m, 1h30m or 7d)",
+            "f.yaml:2:19: schedule.every: 'soon' is not a duration (write 0.5s, 10m, 1h30m or 7d)",
         ),
-        ("site: a\nrequest: {max_size: 5 acres}\n" + LAYERS, "is no size (write 500000, 500kB or 10MiB)"),
+        ("site: a\nrequest: {max_size: 5 acres}\n" + LAYERS, "is not a size (write 500000, 500kB or 10MiB)"),
         (
             "site: a\nlayers: {a b: {}}\n",
             "f.yaml:2:10: layers.a b: 'a b' cannot be a name (use letters, digits, _, : and -, beginning with a letter or digit)",

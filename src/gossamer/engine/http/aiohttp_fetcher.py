@@ -170,7 +170,7 @@ class AiohttpFetcher:
         options, status = request.options, response.status
         headers = lowered(response.headers)
         if status < 200:
-            raise FetchError(PROTOCOL, f"the answer is a {status}, which nobody asked for")
+            raise FetchError(PROTOCOL, f"the response is a {status}, which was not requested")
         content = response.content
         if content.is_eof() and "content-encoding" not in headers:
             body = wire = content.read_nowait(-1)

@@ -180,9 +180,7 @@ def decoder(encoding: str) -> Decoder | None:
         elif name in MISSING:
             raise FetchError(BAD_ENCODING, f"the body is {name}: install the package {MISSING[name]}", False)
         elif name in UNDECODABLE:
-            raise FetchError(
-                BAD_ENCODING, f"the body is {name}, which nobody asked for and which cannot be decoded", False
-            )
+            raise FetchError(BAD_ENCODING, f"the body is {name}, which was not accepted and cannot be decoded", False)
     if len(steps) > LAYERS:
         raise FetchError(BAD_ENCODING, f"the body is encoded {len(steps)} times", False)
     return Decoder(steps, encoding) if steps else None

@@ -44,7 +44,7 @@ def failure(error: BaseException, options: FetchOptions, proxy: str = "") -> Fet
             return FetchError(PROXY, f"{proxy} cannot be reached ({_plain(error)})")
         case aiohttp.ClientConnectorDNSError():
             if proxy:
-                return FetchError(PROXY, f"{proxy} is no host that is known ({_plain(error)})")
+                return FetchError(PROXY, f"{proxy} is an unknown host ({_plain(error)})")
             return FetchError(DNS, f"no address is known for {error.host} ({_plain(error)})")
         case aiohttp.ClientConnectorCertificateError():
             return FetchError(TLS, f"the certificate of {error.host} is not trusted ({_plain(error)}); {REMEDY}", False)

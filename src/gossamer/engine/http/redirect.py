@@ -45,7 +45,7 @@ def next_hop(
     """The request for `target`. What only the former host may see stays behind when the host is another, or the connection
     is no longer secure; what looks like a secret, when the host is none of the site's own."""
     if urlsplit(target).scheme not in _PORTS:
-        raise FetchError(PROTOCOL, f"a redirect leads to {target[:200]}, which is no page", False)
+        raise FetchError(PROTOCOL, f"a redirect leads to {target[:200]}, which is not a page", False)
     if len(trail) >= limit:
         raise FetchError(
             REDIRECT_LOOP,
@@ -92,7 +92,9 @@ def _resolved(base: str, said: str) -> str:
         text = said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         return safe_url_string(urljoin(base, text).partition("#")[0])
     except ValueError as error:
-        raise FetchError(PROTOCOL, f"a redirect leads to {said[:200]!r}, which is no URL ({error})", False) from error
+        raise FetchError(
+            PROTOCOL, f"a redirect leads to {said[:200]!r}, which is not a URL ({error})", False
+        ) from error
 
 
 def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:

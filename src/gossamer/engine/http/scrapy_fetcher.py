@@ -94,7 +94,7 @@ class ScrapyFetcher:
         )
         seconds = perf_counter() - started
         if response.status < 200:
-            raise FetchError(PROTOCOL, f"the answer is a {response.status}, which nobody asked for")
+            raise FetchError(PROTOCOL, f"the response is a {response.status}, which was not requested")
         body = _decoded(response, options)
         if len(body) > options.max_size:
             body = cut(body, options)

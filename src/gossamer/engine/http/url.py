@@ -96,7 +96,7 @@ def check_headers(headers: Iterable[tuple[str, str]]) -> None:
             raise FetchError(BAD_REQUEST, f"{name!r} cannot be the name of a header", False)
         if not isinstance(value, str) or _FORBIDDEN.search(value.replace("\t", "")):
             raise FetchError(
-                BAD_REQUEST, f"the header {name} has a value with control characters, or that is no text", False
+                BAD_REQUEST, f"the header {name} has a value with control characters, or that is not text", False
             )
         if name.lower() in _OURS:
             raise FetchError(BAD_REQUEST, f"the header {name} is made from the body; leave it out", False)
@@ -104,7 +104,7 @@ def check_headers(headers: Iterable[tuple[str, str]]) -> None:
 
 def check_method(method: str) -> None:
     if not _TOKEN.fullmatch(method) or method == "CONNECT":
-        raise FetchError(BAD_REQUEST, f"{method!r} is no method to ask for a page with", False)
+        raise FetchError(BAD_REQUEST, f"{method!r} is not a method to fetch a page with", False)
 
 
 def is_own(url: URL, hosts: frozenset[str]) -> bool:
@@ -120,4 +120,4 @@ def is_own(url: URL, hosts: frozenset[str]) -> bool:
 
 
 def _refused(url: str, why: str) -> FetchError:
-    return FetchError(BAD_REQUEST, f"{url[:200]!r} cannot be asked for: {why}", False)
+    return FetchError(BAD_REQUEST, f"{url[:200]!r} cannot be fetched: {why}", False)

@@ -10,7 +10,7 @@ from gossamer.sites.feed import FeedEntry, read_feed, read_sitemap
 
 
 def links_of(site: CompiledSite, is_feed: bool, response: Response, further_layer: str) -> list[PageRequest] | None:
-    """None for a response that is no feed or sitemap. Links that belong to no layer are skipped."""
+    """None for a response that is not a feed or sitemap. Links that belong to no layer are skipped."""
     listing = (read_feed if is_feed else read_sitemap)(response.body, response.url)
     if listing is None:
         return None

@@ -1,6 +1,6 @@
-"""One page from its lease to its settlement: asked for, judged, read, stored.
+"""One page from its lease to its settlement: fetched, checked, read, stored.
 
-Every way through ends in exactly one settlement, and the host's slot is freed exactly once, as soon as the answer is there.
+Every path ends in exactly one settlement, and frees the host's slot exactly once, as soon as the response is there.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from gossamer.sites.plan import FEED, SITEMAP
 logger = logging.getLogger(__name__)
 
 GONE = frozenset({404, 410})
-"""The page is no more: that is an answer, not a failure."""
+"""The page does not exist any more: that is a result, not a failure."""
 ARCHIVE_PAUSE = 60.0
-"""Seconds until a page comes again that could not be kept: room has to be made."""
+"""Seconds until a page is fetched again that could not be archived: the disk is full."""
 BIG = 512 * 1024
-"""Pages larger than this are read in a thread, so that the others need not wait."""
+"""Larger pages are read in a thread, so that the others do not wait."""
 
 Landed = Callable[[Feedback | None], None]
 OK = Feedback(HostVerdict.OK)
@@ -62,7 +62,7 @@ class PageFailed(Exception):
 
 
 class PageProcessor:
-    """Everything that a visit needs, shared by all of them. `only` is the one layer that is crawled, "" for all."""
+    """Processes the pages of all sites. `only` is the one layer to crawl, "" for all."""
 
     def __init__(
         self,
@@ -79,15 +79,15 @@ class PageProcessor:
         self._record_sink, self._archive, self._payload_max = record_sink, archive, payload_max
         self._only, self._versions = only, PageVersions()
         self._came: dict[Identity, tuple[ServedSite | None, Mapping[str, str]]] = {}
-        """Conditional pages that are to be settled."""
+        """Conditional pages that wait to be settled."""
         self.known = SeenCache()
-        """The fingerprints that would surely be refused as seen."""
+        """The fingerprints that the frontier is known to have seen."""
         self.scrapy_fetcher: ScrapyFetcher | None = None
-        """Whose project has a word in what becomes of the records of some sites."""
+        """Runs the records of sites with `engine: scrapy` through their project's pipelines."""
 
     async def process(self, lease: Lease, landed: Landed) -> Settlement | None:
-        """`landed` is called once, when the answer is there or will not come. None: the page's own turn is still to come. The
-        host was asked for its robots.txt instead, in the page's place; or its site is served no more."""
+        """Calls `landed` once, when the response is there or will not come. None: the page was not fetched, and is to be given back.
+        Its host's robots.txt was fetched in its place, or its site is not served any more."""
         layer = self._site_set.layer(lease.lane)
         told = False
 
@@ -106,7 +106,7 @@ class PageProcessor:
                     told = True
                     return None
             if layer.site.obeys and self._robots.known(request.url, layer.agent) is None:
-                # The host's slot and its turn are used up by that: pages that waited for it must not come bunched up.
+                # That uses up the host's slot and turn: pages that waited for it must not come in a bunch.
                 await self._robots.ask(
                     request.url,
                     layer.agent,
@@ -130,24 +130,24 @@ class PageProcessor:
             reason = getattr(error, "reason", GARBAGE)
             return await self._failed(lease, layer, request, PageFailed(reason, str(error), again=False))
         except Exception as error:
-            # A bug, here or in a hook: it must not take the worker with it, and somebody should see it.
+            # A bug, here or in a hook: it must not end the worker, and has to be seen.
             detail = "".join(traceback.format_exception(error))
             return await self._failed(lease, layer, request, PageFailed("engine", detail, again=False))
         finally:
             once(None)
 
     def forget(self, site: str) -> None:
-        """A site that has changed, or is served no more."""
+        """Forget a site that has changed, or is not served any more."""
         self._versions.forget(site)
 
     def rolled_back(self) -> None:
-        """The frontier may have an older state: a page that counted may count no more, and must be had whole."""
+        """The frontier may have an older state: pages that were settled may not be, and have to be fetched whole."""
         self._versions.clear()
         self._came.clear()
 
     def settled(self, lease: Lease, counts: bool) -> None:
-        """Only now a version of a page is one that was seen: what could not be read, stored or settled must come whole the next
-        time; so must what was read by rules that have changed since."""
+        """Note the version of a page only now: a page that was not read, stored or settled has to be fetched whole the next time; so
+        has a page that was read by rules that have changed since."""
         if not self._came:
             return
         site, headers = self._came.pop(identity(lease), (None, {}))
@@ -155,8 +155,8 @@ class PageProcessor:
             self._versions.note(lease.lane, lease.fingerprint, headers)
 
     def _matched_again(self, lease: Lease, request: PageRequest) -> ServedLayer | None:
-        """Its layer is no more in the site's file: the one that fits the URL now. None: the site was taken away while its
-        pages lay here, and others may serve it, or this worker later."""
+        """The layer that fits the URL now that its own is gone from the site's file. None: this worker does not serve the site
+        any more; others may, or this one later."""
         name = lease.lane.rpartition(".")[0]
         site = self._site_set.sites.get(name)
         if site is None:
@@ -176,11 +176,11 @@ class PageProcessor:
             word = self._robots.known(request.url, layer.agent)
             if word is not None and not word.allowed:
                 if word.why is not None:
-                    detail = f"robots.txt could not be asked for: {word.why.detail}"
+                    detail = f"robots.txt could not be fetched: {word.why.detail}"
                     raise PageFailed(word.why.reason, detail, word.why.retriable, word.after)
                 if word.after:
                     raise PageFailed(
-                        "robots", "robots.txt could not be had; until it can be, nothing is fetched.", after=word.after
+                        "robots", "robots.txt could not be fetched; until it is, no page is.", after=word.after
                     )
                 self._site_counters.of(site.name).add("site/robots_denied")
                 return Settlement(lease)
@@ -210,7 +210,7 @@ class PageProcessor:
             except ArchiveFailed as error:
                 raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
         if status in layer.retry_status and not (layer.rule and status in layer.rule.valid.status):
-            raise PageFailed(of_status(status), f"The answer was {status}.", after=asked)
+            raise PageFailed(of_status(status), f"The response had status {status}.", after=asked)
         if 300 <= status < 400 and layer.redirects and (target := location(response)) is not None:
             return self._redirected(
                 lease, layer, request, next_hop(sent, response, target, request.hops, layer.redirects)
@@ -235,7 +235,7 @@ class PageProcessor:
             cookies=request.cookies and hop.cookies,
             body=hop.body,
             fingerprint=fingerprint,
-            # A page that leads to itself (to set a cookie) is the same page: as a new one it would be refused.
+            # A page that redirects to itself (to set a cookie) is the same page: as a new one it would be filtered.
             dont_filter=request.always or fingerprint == lease.fingerprint,
             hops=[*request.hops, request.url],
         )
@@ -257,7 +257,7 @@ class PageProcessor:
             reading = await hooks.call(layer.after_extract, response, reading)
         self._count(layer, reading)
         if reading.verdict is Judged.INVALID:
-            # A status that is not wanted stays what it is; a page that looks wrong may look right the next time.
+            # An unwanted status stays; a page that looks wrong may look right the next time.
             raise PageFailed("invalid", reading.reason, again=200 <= status < 300)
         if reading.verdict is Judged.LACK and layer.rule.lacking == "fail":
             raise PageFailed("lack", reading.reason, again=False)
@@ -277,7 +277,7 @@ class PageProcessor:
     def _children(
         self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest
     ) -> tuple[list[Request], OmittedRequests | None]:
-        """What is to be asked for next, without what would be refused anyway; and how to ask for that, too."""
+        """The requests of a page's links without those known to be seen; and what makes these, too."""
         known: list[PageRequest] = []
         children = self._asked(links, layer, request, known)
         if not known:
@@ -292,7 +292,7 @@ class PageProcessor:
         request: PageRequest,
         left_out: list[PageRequest] | None,
     ) -> list[Request]:
-        """Those that are known are put into `left_out` instead; None: all are asked for."""
+        """Requests of the links. Those known to be seen go into `left_out` instead; None: make all."""
         site, known, trail = layer.site, self.known.has, None
         remembering = site.remembering
         children = []
@@ -316,7 +316,7 @@ class PageProcessor:
     async def _stored(
         self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]
     ) -> tuple[list[bytes], int]:
-        """Into the database, or as items for the stream: those, and how many are in the database."""
+        """Store records in the database, or make items of them: the items, and how many records are in the database."""
         if not records:
             return [], 0
         if not layer.stored:
@@ -339,7 +339,7 @@ class PageProcessor:
     def _listed(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
         links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)
         if links is None:
-            raise PageFailed("invalid", f"{response.url} is no {'feed' if layer.name == FEED else 'sitemap'}.")
+            raise PageFailed("invalid", f"{response.url} is not a {'feed' if layer.name == FEED else 'sitemap'}.")
         children, withheld = self._children(links, layer, request)
         return Settlement(lease, Ending.DONE, children, withheld=withheld)
 
@@ -360,7 +360,7 @@ class PageProcessor:
         pending_counters.add(f"engine/failed/{failed.reason}")
         retries = layer.retries if layer is not None else 0
         if failed.reason == "store_away":
-            # No fault of the page: it comes again as often as it takes.
+            # Not the fault of the page: it is fetched again as often as it takes.
             return Settlement(lease, Ending.RETRY, delay=max(failed.after, 1.0))
         pause = retry.delay(lease.attempt, retries, retriable=failed.again, asked=failed.after)
         if pause is not None:

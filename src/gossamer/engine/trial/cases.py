@@ -103,7 +103,7 @@ def _case(folder: Path) -> SavedCase:
         raise BadCase(f"{folder}: the page itself is not there: {error.filename}. Save the case again.") from None
     except (KeyError, TypeError, ValueError, AttributeError, DecodingError) as error:
         said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-        raise BadCase(f"{folder / FILE} is no case: {said}. Save the case again.") from None
+        raise BadCase(f"{folder / FILE} is not a case: {said}. Save the case again.") from None
 
 
 def _load(folder: Path) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def _load(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise BadCase(f"{folder} has no {FILE}. Save the case again, or take the folder away.") from None
     except ValueError as error:
-        raise BadCase(f"{folder / FILE} is no JSON: {error}. Save the case again.") from None
+        raise BadCase(f"{folder / FILE} is not JSON: {error}. Save the case again.") from None
     if not isinstance(data, dict):
-        raise BadCase(f"{folder / FILE} is no case: it is not a JSON object. Save the case again.")
+        raise BadCase(f"{folder / FILE} is not a case: it is not a JSON object. Save the case again.")
     return data
 
 

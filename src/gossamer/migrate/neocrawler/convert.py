@@ -152,7 +152,7 @@ class _Domain:
         said = rule.get("extract_rule")
         if not isinstance(said, Mapping):
             if said:
-                self._note(rule, "extract_rule", said, "left out: it is no mapping")
+                self._note(rule, "extract_rule", said, "left out: it is not a mapping")
             return {}, {}
         for key in said:
             if key not in ("category", "rule", "require", "relate", "mapping"):

@@ -18,8 +18,8 @@ FIELDS: Mapping[str, str] = {
     "script": "left out: JavaScript in the page is a page method of scrapy-playwright; on what was downloaded, a hook",
     "navigate_rule": "left out: clicks are page methods of scrapy-playwright; links to the next page are follow with pages",
     "stoppage": "left out: follow with pages says how many page turns there are, limits.depth how many steps",
-    "first_schedule": "left out: when the old scheduler began, which is no rule; rounds begin with the first one",
-    "last_schedule": "left out: when the old scheduler ran last, which is no rule",
+    "first_schedule": "left out: when the old scheduler began, which is not a rule; rounds begin with the first one",
+    "last_schedule": "left out: when the old scheduler ran last, which is not a rule",
     "id": "left out: the key under which the old rule lies",
 }  # fmt: skip
 """Every field of a rule that is known, and what is said of one that has no counterpart."""

@@ -83,6 +83,6 @@ def memory_of(rule: Rule, tell: Tell) -> dict[str, Any]:
     if seconds is None:
         return {}
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 1:
-        tell("schedule_interval", seconds, "left out: it is no number of seconds")
+        tell("schedule_interval", seconds, "left out: it is not a number of seconds")
         return {}
     return {"seen": {"policy": "rolling", "window": duration(seconds)}}

@@ -24,7 +24,7 @@ def match_of(text: str, domain: str) -> tuple[str, str]:
     # Some versions keep it escaped.
     pattern = python_regex(unquote(text) if re.match(r"%5E|%28|[^%]*%3A%2F%2F", text, re.I) else text)
     if wrong_pattern := wrong_regex(pattern):
-        return "", f"left out: it is no regular expression of Python: {wrong_pattern}"
+        return "", f"left out: it is not a regular expression of Python: {wrong_pattern}"
     host = rf"^https?://(?:[^/?#]*\.)?{re.escape(domain)}(?::\d+)?(?=[/?#]|$)"
     whole, wrong = [], []
     for branch in _branches(pattern):

@@ -23,7 +23,7 @@ def rules_of(text: str, name: str = "the file") -> list[Rule]:
     except ValueError as error:
         found = list(_dumped(text))
         if not found:
-            raise BadRules(f"{name} holds no rules: it is no JSON ({error}), and no dump of NEOCrawler.") from None
+            raise BadRules(f"{name} holds no rules: it is not JSON ({error}), and no dump of NEOCrawler.") from None
     else:
         found = list(_within(data, "", ""))
     rules = []
@@ -49,7 +49,7 @@ def _dumped(text: str) -> Iterator[tuple[Rule, str, str]]:
         try:
             data = json.loads(value)
         except ValueError as error:
-            raise BadRules(f"What follows {key} is no JSON: {error}.") from None
+            raise BadRules(f"What follows {key} is not JSON: {error}.") from None
         yield from _within({key: data}, "", "")
 
 

@@ -29,7 +29,7 @@ class Units:
         found: dict[str, Any] = {}
         if not isinstance(rules, Mapping):
             if rules:
-                self._tell(path, rules, "left out: it is no mapping of fields")
+                self._tell(path, rules, "left out: it is not a mapping of fields")
             return found
         for name, unit in rules.items():
             made = self._field(unit, f"{path}.{name}", nested)
@@ -78,7 +78,7 @@ class Units:
         """NEOCrawler's index is the number of a group; below 1, all matches are wanted, of group 1."""
         text = python_regex(str(unit["expression"]))
         if wrong := wrong_regex(text):
-            self._tell(path, unit["expression"], f"left out: it is no regular expression of Python: {wrong}")
+            self._tell(path, unit["expression"], f"left out: it is not a regular expression of Python: {wrong}")
             return None
         index = _number(unit.get("index"))
         number = 1 if index == 0 or index is None or index < 0 else index
@@ -104,7 +104,7 @@ class Units:
 
     def _subset(self, subset: Any, expression: str, path: str) -> dict[str, Any] | None:
         if not isinstance(subset, Mapping):
-            self._tell(f"{path}.subset", subset, "left out: it is no mapping")
+            self._tell(f"{path}.subset", subset, "left out: it is not a mapping")
             return None
         for key in subset:
             if key not in SUBSET:

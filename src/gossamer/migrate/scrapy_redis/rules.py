@@ -21,7 +21,7 @@ _MOVES: Mapping[str, str] = {
     "key-seeds": "Seeds are read from this key as before.",
     "key-items": "RedisPipeline fills this list as before, with each page's items once.",
     "key-stats": "RedisStatsCollector fills this hash as before.",
-    "pickle": "The project's own code writes and reads it. Requests on the frontier are no pickles.",
+    "pickle": "The project's own code writes and reads it. Requests on the frontier are not pickles.",
     "own-queue": "It is used where SCHEDULER_QUEUE_CLASS names it: see there.",
     "own-stats": "It works on the same hash as before.",
     "item-in-meta": "It is stored by its class and its values, without pickle, as long as its class is of the project's "

@@ -28,7 +28,7 @@ def css(text: str) -> Complaint:
         translated(text)
     except ValueError as error:
         hint = "write ::text or ::attr(name) only at the end" if "::" in text else ""
-        return f"this is no CSS selector: {_small(error.__cause__ or error)}", hint or (
+        return f"this is not a CSS selector: {_small(error.__cause__ or error)}", hint or (
             "this looks like XPath" if text.startswith("/") else ""
         )
     except RecursionError:
@@ -43,7 +43,7 @@ def xpath(text: str) -> Complaint:
     except ValueError as error:
         said = _small(str(error.__cause__ or error).partition(" in ")[0].removeprefix("XPath error: "))
         looks = re.match(r"[.#]?[\w-]+([.#][\w-]+|\s*>\s*\w)", text)
-        return f"this is no XPath expression: {said}", "this looks like CSS" if looks else ""
+        return f"this is not an XPath expression: {said}", "this looks like CSS" if looks else ""
     return None
 
 
@@ -62,7 +62,7 @@ def regex(text: str) -> Complaint:
         }
         hint = next((hint for begin, hint in hints.items() if begin in error.msg), "")
         at = f" at character {error.pos + 1}" if error.pos is not None else ""
-        return f"this is no regular expression: {error.msg}{at}", hint
+        return f"this is not a regular expression: {error.msg}{at}", hint
     except (RecursionError, OverflowError):
         return "this regular expression is too large", ""
     return None
@@ -78,12 +78,12 @@ def query(text: str) -> Complaint:
     except ParseError as error:
         where = f" at character {error.lex_position + 1}" if isinstance(error.lex_position, int) else ""
         return (
-            f"this is no JMESPath expression{where}",
+            f"this is not a JMESPath expression{where}",
             'a name with other signs than letters, digits and _ needs quotes: "a-b"',
         )
     except JMESPathError as error:
         if type(error).__name__ in ("LexerError", "IncompleteExpressionError", "EmptyExpressionError"):
-            return f"this is no JMESPath expression: {_small(error)}", ""
+            return f"this is not a JMESPath expression: {_small(error)}", ""
     except RecursionError:
         return "this JMESPath expression is too long", ""
     return None
@@ -94,7 +94,7 @@ def cron(text: str) -> Complaint:
     try:
         next(CronSim(text, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        return f"this is no cron expression: {_small(error)}", "minute hour day month weekday, as */10 * * * *"
+        return f"this is not a cron expression: {_small(error)}", "minute hour day month weekday, as */10 * * * *"
     except StopIteration:
         return "this cron expression never comes", ""
     return None
@@ -121,7 +121,7 @@ def charset(name: str) -> Complaint:
     except (LookupError, ValueError):
         return f"there is no character set {name}", "as utf-8, windows-1251 or gb18030"
     if not getattr(known, "_is_text_encoding", True):
-        return f"{name} is no character set", "as utf-8, windows-1251 or gb18030"
+        return f"{name} is not a character set", "as utf-8, windows-1251 or gb18030"
     return None
 
 

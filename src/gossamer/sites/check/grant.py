@@ -85,7 +85,7 @@ def _database(site: Site, grant: Grant, environment: Mapping[str, str]) -> Itera
             if file.endswith(SQLITE_NAMES) and grant.reaches(file):
                 yield where, "the URL of a SQLite file has no ? in a site file of the crawl", "leave it out"
             elif grant.reaches(file):
-                yield where, f"{file} is no name of a SQLite file", f"let it end in {', '.join(SQLITE_NAMES)}"
+                yield where, f"{file} is not the name of a SQLite file", f"let it end in {', '.join(SQLITE_NAMES)}"
             else:
                 yield where, *_elsewhere(file, grant, "leave it out, ")
         return

@@ -38,7 +38,7 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
     checker.must(expressions.regex, valid.content_type, (*path, "valid", "content_type"))
     for place, status in enumerate(valid.status):
         if not 100 <= status <= 599:
-            checker.add((*path, "valid", "status", place), f"{status} is no status", "from 100 to 599")
+            checker.add((*path, "valid", "status", place), f"{status} is not a status", "from 100 to 599")
     passed = _passed(checker.site, name)
     for place, follow in enumerate(layer.follow):
         _check_follow(checker, name, layer, follow, (*path, "follow", place), passed)
@@ -183,7 +183,7 @@ def _check_names(checker: Checker, follow: Follow, path: Path, known: set[str]) 
             else:
                 checker.add(
                     (*path, *where),
-                    f"{{{name}}} is no field, parameter or group of match",
+                    f"{{{name}}} is not a field, parameter or group of match",
                     did_you_mean(name, sorted({*known, *single})),
                 )
 

@@ -123,7 +123,7 @@ def _check_site(checker: Checker) -> None:
             plan.host(name)
         except ValueError:
             checker.add(
-                ("politeness", "hosts", name), f"{name!r} is no host", "as example.com or example.com:8080", key=True
+                ("politeness", "hosts", name), f"{name!r} is not a host", "as example.com or example.com:8080", key=True
             )
     if not site.seeds:
         checker.warn(("site",), "there are no seeds: nothing begins a round", "write seeds")

@@ -127,7 +127,7 @@ class PageContent:
                 self._data = loads(self.text().lstrip("\ufeff"))
             except (ValueError, RecursionError) as error:
                 raise WrongFormat(
-                    f"the page is no JSON: {error if isinstance(error, ValueError) else 'nested too deeply'}"
+                    f"the page is not JSON: {error if isinstance(error, ValueError) else 'nested too deeply'}"
                 ) from None
             self._has_data = True
         return self._data
@@ -194,7 +194,7 @@ def xml(data: bytes, page: PageContent) -> Any:
     except etree.XMLSyntaxError:
         root = None
     if root is None:
-        raise WrongFormat("the page is no XML: it has no element")
+        raise WrongFormat("the page is not XML: it has no element")
     if b"xmlns" in data:
         without_namespaces(root)
     return root

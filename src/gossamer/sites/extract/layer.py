@@ -64,7 +64,7 @@ class LayerReader:
         self._lacking = compile_required(layer.require) if layer.require else None
         self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow)
         if layer.encoding is not None and known(layer.encoding) is None:
-            problems.append((("encoding",), f"{layer.encoding!r} is no character set"))
+            problems.append((("encoding",), f"{layer.encoding!r} is not a character set"))
         for one in layer.require:
             for field in (one,) if isinstance(one, str) else one:
                 if field not in layer.fields:

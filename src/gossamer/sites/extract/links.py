@@ -47,7 +47,7 @@ class LinkSet:
 
     def tell(self, page: PageContent) -> None:
         if self.odd:
-            page.note(f"links: {self.odd} addresses are no URLs that could be asked for")
+            page.note(f"links: {self.odd} addresses are not URLs that can be fetched")
         if self.full:
             page.note(f"links: those after the first {MOST} were left alone")
 

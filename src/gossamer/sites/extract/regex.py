@@ -47,7 +47,7 @@ class Pattern:
             # Python's own is the language of site files; the other one, which can be told to stop, is nearly the same.
             quick = re.compile(text, re.IGNORECASE if ignore_case else 0)
         except (re.error, RecursionError, OverflowError) as error:
-            raise ValueError(f"{text!r} is no regular expression: {error}") from None
+            raise ValueError(f"{text!r} is not a regular expression: {error}") from None
         plain = sum(map(text.count, "*+{")) <= 1 and text.count("?") <= 5 and not re.search(r"\)[*+{]", text)
         self._quick = quick if plain else None
         self._group = 1 if quick.groups else 0

@@ -111,7 +111,7 @@ def number(value: Any, decimal: str) -> str:
         return text.replace(",", "") if decimal == "." else text.replace(".", "").replace(",", ".")
     found = (_GROUPED_COMMA if decimal == "," else _GROUPED_POINT)(text)
     if found is None or not (found[2] or found["fraction"]):
-        raise ValueError(f"{shown(value)} is no number" + (" with decimal: ','" if decimal == "," else ""))
+        raise ValueError(f"{shown(value)} is not a number" + (" with decimal: ','" if decimal == "," else ""))
     whole = re.sub(r"\D", "", found[2] or "0")
     return f"{found[1]}{whole}" + (f".{found['fraction']}" if found["fraction"] else "")
 
@@ -135,7 +135,7 @@ def as_int(value: Any, decimal: str = ".") -> int:
             return int(value.replace(",", ""))
     text = number(value, decimal)
     if not DIGITS(text):
-        raise ValueError(f"{shown(value)} is no whole number")
+        raise ValueError(f"{shown(value)} is not a whole number")
     return int(text)
 
 
@@ -156,7 +156,7 @@ def as_decimal(value: Any, decimal: str = ".") -> Decimal:
     try:
         return Decimal(number(value, decimal))
     except InvalidOperation:
-        raise ValueError(f"{shown(value)} is no number") from None
+        raise ValueError(f"{shown(value)} is not a number") from None
 
 
 def as_bool(value: Any) -> bool:
@@ -174,7 +174,7 @@ def as_json(value: Any) -> Any:
     try:
         return loads(value)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{shown(value)} is no JSON: {str(error) or 'too deep'}") from None
+        raise ValueError(f"{shown(value)} is not JSON: {str(error) or 'too deep'}") from None
 
 
 def loads(text: str) -> Any:
@@ -211,7 +211,7 @@ def as_datetime(value: Any, form: str | None = None, zone: tzinfo | None = None)
             return found if zone is None else found.replace(tzinfo=zone)
         return found if zone is None or found.tzinfo is not UTC else found.astimezone(zone)
     except (ValueError, TypeError, IndexError, OverflowError, OSError):
-        raise ValueError(f"{shown(value)} is no date" + (f" as {form!r}" if form else "")) from None
+        raise ValueError(f"{shown(value)} is not a date" + (f" as {form!r}" if form else "")) from None
 
 
 def as_date(value: Any, form: str | None = None, zone: tzinfo | None = None) -> date:

@@ -45,7 +45,7 @@ class SourceFiles:
         where = ("extends",)
         if folder is None:
             self.problems.append(
-                problem_at(spot, where, "a text that is no file cannot extend a file", "write it to a file")
+                problem_at(spot, where, "a text that is not a file cannot extend a file", "write it to a file")
             )
             return None
         path = Path(os.path.normpath(folder / name))

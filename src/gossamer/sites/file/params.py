@@ -120,7 +120,7 @@ def parameters(given: Any, folder: Path | None = None) -> Parameters:
     """What `params` says. Raises BadParams."""
     if isinstance(given, str):
         if folder is None:
-            raise BadParams("a text that is no file cannot name a file of rows", "write the rows here")
+            raise BadParams("a text that is not a file cannot name a file of rows", "write the rows here")
         given = rows_of_file(given, folder)
     if isinstance(given, Mapping):
         lists = {}
@@ -128,7 +128,7 @@ def parameters(given: Any, folder: Path | None = None) -> Parameters:
             values = value if isinstance(value, list | tuple) else [value]
             if isinstance(value, Mapping) or any(isinstance(one, Mapping | list) for one in values):
                 raise BadParams(
-                    f"parameter {name} has values that are no texts or numbers", "rows are a list of mappings"
+                    f"parameter {name} has values that are not texts or numbers", "rows are a list of mappings"
                 )
             if not values:
                 raise BadParams(f"parameter {name} has no value")
@@ -143,7 +143,7 @@ def parameters(given: Any, folder: Path | None = None) -> Parameters:
         raise BadParams(f"there are {len(given):,} rows; at most {SEVERAL_MAX:,} are read")
     for number, row in enumerate(given, 1):
         if not isinstance(row, Mapping):
-            raise BadParams(f"row {number} is no mapping")
+            raise BadParams(f"row {number} is not a mapping")
         if set(row) != set(given[0]):
             odd = sorted(map(str, set(row) ^ set(given[0])))
             raise BadParams(f"row {number} has other names than row 1: {', '.join(odd)}")
@@ -168,7 +168,7 @@ def rows_of_file(name: str, folder: Path) -> list[Any]:
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise BadParams(f"{name} is no file of rows", "its name must end in .csv, .json, .yaml or .yml")
+        raise BadParams(f"{name} is not a file of rows", "its name must end in .csv, .json, .yaml or .yml")
     try:
         rows = reader(decoded(path.read_bytes(), str(path)))
     except OSError as error:

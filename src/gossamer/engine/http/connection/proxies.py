@@ -38,7 +38,7 @@ def parse(text: str) -> Proxy:
     parts = urlsplit(text if "://" in text else f"http://{text}")
     if parts.scheme not in ("http", "https"):
         raise ValueError(
-            f"{parts.scheme} is no kind of proxy that can be used; write http://host:port or https://host:port"
+            f"{parts.scheme} is not a kind of proxy that can be used; write http://host:port or https://host:port"
         )
     if not parts.hostname or parts.port == 0 or any(sign.isspace() for sign in text):
         raise ValueError("a proxy is http://host:port or http://user:password@host:port")

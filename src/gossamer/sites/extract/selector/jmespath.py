@@ -38,7 +38,7 @@ def _parsed(expression: str) -> Any:
     try:
         return jmespath.compile(expression)
     except (JMESPathError, RecursionError) as error:
-        raise ValueError(f"{expression!r} is no JMESPath: {error}") from None
+        raise ValueError(f"{expression!r} is not a JMESPath: {error}") from None
 
 
 def _by_library(parsed: Any) -> Ask:

@@ -50,7 +50,7 @@ def compiled(expression: str, nth: int | None = None) -> tuple[Any, bool]:
             evaluate = etree.XPath(expression, **options)
             evaluate(PROBE)
     except etree.XPathError as error:
-        raise ValueError(f"{expression!r} is no XPath: {error}") from error
+        raise ValueError(f"{expression!r} is not an XPath: {error}") from error
     if "set:" in expression:
         # Functions of this namespace are registered anew by each call, and an evaluator keeps a message of each.
         return (lambda node: etree.XPath(expression, **options)(node)), nodes
@@ -62,7 +62,7 @@ def translated(css: str, xml: bool = False) -> str:
     try:
         return CSS[xml].css_to_xpath(css)
     except (SelectorError, ValueError) as error:
-        raise ValueError(f"{css!r} is no CSS selector: {error}") from error
+        raise ValueError(f"{css!r} is not a CSS selector: {error}") from error
 
 
 def text_of(thing: Any) -> str:
