@@ -12,7 +12,7 @@ from gossamer.sites.file.grant import Grant
 
 
 def find(name: str, grant: Grant) -> Callable[..., Any]:
-    """The function; SiteError where there is none, or where it is not allowed."""
+    """The function; SiteError if it is missing or not allowed."""
     try:
         return function(name, grant)
     except NotAllowed as error:

@@ -1,8 +1,8 @@
 """Parents whose children are missing in the store, queued again.
 
-A page that was stored but brought no stored child may have been read while its links were not there, or its children failed. It is asked
-for again in its layer, whatever the memory says. What a call has queued, the next one does not queue again while
-anything of the layer is waiting or in progress; after that, what is still missing is.
+A page that was stored without any stored child may have been read while its links were missing, or its children failed. It is
+queued again in its layer, seen or not. What a call has queued, the next one does not queue again while anything of the layer waits
+or is in progress; after that it queues what is still missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gossamer.sites.plan import LayerGraph
 from gossamer.store import Store
 
 KIND = "reconcile"
-"""What the marks of former calls are called among the crawl's documents."""
+"""The kind of the documents that mark former calls."""
 BATCH = 500
 URL, PARENT = "url", "parent"
 
@@ -48,7 +48,7 @@ class TablePair(NamedTuple):
 
 @dataclass
 class ReconcileResult:
-    """What became of one pair: parents without a child, and how many were queued or not, and why not."""
+    """The result for one pair: parents without a child, how many were queued, and why others were not."""
 
     pair: TablePair
     missing: int = 0
@@ -59,8 +59,8 @@ class ReconcileResult:
 
 
 def pairs(site: CompiledSite, parent: str = "", child: str = "") -> list[TablePair]:
-    """The pairs that can be looked at, or the one that is asked for; SiteError says what is missing for it. A child is a layer, or
-    a field of the parent with records of its own."""
+    """The pairs that can be checked, or the given one; SiteError says what is missing for it. A child is a layer, or a field of the
+    parent with records of its own."""
     for name in filter(None, (parent, child)):
         _known(site, name, parent, is_child=name == child)
     if parent and child:
@@ -150,7 +150,7 @@ def missing(store: Store, site: CompiledSite, pair: TablePair) -> Iterator[PageR
 
 
 def _inherited(site: CompiledSite, layer: str) -> dict[str, str]:
-    """What pages of a layer inherited and can be had from its own table again: name there, and column."""
+    """The inherited values of a layer's pages that its own table has: name and column."""
     rule = site.site.store[layer]
     found = {}
     for name, one in site.layers[layer].fields.items():
@@ -170,7 +170,7 @@ def queue(
     again: bool = False,
     heard: Callable[[ReconcileResult], None] = lambda result: None,
 ) -> ReconcileResult:
-    """Add them to the frontier. Broken off, it is finished by calling it again. `again`: also those that were queued before."""
+    """Add the links to the frontier. An interrupted call is completed by the next one. `again`: also those that were queued before."""
     lane, result = f"{site.name}.{pair.parent}", ReconcileResult(pair)
     number = _generation(frontier, site.name, lane, again)
     while batch := list(islice(links, BATCH)):
@@ -196,7 +196,7 @@ def queue(
 
 
 def _generation(frontier: Frontier, group: str, lane: str, again: bool) -> int:
-    """The number under which pages are queued: a new one when all that was queued under the last one is done with."""
+    """The number under which pages are queued: a new one when all pages of the last one are done."""
     counts = frontier.counts(group)
     row = next((row for row in counts.lanes if row.lane == lane), None)
     if row is None:
@@ -213,5 +213,5 @@ def _generation(frontier: Frontier, group: str, lane: str, again: bool) -> int:
         text = json.dumps({"added": row.added})
         return frontier.put_document(KIND, lane, text, expected=kept.version if kept else 0)
     except VersionConflict:
-        # Somebody else reconciles at this moment: together with him.
+        # Another call reconciles at this moment: use its number.
         return frontier.document(KIND, lane).version

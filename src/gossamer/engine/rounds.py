@@ -34,14 +34,14 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 LOOK = 2.0
-"""Seconds between two looks, unless something happens."""
+"""Seconds between two checks, unless something happens."""
 SHARE = 50.0
-"""The wait before the next look at all sites, in times of what the last one took: it costs the server more the more sites there are."""
+"""The wait before the next check of all sites, in multiples of what the last one took: it costs the server more the more sites there are."""
 LONGEST = 30.0
 FEW = 5
-"""Up to this number, sites are looked at one by one."""
+"""Up to this number, sites are checked one by one."""
 BACKLOG = 2000
-"""So many seeds wait at most to be added."""
+"""Maximum number of seeds that wait to be added."""
 AGAIN = 1.0
 GONE = -1
 """Stands for the round of a group that was dropped."""
@@ -83,9 +83,9 @@ class SiteRounds:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._over: dict[str, int] = {}
         self._resting: set[str] = set()
-        """Sites of which nothing can be fetched in this round, although something waits."""
+        """Sites with waiting pages, none of which can be fetched in this round."""
         self._due: dict[str, tuple[Schedule, float]] = {}
-        """When the next round begins, and the schedule that says so."""
+        """When the next round begins, and by which schedule."""
         self._forced = True
         self._not_before = 0.0
         self._open, self._current = open_hint, current
@@ -98,13 +98,13 @@ class SiteRounds:
 
     @property
     def over(self) -> bool:
-        """Whether every site's present round is over, with what comes after it; or nothing can be done for it."""
+        """Whether the round of every site is over, with what comes after it, or nothing can be done for it."""
         return bool(self._site_set.sites) and all(
             name in self._over or name in self._resting for name in self._site_set.sites
         )
 
     def rolled_back(self) -> None:
-        """The frontier may have an older state: what is over has to be asked again."""
+        """The frontier may have an older state: ask again whether rounds are over."""
         self._over.clear()
         self._due.clear()
         self._resting.clear()
@@ -112,8 +112,8 @@ class SiteRounds:
         self.look()
 
     async def confirm(self) -> None:
-        """Ask once more about what is over, and forget what is not; to be called when `run` has ended. For as long as it takes: a
-        server that is away may have been the one that said so."""
+        """Ask once more whether the rounds are over; call it when `run` has ended. Waits as long as it takes: a server that cannot be
+        reached may be the one that reported it."""
         self.missing = GONE in self._over.values()
         sites = [site for site in self._site_set if self._over.get(site.name) != GONE]
         drained: dict[str, bool] = {}
@@ -134,12 +134,12 @@ class SiteRounds:
             self._resting.discard(site.name)
 
     def look(self) -> None:
-        """Look at all sites at once."""
+        """Check all sites at once."""
         self._forced = True
         self.called.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         try:
             while True:
                 self.called.clear()
@@ -162,14 +162,14 @@ class SiteRounds:
             await cancel_tasks(self._under_way.values())
 
     def _wanted(self) -> list[str] | None:
-        """The sites that have to be looked at; None: all of them."""
+        """The sites to check; None: all of them."""
         if self._forced or self._back or self._open() != 0:
             return None
         names = [site.name for site in self._site_set if self._concerns(site)]
         return names if len(names) <= FEW else None
 
     def _concerns(self, site: ServedSite) -> bool:
-        """Whether there is something to be done for a site of which nothing is open."""
+        """Whether there is something to do for a site that has nothing open."""
         number = self._over.get(site.name)
         if number is None:
             return site.name not in self._under_way
@@ -236,8 +236,8 @@ class SiteRounds:
             self._due.pop(site.name, None)
 
     def _rests(self, site: ServedSite, row: GroupCounts, lanes: list[LaneCounts]) -> bool:
-        """It has as many pages as it may, and what waits does so until the limit is raised or the next round begins: seeds
-        that found no room, too. Or all that waits is of other layers than the one that is crawled."""
+        """The site has its maximum of pages, and the rest, also seeds without room, waits until the limit is raised or the next round
+        begins; or all that waits is of other layers than the one to crawl."""
         if row.open == 0:
             return False
         if row.paused == PAGES_FULL:
@@ -294,7 +294,7 @@ class SiteRounds:
             renewing.cancel()
 
     async def _archive(self, site: ServedSite, number: int) -> None:
-        """For as long as it takes: without it the round would write into the last one's tables."""
+        """Archive tables, as long as it takes: otherwise the round would write into the tables of the last one."""
         while True:
             try:
                 return await self._record_sink.archive(site, f"r{number}")

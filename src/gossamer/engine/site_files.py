@@ -22,12 +22,11 @@ from gossamer.sites.format import Site
 logger = logging.getLogger(__name__)
 
 KIND = "site"
-"""What site files are called among the crawl's documents."""
+"""The kind of site files among the crawl's documents."""
 
 
 class SiteChanges(NamedTuple):
-    """The names of all sites to be served, those that are new or another than at the last look, and what is wrong with files
-    that could not be used."""
+    """The names of all sites to serve, those that are new or have changed, and what is wrong with files that cannot be used."""
 
     names: frozenset[str]
     changed: list[CompiledSite]
@@ -35,8 +34,8 @@ class SiteChanges(NamedTuple):
 
 
 class SiteFiles:
-    """`names` are the sites wanted, none: all of them; `engines` those that this worker has. `grant` says what a file may do, by
-    its text."""
+    """`names` are the sites to serve, empty for all; `engines` those that this worker has. `grant` says what a file may do, by its
+    text."""
 
     def __init__(
         self,
@@ -54,15 +53,15 @@ class SiteFiles:
 
     @property
     def version(self) -> int:
-        """Of the crawl's documents at the last look, -1 if there was none."""
+        """The version of the crawl's documents when they were read last, -1 if never."""
         return self._version
 
     def doubt(self) -> None:
-        """What was read may not be what is there, under the same version: look at all texts again."""
+        """The texts may differ under the same version: read all of them again."""
         self._version, self._doubted, self._files = -1, True, {}
 
     async def changed(self) -> SiteChanges | None:
-        """None if nothing has changed. A file that cannot be read is left as it was before, and said so."""
+        """None if nothing has changed. A file that cannot be read stays as it was, and is reported."""
         version = await self._ask(Frontier.documents_version)
         if version == self._version:
             return None
@@ -119,5 +118,5 @@ def granted(settings: Settings, local: Collection[str], text: str) -> Grant:
 
 
 def digest(text: str) -> str:
-    """What tells the text of a site file from all others."""
+    """The digest of a site file's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

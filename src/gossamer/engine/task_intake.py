@@ -23,7 +23,7 @@ class SiteTasks:
         self._task_intakes: dict[tuple[str, str], TaskIntake] = {}
 
     def begin(self, site: ServedSite, failed: Callable[[BaseException], None]) -> None:
-        """Take the tasks of a site in this version of its file; `failed` is called when that cannot go on."""
+        """Take the tasks of a site in this version of its file; calls `failed` when that cannot go on."""
         limit = self._settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         self.keep(site.name, site.compiled.group().tasks)
         for key in site.compiled.group().tasks:
@@ -48,13 +48,13 @@ class SiteTasks:
             task_intake.begin()
 
     def keep(self, name: str, keys: Sequence[str]) -> None:
-        """Take no tasks for a site any more but from these keys."""
+        """Take tasks for a site from these keys only."""
         for group, key in [*self._task_intakes]:
             if group == name and key not in keys:
                 self._task_intakes.pop((group, key)).stop(lambda: None)
 
     async def stop(self) -> None:
-        """Take no more; those that were taken are on their way when this returns."""
+        """Take no more tasks; those already taken are on their way when this returns."""
         stopped = [asyncio.Event() for _ in self._task_intakes]
         for task_intake, event in zip(self._task_intakes.values(), stopped, strict=True):
             task_intake.stop(event.set)

@@ -230,7 +230,7 @@ class TestTry:
 
     @pytest.mark.parametrize(
         ("status", "said"),
-        [(503, "not read: status 503: would be tried again"), (404, "not read: status 404: the page is gone")],
+        [(503, "not read: status 503: would be retried"), (404, "not read: status 404: the page is gone")],
     )
     def test_what_a_worker_would_do_instead_of_reading(
         self, command: Command, site: Site, status: int, said: str
@@ -307,7 +307,7 @@ class TestTry:
         assert told["reading"]["links"][0]["rule"] == ""
         left = write("h.yaml", text.replace("HOW", "hooks: {before_request: 'tryhooks:no'}"))
         said = command("site", "try", f"{site.url}/post/1", "--file", left, code=1)
-        assert "not read: the hook before_request left it out" in said.out
+        assert "not read: the hook before_request skipped it" in said.out
 
     def test_a_site_of_scrapy_is_fetched_through_scrapy(self, command: Command, site: Site, tmp_path: Path) -> None:
         file = write("f.yaml", "engine: scrapy\n" + FORUM, site)
@@ -357,7 +357,7 @@ class TestCases:
         file = write("forum.yaml", FORUM, site)
         words = ("site", "try", f"{site.url}/post/1", "--file", file, "--save", "post-1", "--pass", '{"page": 7}')
         assert "saved in forum.yaml.cases/post-1" in command(*words).err
-        assert "is there already" in command(*words, code=2).err
+        assert "exists already" in command(*words, code=2).err
         command(*words, "--force")
         return file, Path("forum.yaml.cases/post-1")
 

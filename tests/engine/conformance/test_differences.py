@@ -100,7 +100,7 @@ def test_scrapy_has_one_time_limit_for_connection_and_answer(both: Both) -> None
     [(one, native)], [(two, scrapy)] = (both[engine]["connect"].dead for engine in ENGINES)
     assert one == two == "timeout"
     assert "no connection within 0.3 s" in native
-    assert "not all came within 2 s" in scrapy
+    assert "the response was not complete within 2 s" in scrapy
 
 
 # What takes a worker of its own to show, and is the same.

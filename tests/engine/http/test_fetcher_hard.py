@@ -69,8 +69,8 @@ async def test_time_outs_say_what_was_waited_for(hard: HardServer, fetcher: Aioh
         with pytest.raises(FetchError) as caught:
             await fetcher.fetch(PageRequest(hard.url(path), options=FetchOptions(timeout=1.5, read_timeout=1.0)))
         details[path] = caught.value.detail
-    assert details["/loris-head"] == details["/loris-body"] == "not all came within 1.5 s"
-    assert details["/silence"] == details["/stops"] == "nothing came for 1 s"
+    assert details["/loris-head"] == details["/loris-body"] == "the response was not complete within 1.5 s"
+    assert details["/silence"] == details["/stops"] == "nothing was received for 1 s"
 
 
 async def test_a_host_that_takes_no_connection_is_a_time_out(fetcher: AiohttpFetcher) -> None:

@@ -69,7 +69,7 @@ def layer(text: str) -> str:
         # links
         (layer("follow: [{css: a, to: b, pages: 3}]"), "follow[0].pages: pages is for links to the same layer, a; these go to b (use limit, or leave it out)"),
         (layer("follow: [{url: '/x/{tt}', to: b}]"), "follow[0].url: {tt} is not a field, parameter or group of match (did you mean t?)"),
-        (layer("follow: [{css: a, headers: {X: '{nobody}'}}]"), "follow[0].headers.X: {nobody} is no field"),
+        (layer("follow: [{css: a, headers: {X: '{nobody}'}}]"), "follow[0].headers.X: {nobody} is not a field"),
         (layer("follow: [{css: a, pass: [t, v]}]"), "follow[0].pass[1]: there is no field v (there are t and u)"),
         (BEGIN + "params: {f: [x, y]}\nlayers: {a: {follow: {url: '/{f}', to: a}}}\n", "parameter f has several values; here it must have one"),
         (layer("follow: [{css: a, method: GET, body: x}]"), "a GET request has no body"),
@@ -84,7 +84,7 @@ def layer(text: str) -> str:
         (BEGIN + "request: {render: true}\nlayers: {a: {}}\n", "request.render: a browser makes pages only"),
         (BEGIN + "proxies: {vip: {urls: http://p:1}}\nrequest: {proxy: vpi}\nlayers: {a: {}}\n", "request.proxy: there is no group of proxies vpi (did you mean vip?)"),
         (BEGIN + "proxies: {vip: {}}\nlayers: {a: {}}\n", "proxies.vip: this group has no proxy"),
-        (BEGIN + "proxies: {vip: {urls: [p:1]}}\nlayers: {a: {}}\n", "proxies.vip.urls[0]: 'p:1' is no URL of a proxy"),
+        (BEGIN + "proxies: {vip: {urls: [p:1]}}\nlayers: {a: {}}\n", "proxies.vip.urls[0]: 'p:1' is not a URL of a proxy"),
         (BEGIN + "database: 'postgresql://${}'\nlayers: {a: {}}\n", "database: ${ begins a variable here, and it has no name or no }"),
         ("site: s\nseeds: {tasks: t}\nrequest: {auth: [a, b]}\nlayers: {a: {}}\n", "request.auth: the seeds name no host that may see the password"),
         (BEGIN + "database: 'foo://x'\nlayers: {a: {}}\n", "database: this is not the URL of a database (there are sqlite, "),
@@ -105,8 +105,8 @@ def layer(text: str) -> str:
         ("site: s\nseeds: ['http://s.example/[1-10:0]']\nlayers: {a: {}}\n", "seeds[0].url: [1-10:0] has a step of 0"),
         ("site: s\nseeds: ['http://s.example/{forum}']\nparams: {forun: [a]}\nlayers: {a: {}}\n", "seeds[0].url: there is no parameter forum (did you mean forun?)"),
         ("site: s\nseeds: [{url: http://s.example/, form: {q: '{forum}'}}]\nlayers: {a: {}}\n", "seeds[0]: there is no parameter forum (name it in params; {{name}} stands for {name} itself)"),
-        ("site: s\nseeds: [s.example/x]\nlayers: {a: {}}\n", "seeds[0].url: 's.example/x' is no URL (write https://s.example/x)"),
-        ("site: s\nseeds: [ftp://s.example/]\nlayers: {a: {}}\n", "'ftp://s.example/' is no URL"),
+        ("site: s\nseeds: [s.example/x]\nlayers: {a: {}}\n", "seeds[0].url: 's.example/x' is not a URL (write https://s.example/x)"),
+        ("site: s\nseeds: [ftp://s.example/]\nlayers: {a: {}}\n", "'ftp://s.example/' is not a URL"),
         ("site: s\nseeds: ['http://s.example/a b']\nlayers: {a: {}}\n", "there is white space in this URL (write %20)"),
         ("site: s\nseeds: {url: http://s.example/, since: 1h}\nlayers: {a: {}}\n", "seeds.since: since is only for sitemaps and feeds"),
         ("site: s\nseeds: ['http://s.example/[1-10]', 'http://s.example/[1-999999999999]']\nlayers: {a: {}}\n", "seeds[1]: up to here the seeds are 1,000,000,000,009 URLs; at most 1,000,000 are allowed"),
@@ -199,7 +199,7 @@ def test_the_databases_are_those_of_the_store() -> None:
 
 def test_places_of_what_one_thing_stands_for_are_its_own() -> None:
     (line,) = told("site: s\nseeds: 's.example'\nlayers: {a: {}}\n")
-    assert line.startswith("f.yaml:2:8: seeds.url: 's.example' is no URL")
+    assert line.startswith("f.yaml:2:8: seeds.url: 's.example' is not a URL")
 
 
 def test_a_thousand_patterns_are_no_trouble() -> None:

@@ -169,7 +169,7 @@ def test_what_cannot_be_extended_is_told(tmp_path: Path) -> None:
         "a.yaml:2:10: extends: none.yaml: the file cannot be read: no such file or directory"
     )
     assert "list.yaml is not one mapping" in told(tmp_path / "b.yaml", folder=tmp_path)[0]
-    assert told(tmp_path / "c.yaml", folder=tmp_path)[0].startswith("bad.yaml:2:1: this is no YAML")
+    assert told(tmp_path / "c.yaml", folder=tmp_path)[0].startswith("bad.yaml:2:1: this is not YAML")
     with pytest.raises(SiteErrors, match="a text that is not a file cannot extend a file"):
         load_text("site: a\nextends: b.yaml\n")
 

@@ -165,7 +165,7 @@ def test_what_is_no_yaml_is_told_with_its_line(text: str, line: int, hint: str) 
     with pytest.raises(InvalidYaml) as caught:
         list(read(text, "a.yaml"))
     problem = caught.value.problem
-    assert problem.message.startswith("this is no YAML: ")
+    assert problem.message.startswith("this is not YAML: ")
     assert problem.line == line
     assert hint in problem.hint
 

@@ -1,7 +1,7 @@
 """Pages fetched with aiohttp.
 
-The way of an ordinary page is short on purpose: what a layer's requests have in common is prepared once, cookies are looked
-at only where there are some, and a body that came together with its head is taken without waiting.
+The path of an ordinary page is short on purpose: what a layer's requests have in common is prepared once, cookies are looked
+up only if there are any, and a body that arrived with its head is taken without waiting.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AGAIN = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 
 
 class _Stale(Exception):
-    """The server had closed a connection that was kept."""
+    """The server had closed a kept connection."""
 
 
 class AiohttpFetcher:
@@ -91,7 +91,7 @@ class AiohttpFetcher:
     async def _send_over_kept(
         self, request: PageRequest, prepared: PreparedOptions, place: OriginHead, target: str
     ) -> Response | None:
-        """Over a connection that was kept; None where there is none."""
+        """Send over a kept connection; None if there is none."""
         options, rest = request.options, place.rest
         if request.headers or prepared.login or prepared.cookies:
             rest = head(place.url, self.sessions.headers(request, prepared, place.url))
@@ -118,8 +118,8 @@ class AiohttpFetcher:
             raise failure(error, options) from error
 
     async def _send(self, request: PageRequest, outgoing: Outgoing, stale: bool = False) -> Response:
-        """`stale`: a connection that was kept had been closed by the server. That can happen to each of them, so the next
-        attempt insists on a fresh one; there is no third."""
+        """`stale`: the server had closed a kept connection. That can happen to each of them, so the next attempt insists on a fresh
+        one; there is no third."""
         url, headers, timeout, secure, proxy = outgoing
         proxy_url = "" if proxy is None else proxy.url
         more: dict[str, Any] = {}
@@ -131,7 +131,7 @@ class AiohttpFetcher:
             more["data"] = request.body
         fresh, insisting, task = self._connector.fresh, self._connector.insisting, asyncio.current_task()
         started = perf_counter()
-        # A proxy is named by whoever runs the crawl, not by a page: it may be anywhere.
+        # The user names a proxy, not a page: it may be anywhere.
         GUARD.set(request.options.guard if proxy is None else ANYWHERE)
         while True:
             if stale:
@@ -192,6 +192,6 @@ class AiohttpFetcher:
 
 
 def _written(request: PageRequest, url: URL, headers: CIMultiDict[str]) -> int:
-    """About how many bytes a request has: what the library adds by itself is not counted."""
+    """About how many bytes a request has: what aiohttp adds is not counted."""
     size = len(request.method) + len(url.raw_path_qs) + len(" HTTP/1.1\r\n") + 3 + len(request.body)
     return size + sum(len(name) + len(value) + 4 for name, value in headers.items())

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 LARGEST = 4096
-"""Bytes of name and value together; larger ones are not taken."""
+"""Bytes of name and value together; larger cookies are ignored."""
 MOST, MOST_OF_DOMAIN = 3000, 180
 LONGEST = 400 * 86400.0
-"""Nothing is kept longer, whatever the server says."""
+"""The longest lifetime of a cookie, in seconds."""
 _SECOND_LEVEL = frozenset(
     ["ac", "co", "com", "edu", "gob", "gouv", "gov", "go", "gv", "mil", "ne", "net", "nom", "or", "org", "sch"]
 )
@@ -28,7 +28,7 @@ _BAD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Cookie(NamedTuple):
-    """`expires` is a time of the clock, infinite for a cookie of the session. `host_only`: not for hosts below `domain`."""
+    """`expires` is a Unix time, infinite for a session cookie. `host_only`: not for subdomains of `domain`."""
 
     name: str
     value: str
@@ -41,7 +41,7 @@ class Cookie(NamedTuple):
 
 
 class CookieTarget(NamedTuple):
-    """Where a request goes, as far as cookies are concerned."""
+    """What decides which cookies a request gets."""
 
     host: str
     path: str
@@ -77,7 +77,7 @@ class CookieJar:
             yield from cookies.values()
 
     def take(self, url: str, lines: Iterable[str], now: float | None = None) -> int:
-        """Remember what the Set-Cookie lines of an answer say; how many of them counted."""
+        """Keep the cookies of Set-Cookie headers; returns how many were accepted."""
         now = time.time() if now is None else now
         where, taken = place(url), 0
         for line in lines:
@@ -87,7 +87,7 @@ class CookieJar:
         return taken
 
     def header(self, url: str, more: Mapping[str, str] | None = None, now: float | None = None) -> str:
-        """The value of the Cookie header for a request, "" for none; `more` goes before what is remembered."""
+        """The value of the Cookie header for a request, "" for none; `more` overrides the kept cookies."""
         pairs = [f"{name}={value}" for name, value in more.items()] if more else []
         for cookie in self.matching(url, now) if self._count else ():
             if not more or cookie.name not in more:
@@ -95,7 +95,7 @@ class CookieJar:
         return "; ".join(pairs)
 
     def matching(self, url: str, now: float | None = None) -> list[Cookie]:
-        """Those that go with a request, in the order in which they are sent: longer paths first, then the older."""
+        """The cookies of a request, in the order in which they are sent: longer paths first, then the older."""
         now = time.time() if now is None else now
         where, found = place(url), list[Cookie]()
         for domain in _upwards(where.host):
@@ -150,7 +150,7 @@ class CookieJar:
 
 
 def parsed(line: str, where: CookieTarget, now: float) -> Cookie | None:
-    """A Set-Cookie line of an answer from there; None where it must not be taken."""
+    """The cookie of a Set-Cookie header; None if it must be rejected."""
     if _BAD.search(line):
         return None
     pair, *attributes = line.split(";")
@@ -185,7 +185,7 @@ def parsed(line: str, where: CookieTarget, now: float) -> Cookie | None:
 
 
 def is_public_suffix(domain: str) -> bool:
-    """By a simple rule: one label, or a usual second level of a country (co.uk, com.br)."""
+    """By a simple rule: one label, or a common second level of a country (co.uk, com.br)."""
     labels = domain.split(".")
     return len(labels) == 1 or (len(labels) == 2 and len(labels[1]) == 2 and labels[0] in _SECOND_LEVEL)
 

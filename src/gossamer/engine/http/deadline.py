@@ -16,13 +16,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LEFT = 2.0
-"""Seconds for something to end that was given up."""
+"""Seconds for abandoned work to end."""
 STUCK = 30.0
-"""Seconds that something may take to end which was told to."""
+"""Seconds that cancelled work may take to end."""
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it happens within `seconds`."""
+    """Whether the event happens within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -32,7 +32,7 @@ async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
 
 
 async def run_until_event(event: asyncio.Event, work: Coroutine[Any, Any, None], seconds: float | None = None) -> bool:
-    """Whether the work is done before this happens, within `seconds`; otherwise it is given up. What it raises is raised."""
+    """Whether the work is done before the event happens, within `seconds`; otherwise the work is cancelled. Raises what it raises."""
     working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
     try:
         await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED, timeout=seconds)
@@ -46,7 +46,7 @@ async def run_until_event(event: asyncio.Event, work: Coroutine[Any, Any, None],
 
 
 async def cancel_tasks(tasks: Collection[asyncio.Future[Any]], seconds: float = STUCK) -> None:
-    """Cancel them and return when they have ended, but after `seconds` in any case: what does not end is left behind."""
+    """Cancel tasks and return when they have ended, after `seconds` at the latest; log those that do not end."""
     ending = [task for task in tasks if not task.done()]
     for task in ending:
         task.cancel()
@@ -56,12 +56,12 @@ async def cancel_tasks(tasks: Collection[asyncio.Future[Any]], seconds: float = 
             if not task.cancelled():
                 task.exception()  # Otherwise asyncio logs that it was never retrieved.
         for task in left:
-            logger.warning("It does not end and is left behind: %s", task)
+            logger.warning("A task does not end and is left behind: %s", task)
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run it on a loop of its own, the quicker one where it is installed. As `asyncio.run`, but nothing that was left behind is
-    waited for, neither tasks nor threads."""
+    """Run it on a new event loop, of uvloop if that is installed. As `asyncio.run`, but does not wait for tasks and threads that
+    were left behind."""
     loop = _loop()
     try:
         asyncio.set_event_loop(loop)

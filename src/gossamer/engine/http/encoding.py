@@ -1,4 +1,4 @@
-"""Content encodings, undone while the body arrives and never further than a limit: a small body may unfold into a huge one."""
+"""Content encodings, decoded while the body arrives and never beyond a limit: a small body may decode to a huge one."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ except ImportError:
         zstd = None
 
 ACCEPTED = ", ".join(["gzip", "deflate", *(["br"] if brotli else []), *(["zstd"] if zstd else [])])
-"""What is decodable here, as the value of Accept-Encoding."""
+"""The supported encodings, as the value of Accept-Encoding."""
 
 MISSING = {"br": "brotli", "zstd": "backports.zstd"}
 UNDECODABLE = ("compress", "x-compress", "dcb", "dcz", "pack200-gzip", "exi")
 LARGEST_WINDOW = 23
 """Of zstd, as a power of two: what RFC 9659 allows servers to demand."""
 LAYERS = 3
-"""So many encodings on top of each other at most."""
+"""Maximum number of encodings on top of each other."""
 BETWEEN = 2**20
-"""Bytes that one of them may hand to the next at a time, even where less is left for the last."""
+"""Bytes that one decoder may pass to the next at a time, even if less is left for the last."""
 
 
 class DecoderStep(Protocol):
     def feed(self, data: bytes, limit: int) -> bytes:
-        """What `data` gives, and no more than `limit` + 1 bytes of it: whoever gets so many stops."""
+        """Decode `data`, but no more than `limit` + 1 bytes; a caller that gets these stops."""
 
     def end(self) -> None:
-        """Raises where the data ended too soon."""
+        """Raises if the data ended too soon."""
 
 
 class Inflate:
-    """gzip and both meanings of deflate. More gzip members may follow the first; anything else behind the end is ignored."""
+    """gzip and both meanings of deflate. More gzip members may follow the first; anything else after the end is ignored."""
 
     def __init__(self, gzip: bool) -> None:
         self._gzip = gzip
@@ -70,7 +70,7 @@ class Inflate:
             if not stream.eof:
                 break
             data = stream.unused_data
-            # Members may be split anywhere, so one byte is enough to believe in another.
+            # Members may be split anywhere, so one byte is enough to expect another.
             if not self._gzip or not data.startswith(b"\x1f"):
                 self._over = not (self._gzip and not data)
                 break
@@ -100,7 +100,7 @@ class Brotli:
         while size <= limit and not self._stream.is_finished() and not self._stream.can_accept_more_data():
             parts.append(part := self._stream.process(b"", output_buffer_limit=limit + 1 - size))
             size += len(part)
-        # It keeps to the limit only by the block.
+        # It keeps the limit only block by block.
         return b"".join(parts)[: limit + 1]
 
     def end(self) -> None:
@@ -133,7 +133,7 @@ class Zstd:
 
 
 class Decoder:
-    """The encodings of one body, the last one first. Whatever is wrong with the data is a FetchError."""
+    """The encodings of one body, the last one first. Raises FetchError for bad data."""
 
     def __init__(self, steps: list[DecoderStep], named: str) -> None:
         self._steps, self._named = steps, named
@@ -159,13 +159,13 @@ class Decoder:
             raise self._bad(error) from error
 
     def _bad(self, error: Exception) -> FetchError:
-        # Caches and proxies spoil data for a while: it may be whole the next time.
+        # Caches and proxies break data for a while: it may be whole the next time.
         return FetchError(BAD_ENCODING, f"the body is not the {self._named} that it is said to be ({error})")
 
 
 def decoder(encoding: str) -> Decoder | None:
-    """For the value of a Content-Encoding; None where nothing is to be done. A word that is no encoding at all (utf-8, none)
-    is ignored, as browsers do."""
+    """The decoder for a Content-Encoding; None if nothing has to be decoded. Unknown words such as utf-8 or none are ignored, as
+    browsers do."""
     steps: list[DecoderStep] = []
     for word in reversed(encoding.lower().split(",")):
         name = word.strip()

@@ -1,4 +1,4 @@
-"""What aiohttp raises, in our words: a reason, a sentence for people, and whether another attempt can help."""
+"""aiohttp's exceptions as FetchErrors: a reason, a sentence for people, and whether a retry can help."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from gossamer.model.fetch import (
 
 
 def is_stale(error: BaseException) -> bool:
-    """Whether a connection that had been used before can simply have been closed by the server in the meantime."""
+    """Whether the server may simply have closed a kept connection in the meantime."""
     if isinstance(error, aiohttp.ClientConnectorError | asyncio.TimeoutError):
         return False
     return isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError)
 
 
 def failure(error: BaseException, options: FetchOptions, proxy: str = "") -> FetchError:
-    """`proxy` is the one that was used."""
+    """The FetchError of an exception; `proxy` is the one that was used."""
     by = f" by the proxy {proxy}" if proxy else ""
     match error:
         case aiohttp.ClientHttpProxyError(status=407):
@@ -49,23 +49,23 @@ def failure(error: BaseException, options: FetchOptions, proxy: str = "") -> Fet
         case aiohttp.ClientConnectorCertificateError():
             return FetchError(TLS, f"the certificate of {error.host} is not trusted ({_plain(error)}); {REMEDY}", False)
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return FetchError(TLS, f"no secure connection came about ({_plain(error)})")
+            return FetchError(TLS, f"the secure connection failed ({_plain(error)})")
         case aiohttp.ConnectionTimeoutError():
             return FetchError(TIMEOUT, f"no connection{by} within {options.connect_timeout:g} s")
         case aiohttp.ClientConnectorError():
             return FetchError(CONNECT, f"{error.host}:{error.port} cannot be reached ({_plain(error)})")
         case aiohttp.ServerTimeoutError():
-            return FetchError(TIMEOUT, f"nothing came{by} for {options.read_timeout:g} s")
+            return FetchError(TIMEOUT, f"nothing was received{by} for {options.read_timeout:g} s")
         case asyncio.TimeoutError():
-            return FetchError(TIMEOUT, f"not all came{by} within {options.timeout:g} s")
+            return FetchError(TIMEOUT, f"the response was not complete{by} within {options.timeout:g} s")
         case aiohttp.ClientPayloadError():
             if "Connection" in str(error):
                 return FetchError(RESET, f"the connection broke in the middle of the body{by}")
             return FetchError(BAD_LENGTH, f"the body ended too soon{by}, or its chunks make no sense ({_short(error)})")
         case aiohttp.ServerDisconnectedError() if not isinstance(error.message, str):
-            return FetchError(RESET, f"the connection was closed{by} in the middle of the answer's head")
+            return FetchError(RESET, f"the connection was closed{by} in the middle of the response's head")
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() | ConnectionError():
-            return FetchError(RESET, f"the connection was closed{by} before the answer ({_short(error)})")
+            return FetchError(RESET, f"the connection was closed{by} before the response ({_short(error)})")
         case aiohttp.ClientResponseError():
             return FetchError(
                 PROTOCOL, f"the answer is not HTTP as it should be ({_short(error.message)})", not _is_size(error)

@@ -1,4 +1,4 @@
-"""What requests have in common, worked out once: for all with the same options, and for all of these to one origin."""
+"""What requests have in common, prepared once: for all with the same options, and for those of them to one origin."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class PreparedOptions(NamedTuple):
     timeout: aiohttp.ClientTimeout
     login: str
     cookies: bool
-    """Whether there are some among the headers."""
+    """The headers contain cookies."""
     places: dict[str, OriginHead]
     """By origin."""
 
     def remember(self, origin: str, url: URL, secure: ssl.SSLContext | bool) -> None:
-        """That there may be connections to the origin of `url` from now on."""
+        """Note that there may be connections to the origin of `url` from now on."""
         if len(self.places) >= MOST_PLACES:
             self.places.clear()
         self.places[origin] = OriginHead(url, key(url, secure), head(url, self.headers))

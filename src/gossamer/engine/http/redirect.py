@@ -1,4 +1,4 @@
-"""Redirects, hop by hop: what an answer asks for next, and when to stop. Pure."""
+"""Redirects, hop by hop: where a response leads, and when to stop."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gossamer.model.page import PageRequest, Response
 
 STATUSES = frozenset({301, 302, 303, 307, 308})
 AGAIN = 3
-"""So often a URL may lead to itself while each answer sets cookies: that is how some sites begin a session."""
+"""How often a URL may lead to itself while each response sets cookies: some sites begin a session that way."""
 _PRIVATE = frozenset({"authorization", "cookie", "proxy-authorization"})
 _OF_A_PAGE = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"})
-"""What is known of one page says nothing about another."""
+"""Headers that concern one page only."""
 _OF_A_BODY = frozenset(
     {"content-type", "content-length", "content-encoding", "content-language", "content-location", "digest"}
 )
@@ -24,8 +24,8 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def location(response: Response) -> str | None:
-    """Where a redirect leads, as an absolute URL without fragment; None for every other answer, and for a redirect that names
-    no place."""
+    """Where a redirect leads, as an absolute URL without fragment; None for every other response, and for a redirect
+    without a target."""
     if response.status not in STATUSES:
         return None
     said = response.headers.get("location", "").strip()
@@ -33,8 +33,8 @@ def location(response: Response) -> str | None:
 
 
 def follow(request: PageRequest, response: Response, trail: Sequence[str] = (), limit: int = 10) -> PageRequest | None:
-    """The next request, or None where the answer is none that leads on. `trail` are the URLs before this one; there may be
-    `limit` hops, and 0 makes a redirect a page like any other."""
+    """The next request, or None if the response is not a redirect. `trail` are the URLs before this one; `limit` hops are
+    followed, and 0 treats a redirect as an ordinary page."""
     target = location(response) if limit else None
     return next_hop(request, response, target, trail, limit) if target is not None else None
 
@@ -42,8 +42,8 @@ def follow(request: PageRequest, response: Response, trail: Sequence[str] = (), 
 def next_hop(
     request: PageRequest, response: Response, target: str, trail: Sequence[str] = (), limit: int = 10
 ) -> PageRequest:
-    """The request for `target`. What only the former host may see stays behind when the host is another, or the connection
-    is no longer secure; what looks like a secret, when the host is none of the site's own."""
+    """The request for `target`. It drops what only the former host may see if the host changes or the connection is no longer
+    secure, and what looks like a secret if the host is not one of the site's own."""
     if urlsplit(target).scheme not in _PORTS:
         raise FetchError(PROTOCOL, f"a redirect leads to {target[:200]}, which is not a page", False)
     if len(trail) >= limit:
@@ -70,15 +70,15 @@ def next_hop(
 
 
 def next_method(method: str, status: int) -> str:
-    """As browsers do: 303 is asked for with GET, 301 and 302 turn POST into GET, 307 and 308 change nothing."""
+    """As browsers do: 303 turns into GET, 301 and 302 turn POST into GET, 307 and 308 change nothing."""
     if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
         return "GET"
     return method
 
 
 def same_place(one: str, other: str) -> bool:
-    """Whether what may be told to the host of `one` may be told to that of `other`: host and port are the same, or only a
-    plain connection has become a secure one."""
+    """Whether the host of `other` may see what the host of `one` may see: host and port are the same, or only a plain connection
+    has become a secure one."""
     a, b = urlsplit(one), urlsplit(other)
     if a.hostname != b.hostname:
         return False
@@ -88,7 +88,7 @@ def same_place(one: str, other: str) -> bool:
 
 def _resolved(base: str, said: str) -> str:
     try:
-        # Servers send raw UTF-8 in headers, which arrives as latin-1 or surrogates; blanks and tabs are no rarity.
+        # Servers send raw UTF-8 in headers, which arrives as latin-1 or surrogates; blanks and tabs are common.
         text = said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         return safe_url_string(urljoin(base, text).partition("#")[0])
     except ValueError as error:

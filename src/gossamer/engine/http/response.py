@@ -1,4 +1,4 @@
-"""An answer taken apart: its headers, its body decoded and no larger than allowed, and both directions as bytes."""
+"""The parts of a response: its headers, its body decoded and no larger than allowed, and both directions as bytes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ _SECRET = frozenset({"authorization", "proxy-authorization"})
 async def read(
     response: aiohttp.ClientResponse | ConnectorResponse, headers: Mapping[str, str], options: FetchOptions
 ) -> tuple[bytes, bytes]:
-    """The body decoded, and as it came where that is wanted. Neither grows beyond the limit, nor does what lies between."""
+    """The body decoded, and as received if that is wanted. Neither grows beyond the limit, nor does anything in between."""
     most, content = options.max_size, response.content
     announced = headers.get("content-length", "")
     if announced.isdigit() and int(announced[:18]) > most and not options.cut and response.method != "HEAD":
-        raise FetchError(
-            TOO_LARGE, f"the body has {announced} bytes, and no more than {most} are taken (`request.max_size`)", False
-        )
+        raise FetchError(TOO_LARGE, f"the body has {announced} bytes, more than {most} (`request.max_size`)", False)
     undo = encoding.decoder(headers["content-encoding"]) if "content-encoding" in headers else None
     parts, wire = list[bytes](), list[bytes]()
     size = came = 0
@@ -60,7 +58,7 @@ def lowered(headers: CIMultiDictProxy[str]) -> dict[str, str]:
         for name in lowered:
             lowered[name] = ", ".join(headers.getall(name))
     if not "".join(lowered.values()).isascii():
-        # aiohttp leaves bytes that are no UTF-8 as half characters, which nobody could store.
+        # aiohttp turns bytes that are not UTF-8 into lone surrogates, which cannot be stored.
         for name, value in lowered.items():
             lowered[name] = _whole(value)
     return lowered
@@ -77,17 +75,17 @@ def _whole(value: str) -> str:
 def received(response: aiohttp.ClientResponse, body: bytes) -> bytes:
     version = response.version or aiohttp.HttpVersion11
     first = f"HTTP/{version.major}.{version.minor} {response.status} {response.reason or ''}"
-    # As it came: aiohttp leaves bytes that are no UTF-8 as half characters.
+    # As received: aiohttp turns bytes that are not UTF-8 into lone surrogates.
     lines = [first.encode("utf-8", "surrogateescape")]
     for name, value in response.raw_headers:
-        # The chunks have been put together: readers must not look for them.
+        # The chunks have been joined: readers must not look for them.
         kept = b"X-Archive-Orig-" + name if name.lower() == b"transfer-encoding" else name
         lines.append(kept + b": " + value)
     return b"\r\n".join([*lines, b"", body])
 
 
 def sent(response: aiohttp.ClientResponse, body: bytes) -> bytes:
-    """But for passwords, which have no place in an archive."""
+    """The request as sent, without passwords."""
     info = response.request_info
     lines = [f"{info.method} {info.url.raw_path_qs} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in info.headers.items() if name.lower() not in _SECRET]

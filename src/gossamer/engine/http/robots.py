@@ -1,5 +1,5 @@
-"""robots.txt: which pages of a host we may ask for, and how slowly. One file per host and scheme, asked for once at a time,
-believed for a day."""
+"""robots.txt: which pages of a host we may fetch, and how slowly. One file per host and scheme, fetched once at a time and
+kept for a day."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from gossamer.model.politeness import crawl_delay
 
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
-"""Seconds until a file is asked for again that a server could not give."""
+"""Seconds until a file is fetched again after an error of the server."""
 FIRST_AGAIN = 5.0
-"""Seconds until one is asked for again that could not even be asked for: a connection may have broken, or a proxy. Twice as many
-each further time."""
+"""Seconds until a file is fetched again after a failed connection; doubled each further time."""
 LARGEST = 500 * 1024
-"""Bytes that are read; the rest of a larger file does not count."""
+"""Bytes to read; the rest of a larger file is ignored."""
 HOPS = 5
 MOST = 20_000
 
 
 class RobotsVerdict(NamedTuple):
-    """What robots.txt says about a page. `after` is how many seconds to wait where the file could not be had: until it can be,
-    everything is forbidden; `why` says what went wrong where it could not even be asked for."""
+    """What robots.txt says about a page. If the file could not be fetched, everything is forbidden for `after` seconds; `why` is the
+    failure of the connection, if it was one."""
 
     allowed: bool
     after: float = 0.0
@@ -46,7 +45,7 @@ ALLOWED, FORBIDDEN = RobotsVerdict(True), RobotsVerdict(False)
 
 
 class _Rules(NamedTuple):
-    """No parser where everything is allowed, or where nothing is known."""
+    """The rules of one file. Without a parser everything is allowed, or nothing is known."""
 
     until: float
     parser: Protego | None
@@ -76,15 +75,15 @@ class Robots:
         self._asking: dict[tuple[str, NetworkGuard], asyncio.Task[_Rules]] = {}
 
     def known(self, url: str, agent: str) -> RobotsVerdict | None:
-        """What is known without asking; None where the file has to be had first."""
+        """What is known already; None if the file has to be fetched first."""
         rules = self._known.get(_origin(url))
         if rules is None or rules.until <= self._clock():
             return None
         return self._word(rules, url, agent)
 
     async def ask(self, url: str, agent: str, site: str = "", options: FetchOptions = DEFAULT) -> RobotsVerdict:
-        """Whether `agent` may ask for `url`. `site` and `options` are those of the page: the file comes the same way. Raises
-        FetchError if it may not be asked for there."""
+        """Whether `agent` may fetch `url`. `site` and `options` are those of the page: the file is fetched in the same way. Raises
+        FetchError if its address is not allowed."""
         origin = _origin(url)
         rules = self._known.get(origin)
         if rules is None or rules.until <= self._clock():
@@ -94,14 +93,14 @@ class Robots:
             if asking is None:
                 asking = self._asking[key] = asyncio.ensure_future(self._get(origin, agent, site, options))
                 asking.add_done_callback(lambda task: self._asked(key, task))
-            # Who gives up waiting does not spoil it for the others.
+            # One that stops waiting does not cancel it for the others.
             rules = await asyncio.shield(asking)
         return self._word(rules, url, agent)
 
     def _asked(self, key: tuple[str, NetworkGuard], task: asyncio.Task[_Rules]) -> None:
         self._asking.pop(key, None)
         if not task.cancelled():
-            task.exception()  # Those who wait have it; there may be none left.
+            task.exception()  # Those who wait get it; there may be none left.
 
     async def close(self) -> None:
         await cancel_tasks(self._asking.values())
@@ -120,7 +119,7 @@ class Robots:
             response = await self._arrive(PageRequest(f"{origin}/robots.txt", site=site, options=options))
         except FetchError as error:
             if error.reason == PRIVATE_ADDRESS:
-                # Not of the host but of the site that asks: nothing to be remembered.
+                # The fault of this site, not of the host: do not remember it.
                 raise FetchError(error.reason, f"robots.txt: {error.detail}", False) from error
             why = error
         now = self._clock()
@@ -150,7 +149,7 @@ class Robots:
             try:
                 further = follow(request, response, trail, HOPS)
             except FetchError:
-                # A redirect that leads nowhere is as good as no file.
+                # A redirect that leads nowhere means that there is no file.
                 return response._replace(status=404)
             if further is None:
                 return response
@@ -161,7 +160,7 @@ class Robots:
 
 
 def parse(body: bytes) -> Protego:
-    """The rules of a file; what cannot be understood is ignored, even if that is all of it."""
+    """The rules of a file; lines that make no sense are ignored."""
     return Protego.parse(body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
 
 

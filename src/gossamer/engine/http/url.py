@@ -1,5 +1,5 @@
-"""URLs, methods and headers as they may go over the wire. What could smuggle in a second request is refused here, before a
-connection is looked for."""
+"""URLs, methods and headers as they may go over the wire. Rejects what could smuggle in a second request before any connection is
+opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from yarl import URL
 from gossamer.model.fetch import BAD_REQUEST, FetchError
 
 _PLAIN = re.compile(r"(https?://[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[0-9]{1,5})?)(/(?!\.)[!$%&'()*+,\-.0-9:;=?@A-Z_a-z~/]*)")
-"""What nearly every URL looks like: sent exactly as it is."""
+"""What nearly every URL looks like: sent unchanged."""
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _OURS = frozenset({"content-length", "transfer-encoding"})
@@ -22,7 +22,7 @@ LONGEST = 65536
 
 
 def parts(url: str) -> tuple[str, str] | None:
-    """Origin and target of a URL that can be sent exactly as it is; None for one that has to be looked at more closely."""
+    """Origin and target of a URL that can be sent unchanged; None for others."""
     found = _PLAIN.fullmatch(url)
     if found is None or "/." in url or len(url) > LONGEST:
         return None
@@ -30,7 +30,7 @@ def parts(url: str) -> tuple[str, str] | None:
 
 
 def address(url: str) -> tuple[URL, str]:
-    """The URL to be asked for, without fragment, and the value of the Authorization header that its user and password make."""
+    """The URL to fetch, without fragment, and the Authorization header that its user and password make."""
     made: URL | None = None
     login = ""
     if parts(url) is not None:
@@ -38,7 +38,7 @@ def address(url: str) -> tuple[URL, str]:
     try:
         if made is None:
             made, login = _made(url)
-        # It is looked at only when it is needed, which would be too late.
+        # yarl checks the port only when it is used, which is too late.
         if made.port == 0:
             raise ValueError("there is no port 0")
         return made, login
@@ -51,13 +51,13 @@ def _made(url: str) -> tuple[URL, str]:
     if len(url) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST} characters")
     if _FORBIDDEN.search(url):
-        raise ValueError("it has control characters, or halves of characters")
+        raise ValueError("it has control characters or lone surrogates")
     split = urlsplit(url)
     scheme = split.scheme.lower()
     if scheme not in ("http", "https"):
         raise ValueError("it does not begin with http:// or https://")
     if not split.hostname or any(sign in split.hostname for sign in " %\\<>\"'"):
-        raise ValueError("it names no host")
+        raise ValueError("it has no host")
     host = URL.build(scheme=scheme, host=split.hostname, port=split.port).host_port_subcomponent
     target = url.partition("#")[0].partition("//")[2]
     rest = target[len(split.netloc) :]
@@ -72,7 +72,7 @@ def _made(url: str) -> tuple[URL, str]:
 
 
 def _without_dots(path: str) -> str:
-    """As browsers do; empty parts are parts like others."""
+    """As browsers do; empty segments count."""
     kept: list[str] = []
     first, *names = path.split("/")
     for name in names:
@@ -93,13 +93,13 @@ def basic(user: str, password: str) -> str:
 def check_headers(headers: Iterable[tuple[str, str]]) -> None:
     for name, value in headers:
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise FetchError(BAD_REQUEST, f"{name!r} cannot be the name of a header", False)
+            raise FetchError(BAD_REQUEST, f"{name!r} is not a valid header name", False)
         if not isinstance(value, str) or _FORBIDDEN.search(value.replace("\t", "")):
             raise FetchError(
-                BAD_REQUEST, f"the header {name} has a value with control characters, or that is not text", False
+                BAD_REQUEST, f"the header {name} has a value that is not text, or has control characters", False
             )
         if name.lower() in _OURS:
-            raise FetchError(BAD_REQUEST, f"the header {name} is made from the body; leave it out", False)
+            raise FetchError(BAD_REQUEST, f"the header {name} is computed from the body; remove it", False)
 
 
 def check_method(method: str) -> None:
@@ -108,7 +108,7 @@ def check_method(method: str) -> None:
 
 
 def is_own(url: URL, hosts: frozenset[str]) -> bool:
-    """Whether a URL is of one of the hosts, or below one that is a name."""
+    """Whether a URL is of one of the hosts, or of a subdomain of one."""
     host = url.raw_host or ""
     if ":" in host:
         host = f"[{host}]"

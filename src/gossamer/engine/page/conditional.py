@@ -1,4 +1,4 @@
-"""Pages that are asked for only if they have changed. A 304 is an answer like any other. Pure."""
+"""Requests for pages only if they have changed. A 304 is a response like any other."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _LONGEST = 512
 
 
 class Validators(NamedTuple):
-    """What tells a page's versions apart, by the server's own account."""
+    """What identifies a version of a page, as the server says."""
 
     etag: str = ""
     modified: str = ""
 
 
 def validators(headers: Mapping[str, str]) -> Validators:
-    """Of an answer, `headers` by lower-case name; empty where there are none, or none that could be kept."""
+    """The validators of a response, `headers` by lower-case name; empty if there are none that can be kept."""
     return Validators(_kept(headers.get("etag", "")), _kept(headers.get("last-modified", "")))
 
 

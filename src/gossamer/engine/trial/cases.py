@@ -1,4 +1,4 @@
-"""Pages kept with what was read of them: test cases of a site file, in a folder beside it, for people to read and to compare.
+"""Pages saved with what was read from them: test cases of a site file, in a folder beside it, readable for people.
 
 FILE.cases/NAME/ holds the page as it came, in a file of its own, and `case.json` with everything else.
 """
@@ -19,7 +19,7 @@ from gossamer.sites.page import Reading
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 FILE = "case.json"
 SECRET = frozenset({"set-cookie", "authorization", "proxy-authorization"})
-"""Headers that are not kept: cases are shared."""
+"""Headers that are not saved: cases are shared."""
 LINK = ("url", "layer", "priority", "method", "headers", "cookies", "body", "inherited", "turn", "depth", "dont_filter")
 """What a site file decides about a link."""
 _ENDS = (("json", "json"), ("html", "html"), ("xml", "xml"), ("text/", "txt"))
@@ -41,12 +41,12 @@ def folder_of(file: Path) -> Path:
 
 
 def save(file: Path, case: SavedCase, *, force: bool = False) -> Path:
-    """Keep a case beside its site file; answers its folder."""
+    """Save a case beside its site file; returns its folder."""
     if not NAME.fullmatch(case.name):
         raise BadCase(f"{case.name!r} cannot be the name of a case. Use letters, digits, and _ . -")
     folder = folder_of(file) / case.name
     if (folder / FILE).exists() and not force:
-        raise FilesExist(f"{folder} is there already. Choose another name, or write over it with --force.")
+        raise FilesExist(f"{folder} exists already. Choose another name, or overwrite it with --force.")
     folder.mkdir(parents=True, exist_ok=True)
     document = case.document
     body = f"body.{_end(document.headers.get('content-type', ''))}"
@@ -73,7 +73,7 @@ def save(file: Path, case: SavedCase, *, force: bool = False) -> Path:
 
 
 def update(file: Path, case: SavedCase, reading: dict[str, Any]) -> None:
-    """Say of a case that is kept that this is what is to be read of it."""
+    """Replace the expected reading of a saved case."""
     folder = folder_of(file) / case.name
     _write(folder, {**_load(folder), "reading": reading})
 
@@ -100,7 +100,7 @@ def _case(folder: Path) -> SavedCase:
         )
         return SavedCase(folder.name, str(data["site"]), str(data["layer"]), document, dict(data["reading"]))
     except FileNotFoundError as error:
-        raise BadCase(f"{folder}: the page itself is not there: {error.filename}. Save the case again.") from None
+        raise BadCase(f"{folder}: the page itself is missing: {error.filename}. Save the case again.") from None
     except (KeyError, TypeError, ValueError, AttributeError, DecodingError) as error:
         said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise BadCase(f"{folder / FILE} is not a case: {said}. Save the case again.") from None
@@ -110,7 +110,7 @@ def _load(folder: Path) -> dict[str, Any]:
     try:
         data = json.loads((folder / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadCase(f"{folder} has no {FILE}. Save the case again, or take the folder away.") from None
+        raise BadCase(f"{folder} has no {FILE}. Save the case again, or delete the folder.") from None
     except ValueError as error:
         raise BadCase(f"{folder / FILE} is not JSON: {error}. Save the case again.") from None
     if not isinstance(data, dict):
@@ -123,7 +123,7 @@ def _write(folder: Path, data: dict[str, Any]) -> None:
 
 
 def json_text(data: Any) -> str:
-    """JSON as it stands in a case and in a difference: one value in each line."""
+    """JSON as in a case and in a difference: one value per line."""
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,5 +1,4 @@
-"""One page of a site, fetched and read as a worker would, and told with all that was decided on the way. Nothing is queued or
-stored."""
+"""One page of a site, fetched and read as a worker would, with every decision on the way. Nothing is queued or stored."""
 
 from __future__ import annotations
 
@@ -30,14 +29,14 @@ SEEDS = 10_000
 
 
 class LayerChoice(NamedTuple):
-    """The layer of a URL, and why it is that one."""
+    """The layer of a URL, and why."""
 
     layer: str
     why: str
 
 
 class Hop(NamedTuple):
-    """One request of several in a row. `to` is where its answer led, "" for the last."""
+    """One request of a chain of redirects. `to` is where its response led, "" for the last."""
 
     method: str
     url: str
@@ -47,8 +46,8 @@ class Hop(NamedTuple):
 
 
 class TrialResult(NamedTuple):
-    """What became of a page. `robots` is what robots.txt says of it, in words. Without a `document` there was no page, and `failure` says
-    why; with one but without a `reading`, `failure` says what a worker would have done instead of reading it."""
+    """The result for a page. `robots` is what robots.txt says about it, in words. Without a `document` there was no page, and `failure`
+    says why; with one but without a `reading`, `failure` says what a worker would have done instead of reading it."""
 
     site: str
     chosen: LayerChoice
@@ -64,7 +63,7 @@ class TrialResult(NamedTuple):
 
 
 def choose(site: CompiledSite, url: str, layer: str = "") -> LayerChoice:
-    """The layer that a page belongs to: the one asked for, that of the seed, the one that matches, or else the first."""
+    """The layer of a page: the given one, that of the seed, the one that matches, or else the first."""
     if layer:
         if layer not in site.layers:
             hint = did_you_mean(layer, site.layers)
@@ -81,7 +80,7 @@ def choose(site: CompiledSite, url: str, layer: str = "") -> LayerChoice:
 
 
 def seed_of(site: CompiledSite, url: str, layer: str = "") -> PageRequest | None:
-    """The first seed with this URL (and layer), of the first SEEDS: it may say how the page is asked for."""
+    """The first seed with this URL (and layer), of the first SEEDS: it may say how to request the page."""
     return next(
         (
             seed
@@ -93,7 +92,7 @@ def seed_of(site: CompiledSite, url: str, layer: str = "") -> PageRequest | None
 
 
 class Trial:
-    """Fetches pages and reads them. To be closed. `open_downloader` gives the downloader of sites with `engine: scrapy`."""
+    """Fetches pages and reads them. Has to be closed. `open_downloader` returns the downloader of sites with `engine: scrapy`."""
 
     def __init__(self, open_downloader: Callable[[], Downloader] | None = None) -> None:
         native = AiohttpFetcher(concurrency=4)
@@ -107,7 +106,7 @@ class Trial:
     async def fetch(
         self, site: ServedSite, chosen: LayerChoice, url: str, inherited: Mapping[str, Any] = NOTHING
     ) -> TrialResult:
-        """Ask for a page and follow its redirects, then read it."""
+        """Fetch a page, follow its redirects, and read it."""
         layer = site.layers[chosen.layer]
         await self._prepare(site)
         seed = seed_of(site.compiled, url, chosen.layer)
@@ -131,7 +130,7 @@ class Trial:
                 if layer.before_request is not None:
                     request = await hooks.call(layer.before_request, request)
                     if request is None:
-                        failure = "the hook before_request left it out"
+                        failure = "the hook before_request skipped it"
                         break
                 response = await self._fetcher.fetch(request)
                 target = location(response) if 300 <= response.status < 400 and layer.redirects else None
@@ -154,7 +153,7 @@ class Trial:
         except PageDropped:
             failure = "the Scrapy project wants nothing of it"
         except FetchError as error:
-            failure = f"{error.reason}: {error.detail}{', would be tried again' if error.retriable else ''}"
+            failure = f"{error.reason}: {error.detail}{', would be retried' if error.retriable else ''}"
         seconds = time.perf_counter() - begun
         if response is None or failure:
             return TrialResult(site.name, chosen, url, said, tuple(hops), None, None, failure, "", seconds, 0.0)
@@ -162,7 +161,7 @@ class Trial:
         return tried._replace(url=url, robots=said, hops=tuple(hops), fetch_seconds=seconds)
 
     async def read(self, site: ServedSite, chosen: LayerChoice, document: Response) -> TrialResult:
-        """Read a page that is there already."""
+        """Read a page that was fetched before."""
         layer = site.layers[chosen.layer]
         instead = _instead(layer, document.status)
         begun = time.perf_counter()
@@ -202,17 +201,17 @@ class Trial:
 
 
 def _instead(layer: ServedLayer, status: int) -> str:
-    """What a worker does with an answer of this status instead of reading it."""
+    """What a worker does with a response of this status instead of reading it."""
     wanted = layer.rule is not None and status in layer.rule.valid.status
     if status in layer.retry_status and not wanted:
-        return f"status {status}: would be tried again"
+        return f"status {status}: would be retried"
     if status in (404, 410) and not wanted:
         return f"status {status}: the page is gone, and nothing is read"
     return ""
 
 
 async def read_page(layer: ServedLayer, document: Response) -> Reading:
-    """What a page says, with the hooks of its layer, as a worker has it before it is stored."""
+    """What a page says, after the hooks of its layer, as a worker stores it."""
     if layer.after_download is not None:
         document = await hooks.call(layer.after_download, document)
     if layer.handler is not None:
@@ -228,7 +227,7 @@ async def read_page(layer: ServedLayer, document: Response) -> Reading:
 
 
 def charset_of(layer: ServedLayer, document: Response) -> str:
-    """The character set in which a page is read, and whether that is a guess; "" for what is no text."""
+    """The character set of a page, and whether it is a guess; "" for binary pages."""
     if layer.rule is None or layer.rule.format is Format.BINARY:
         return ""
     found = charset.find(document.body, document.headers.get("content-type", ""), layer.rule.encoding)
@@ -236,7 +235,7 @@ def charset_of(layer: ServedLayer, document: Response) -> str:
 
 
 def rules_of(site: CompiledSite, layer: str, document: Response, links: Sequence[PageRequest]) -> list[str]:
-    """For each link the rule of `follow` that found it, as follow[0] css a.post; "" where none did, as with handlers."""
+    """For each link the rule of `follow` that found it, as follow[0] css a.post; "" if none did, as with handlers."""
     rule = site.layers[layer]
     if rule.handler is not None:
         return [""] * len(links)

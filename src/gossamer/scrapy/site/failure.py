@@ -62,7 +62,7 @@ _BROWSER = {
 }
 _FOR_GOOD = frozenset({"too_large", "bad_request", PRIVATE_ADDRESS})
 _DETAIL = {
-    "timeout": "not all came within {timeout:g} s",
+    "timeout": "the response was not complete within {timeout:g} s",
     "too_large": "the body has more than {size} bytes (`request.max_size`)",
     "bad_length": "the body ended too soon, or its chunks make no sense",
 }

@@ -114,7 +114,7 @@ def _check_site(checker: Checker) -> None:
             if "${" not in url and not re.match(r"(https?|socks[45]h?)://[^/\s]+", url):
                 checker.add(
                     ("proxies", name, "urls", place),
-                    f"{url!r} is no URL of a proxy",
+                    f"{url!r} is not a URL of a proxy",
                     "as http://user:password@host:8080",
                 )
     _check_request(checker, site.request, ("request",))
@@ -183,7 +183,7 @@ def _check_seed(checker: Checker, seed: Seed, path: Path) -> None:
         url = next(unfold(text, checker.params)).url
         if not re.match(r"https?://[^/?#\s]", url, re.IGNORECASE):
             hint = f"write https://{url}" if re.match(r"[\w.-]+\.[a-z]{2,}(/|$)", url) else "as https://example.com/"
-            checker.add(where, f"{url!r} is no URL", hint)
+            checker.add(where, f"{url!r} is not a URL", hint)
         elif re.search(r"\s", url):
             checker.add(where, "there is white space in this URL", "write %20")
 

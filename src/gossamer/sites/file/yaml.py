@@ -193,7 +193,7 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
         hint = "a text that begins with @, `, % or & needs quotes"
     elif "%" in wrong or "{" in wrong or "[" in wrong or "expected" in said:
         hint = "check the indentation, the brackets and the quotes before this place"
-    return Problem(file, line, column, "", f"this is no YAML: {said}", hint)
+    return Problem(file, line, column, "", f"this is not YAML: {said}", hint)
 
 
 class _YamlBuilder:

@@ -20,16 +20,16 @@ from gossamer.model.fetch import FetchError
 from gossamer.model.network import ANYWHERE, PRIVATE_ADDRESS, NetworkGuard
 
 IDLE_HOSTS = 256
-"""Of so many hosts at most connections are kept that nobody uses; a crawl may visit thousands of hosts in a minute."""
+"""Idle connections are kept to this many hosts at most; a crawl may visit thousands of hosts in a minute."""
 
 
 def key(url: URL, secure: Any) -> ConnectionKey:
-    """Under which connections to the host of `url` are kept that go through no proxy."""
+    """The key of kept connections to the host of `url` without a proxy."""
     return ConnectionKey(url.raw_host or "", url.port, url.scheme == "https", secure, None, None, None)
 
 
 class ConnectorResponse:
-    """The head of an answer, and its body as it arrives: so much of aiohttp's response as is needed."""
+    """The head of a response, and its body as it arrives: the part of aiohttp's response that is needed here."""
 
     __slots__ = ("_connection", "content", "headers", "raw_headers", "reason", "status", "version")
     method = "GET"
@@ -43,7 +43,7 @@ class ConnectorResponse:
         self.raw_headers: tuple[tuple[bytes, bytes], ...] = message.raw_headers
 
     def release(self) -> None:
-        """The body has come to its end."""
+        """Give the connection back after the whole body."""
         self._connection.release()
 
     def close(self) -> None:
@@ -51,12 +51,11 @@ class ConnectorResponse:
 
 
 GUARD: ContextVar[NetworkGuard] = ContextVar("GUARD", default=ANYWHERE)
-"""What the request of this task may connect to."""
+"""The addresses that the request of this task may connect to."""
 
 
 class Connector(aiohttp.TCPConnector):
-    """`fresh` has the tasks for which a connection was made, `insisting` those that want none that was kept; who asks removes
-    itself from both."""
+    """`fresh` has the tasks that got a new connection, `insisting` those that want no kept one; a task removes itself from both."""
 
     def __init__(self, *args: Any, idle_hosts: int = IDLE_HOSTS, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -68,8 +67,8 @@ class Connector(aiohttp.TCPConnector):
     async def again(
         self, kept: ConnectionKey, head: bytes, read_timeout: float | None, guard: NetworkGuard = ANYWHERE
     ) -> ConnectorResponse | None:
-        """The answer to a GET whose head these bytes are, over a connection that was kept; None where there is none. All
-        that aiohttp does for a request in general, left out where nothing is needed."""
+        """Send a GET with this head over a kept connection; None if there is none. Skips everything in aiohttp that such a request
+        does not need."""
         connection = await super()._get(kept, [])
         if connection is None or not _is_allowed(connection, guard):
             return None
@@ -103,8 +102,8 @@ class Connector(aiohttp.TCPConnector):
         return made  # type: ignore[no-any-return]
 
     async def _resolve_host(self, host: str, *args: Any, **options: Any) -> list[ResolveResult]:
-        """Only addresses that may be connected to. A connection goes to what is returned here, so that a name which has another
-        address a moment later changes nothing."""
+        """Only the allowed addresses. A connection goes to what is returned here, so a name that resolves differently a moment later
+        changes nothing."""
         found = await super()._resolve_host(host, *args, **options)
         guard = GUARD.get()
         refused = [guard.refusal(host, one["host"]) for one in found]
@@ -116,7 +115,7 @@ class Connector(aiohttp.TCPConnector):
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         if should_close:
-            # Something went wrong: whoever sends without end must not be listened to while TLS says its farewells.
+            # Something went wrong: do not go on reading from a server that sends without end while TLS shuts down.
             protocol.abort()
         super()._release(key, protocol, should_close=should_close)
         if len(self._conns) > self._idle_hosts:
@@ -125,7 +124,7 @@ class Connector(aiohttp.TCPConnector):
 
 
 def _is_allowed(connection: Connection, guard: NetworkGuard) -> bool:
-    """Whether a connection that was kept, perhaps of another site, may be used. One that may not is put back."""
+    """Whether a kept connection, perhaps of another site, may be used. One that may not is put back."""
     if guard.private or getattr(connection.protocol, "made_under", None) == guard:
         return True
     peer = connection.transport.get_extra_info("peername") if connection.transport is not None else None
@@ -136,8 +135,8 @@ def _is_allowed(connection: Connection, guard: NetworkGuard) -> bool:
 
 
 def session(connector: Connector, **options: Any) -> aiohttp.ClientSession:
-    """One that never asks twice by itself: after a failure on a fresh connection it would, unseen by any politeness.
-    `options` are limits of answers."""
+    """A session that never repeats a request by itself: after a failure on a fresh connection aiohttp would, ignoring the host's delay.
+    `options` are limits of responses."""
     connector.limits = options
     made = aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, **options

@@ -17,12 +17,12 @@ from typing import NamedTuple
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 KEPT, KEPT_FAILURE = 300.0, 10.0
-"""Seconds that an answer, and that there is none, is believed."""
+"""Seconds that an address, and a failure, is kept."""
 MOST = 10_000
 THREADS = 16
 
 Lookup = Callable[[str, int], list[tuple[int, str]]]
-"""(host, family) → families and addresses; raises OSError where there are none. Runs in a thread."""
+"""(host, family) → families and addresses; raises OSError if there are none. Runs in a thread."""
 
 
 class _CachedAddress(NamedTuple):
@@ -32,14 +32,14 @@ class _CachedAddress(NamedTuple):
 
 
 def system(host: str, family: int) -> list[tuple[int, str]]:
-    """What the system says, in its order."""
+    """The system's addresses, in its order."""
     found = socket.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    # A link-local address carries its interface behind a %, as getaddrinfo gives it.
+    # A link-local address has its interface after a %, as getaddrinfo returns it.
     return [(int(kind), str(address[0])) for kind, _, _, _, address in found]
 
 
 class CachingResolver(AbstractResolver):
-    """For aiohttp's connector. `hosts` are names with an address that nobody has to be asked for."""
+    """For aiohttp's connector. `hosts` are names with fixed addresses."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class CachingResolver(AbstractResolver):
             if asking is None:
                 asking = self._asking[key] = asyncio.ensure_future(self._ask(key, known))
                 asking.add_done_callback(lambda _: self._asking.pop(key, None))
-            # Who gives up waiting does not spoil it for the others.
+            # One that stops waiting does not cancel it for the others.
             known = await asyncio.shield(asking)
         if known.failure is not None:
             raise OSError(*known.failure.args)

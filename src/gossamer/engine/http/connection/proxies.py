@@ -1,4 +1,4 @@
-"""Proxies in groups, used in turn. One that fails several times in a row rests for a while; a success makes good."""
+"""Proxies in groups, used in turn. One that fails several times in a row rests for a while; a success clears its failures."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ logger = logging.getLogger(__name__)
 
 FAILS, REST = 3, 300.0
 LOOK = 1.0
-"""Seconds between two looks at a file."""
+"""Seconds between two checks of a file."""
 MOST_LONE = 1000
 
 
 @dataclass(slots=True)
 class Proxy:
-    """`url` is without user and password, those are in `authorization`, the value of a header."""
+    """`url` has no user and password; these are in `authorization`, the value of a header."""
 
     url: str
     authorization: str = ""
@@ -33,7 +33,7 @@ class Proxy:
 
 
 def parse(text: str) -> Proxy:
-    """Of `http://user:password@host:port`, or `host:port`; raises ValueError."""
+    """The proxy of `http://user:password@host:port` or `host:port`; raises ValueError."""
     text = text.strip()
     parts = urlsplit(text if "://" in text else f"http://{text}")
     if parts.scheme not in ("http", "https"):
@@ -52,7 +52,7 @@ def parse(text: str) -> Proxy:
 
 
 class ProxyGroup:
-    """Proxies that stand for each other. What `former` knew of those that are the same is still known."""
+    """Proxies that can replace each other. Takes over the failures that `former` counted for the same proxies."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ProxyGroup:
             return
         proxy.fails += 1
         if proxy.fails >= self.fails:
-            # Back from its rest it has one chance: another failure rests it again.
+            # After its rest it has one chance: another failure, and it rests again.
             proxy.resting_until = self._clock() + self.rest
 
     def resting(self) -> list[Proxy]:
@@ -123,7 +123,7 @@ class ProxyGroup:
             text = file.read_text("utf-8")
         except (OSError, UnicodeError) as error:
             if self._stamp is not None or not self._proxies:
-                logger.warning("The proxies of %s cannot be read (%s); those known before are used.", self.name, error)
+                logger.warning("The proxies of %s cannot be read (%s); the known ones stay in use.", self.name, error)
             self._stamp = None
             return
         self._stamp = stamp
@@ -139,7 +139,7 @@ class ProxyGroup:
                 proxy = parse(text)
             except ValueError as error:
                 # Not the text itself: it may hold a password.
-                logger.warning("Proxy %d of %s is left out: %s.", number, self.name, error)
+                logger.warning("Proxy %d of %s is skipped: %s.", number, self.name, error)
                 continue
             key = (proxy.url, proxy.authorization)
             found.setdefault(key, known.get(key, proxy)).group = self
@@ -163,13 +163,13 @@ class ProxyPool:
         fails: int = FAILS,
         rest: float = REST,
     ) -> ProxyGroup:
-        """Set a group; one of the same name is replaced, but what was known of its proxies stays known."""
+        """Define or replace a group; the failures of proxies that stay are kept."""
         group = ProxyGroup(name, urls, file, fails, rest, self._clock, self._groups.get((site, name)))
         self._groups[site, name] = group
         return group
 
     def keep(self, site: str, names: Collection[str]) -> None:
-        """Forget the site's groups but these."""
+        """Forget the site's groups except these."""
         for key in [key for key in self._groups if key[0] == site and key[1] not in names]:
             del self._groups[key]
 
@@ -183,7 +183,7 @@ class ProxyPool:
         if group is None:
             group = self._lone(wanted) if is_url else None
         if group is None:
-            # A page may have been under way when its site's file was changed: the next try knows the new one.
+            # A page may have been in progress when its site's file changed: the next try uses the new one.
             raise FetchError(PROXY, f"the site {site} has no proxies named {wanted}; describe them under `proxies`")
         return group.choose()
 

@@ -1,4 +1,4 @@
-"""How certificates are checked: the usual way, not at all, or by authorities of one's own."""
+"""How to check certificates: by the system's authorities, not at all, or by a file of authorities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _contexts: dict[bool | str, ssl.SSLContext] = {}
 
 
 def context(verify: bool | str) -> ssl.SSLContext:
-    """One for each setting, so that connections can be shared."""
+    """One context for each setting, so that connections can be shared."""
     try:
         found = _contexts.get(verify)
         if found is None:
