@@ -33,7 +33,7 @@ class PreparedRow(NamedTuple):
 
 
 class RowPreparer:
-    """Places rows of the tables that it knows; what `before` has of the same shapes is kept."""
+    """Prepares rows of known tables; keeps what `before` has for the same shapes."""
 
     def __init__(
         self, database: Database, shapes: Mapping[str, TableLayout], before: RowPreparer | None = None
@@ -147,16 +147,16 @@ class TableBatch:
         self.sets: dict[Identity, dict[Identity, Bound]] = {}
         self.links: dict[Identity, Mapping[str, Identity]] = {}
         self.changes: dict[Identity, list[Bound]] = {}
-        """For a history: all that came, in order."""
+        """For a history: all rows, in order."""
 
     def rows(self) -> list[tuple[Identity, Bound]]:
-        """In one order for all workers, so that they wait for each other instead of forming a circle."""
+        """In the same order for all workers, so that they wait for each other instead of deadlocking."""
         every = [pair for group in (*self.loose.values(), *self.sets.values()) for pair in group.items()]
         return sorted(every, key=lambda pair: pair[0])
 
 
 def batches_of(prepared_rows: Iterable[PreparedRow], shapes: Mapping[str, TableLayout]) -> list[TableBatch]:
-    """One pile for each table that is written, in the order in which they are to be written."""
+    """One batch for each table, in the order in which to write them."""
     table_batches: dict[str, TableBatch] = {}
 
     def table_batch(name: str) -> TableBatch:
@@ -189,7 +189,7 @@ def batches_of(prepared_rows: Iterable[PreparedRow], shapes: Mapping[str, TableL
 
     for one in prepared_rows:
         add(one)
-    # All roots before any child: whoever holds a root's row is alone with all that hangs on it.
+    # All roots before any child: a transaction that holds a root's row has all its children to itself.
     return sorted(
         (table_batches[name] for name in shapes if name in table_batches),
         key=lambda table_batch: table_batch.shape.depth,

@@ -1,4 +1,4 @@
-"""What an error of a database means for those who write."""
+"""What an error of a database means for a writer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import enum
 
 
 class StoreFailure(enum.Enum):
-    """AWAY: cannot be reached or cannot write now; wait. AGAIN: somebody else was in the way; the same transaction may succeed at
-    once. CHANGED: a table or column is not there any more; prepare again. REFUSED: this row cannot be stored."""
+    """AWAY: cannot be reached or cannot write now; wait. AGAIN: a conflict with another writer; the same transaction may succeed at
+    once. CHANGED: a table or column is missing; prepare again. REFUSED: this row cannot be stored."""
 
     AWAY = "away"
     AGAIN = "again"

@@ -1,4 +1,4 @@
-"""How a described table lies in a database: its columns, how its rows are told apart, how children find their parent.
+"""How a described table is laid out in a database: its columns, its key, and the link from children to their parent.
 
 A key that may be long (text, bytes, decimals) cannot be a primary key everywhere: MySQL takes 3072 bytes, PostgreSQL 2700, and URLs are
 longer. Such a table has its key's SHA-256 as primary key, `gossamer_key`, in every database alike; its children
@@ -23,7 +23,7 @@ PLACE = "place"
 SINCE = "valid_from"
 
 ANY = "any"
-"""The type of columns of which nothing is known but their name."""
+"""The type of columns whose type is unknown."""
 
 NAME_BYTES = 63
 """The longest name that every database takes."""
@@ -35,8 +35,8 @@ _NO_KEY = frozenset({"float", "json", ANY})
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """A table's form. `columns` are all but the digests; `key` is the whole key, that of the parent included; `identity` is what
-    the database tells rows by (without `valid_from`); `link` are the columns that name the parent."""
+    """A table's form. `columns` are all but the digests; `key` is the whole key, that of the parent included; `identity` is the
+    database's key (without `valid_from`); `link` are the columns that name the parent."""
 
     table: Table
     columns: Mapping[str, Column]
@@ -69,7 +69,7 @@ class TableLayout:
 
     @property
     def bound_to_parent(self) -> bool:
-        """Whether a foreign key keeps children with their parent. Tables that are not ours have what they have."""
+        """Whether a foreign key binds children to their parent. Existing tables keep their own."""
         return self.parent is not None and not self.table.existing and not self.parent.table.existing
 
     @property
@@ -78,7 +78,7 @@ class TableLayout:
         return frozenset((*self.key, *self.primary, *self.system))
 
     def digest_of(self, values: Mapping[str, Any]) -> bytes:
-        """The digest of a row's key. `values` as Python has them, alike for every database."""
+        """The digest of a row's key. `values` are Python's, so it is the same in every database."""
         parts = [_as_bytes(values[name]) for name in sorted(self.key)]
         if len(parts) > 1:
             parts = [b"%d:%b" % (len(part), part) for part in parts]
@@ -99,7 +99,7 @@ def _as_bytes(value: Any) -> bytes:
 
 
 def merged(tables: Iterable[Table]) -> dict[str, Table]:
-    """Tables by name. Several descriptions of one table are united, as when many sites share it: all of their columns."""
+    """Tables by name. Several descriptions of one table, as when many sites share it, are merged: all of their columns."""
     found: dict[str, Table] = {}
     for table in tables:
         if len({column.name for column in table.columns}) < len(table.columns):
@@ -120,14 +120,14 @@ def united(before: Table, after: Table) -> Table:
 
 
 def with_undescribed(shape: TableLayout, found: Iterable[str]) -> Table:
-    """A table with the columns that the database has beside those described: rows may name them, with values of any type."""
+    """A table with the columns that the database has besides the described ones: rows may name them, with values of any type."""
     more = tuple(Column(name, ANY) for name in found if name not in shape.columns)
     return shape.table._replace(columns=(*shape.table.columns, *more))
 
 
 def shapes_of(tables: Mapping[str, Table], before: Mapping[str, TableLayout] | None = None) -> dict[str, TableLayout]:
-    """The shapes of all tables, parents first; the same objects as `before` where nothing is another. What cannot be is a
-    StoreError."""
+    """The shapes of all tables, parents first; the same objects as `before` where nothing has changed. StoreError for
+    descriptions that contradict each other."""
     before = before or {}
     folded: dict[str, str] = {}
     for name in tables:

@@ -1,4 +1,4 @@
-"""What can be read back: whole tables, and parents without children, in pages by key so that no writer waits long."""
+"""Reads whole tables, and parents without children, in pages by key so that no writer waits long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gossamer.store.statements import TableStatements, plain
 PAGE = 1000
 
 Ask = Callable[[Callable[[Connection], Sequence[Row[Any]]]], Sequence[Row[Any]]]
-"""Runs a question in a transaction of its own."""
+"""Runs a query in its own transaction."""
 
 
 def read(ask: Ask, tables: TableStatements, shape: TableLayout) -> Iterator[dict[str, Any]]:
@@ -30,7 +30,7 @@ def read(ask: Ask, tables: TableStatements, shape: TableLayout) -> Iterator[dict
 def missing(
     ask: Ask, tables: TableStatements, parent: TableLayout, child: TableLayout, on: Mapping[str, str] | None
 ) -> Iterator[dict[str, Any]]:
-    """The keys of those rows of `parent` that no row of `child` belongs to."""
+    """The keys of the rows of `parent` without a row of `child`."""
     above, below = tables.of[parent.name], tables.of[child.name]
     pairs = _pairs(parent, child, on)
     belongs = and_(*(below.c[theirs] == above.c[ours] for ours, theirs in pairs))
@@ -44,7 +44,7 @@ def missing(
 
 
 def _pairs(parent: TableLayout, child: TableLayout, on: Mapping[str, str] | None) -> list[tuple[str, str]]:
-    """Columns of the parent with those of the child that must be equal."""
+    """Columns of the parent, each with the column of the child that must be equal."""
     if on is not None:
         for shape, names in ((parent, on.keys()), (child, on.values())):
             for name in names:

@@ -1,4 +1,4 @@
-"""Tables as they are described: created, checked, and widened where nothing can be lost."""
+"""Creates tables as described, checks them, and widens columns if nothing can be lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMEDY = "Give the field another column, change the column by hand, or put the 
 
 
 def create_tables(connection: Connection, database: Database, shapes: Iterable[TableLayout]) -> None:
-    """Make the tables of `shapes` (parents first) that are not there, add columns to the others, check the rest."""
+    """Create the missing tables of `shapes` (parents first), add columns to the others, check the rest."""
     for shape in shapes:
         found = database.columns(connection, shape.name)
         if shape.table.existing:

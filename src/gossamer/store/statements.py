@@ -1,4 +1,4 @@
-"""One transaction's statements: children that are gone are deleted, rows are inserted or written over, histories grow."""
+"""The statements of one transaction: delete children that are gone, insert or overwrite rows, add to histories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gossamer.store.values import CANONICAL
 T = TypeVar("T")
 
 CHUNK = 200
-"""How many rows are named in one statement: far below every database's limit of parameters."""
+"""Rows per statement: far below every database's limit of parameters."""
 
 
 class TableStatements:
@@ -37,7 +37,7 @@ class TableStatements:
             for name, shape in shapes.items()
         }
         self.careful: set[str] = set()
-        """Tables of somebody else's whose rows must be found before they are written over."""
+        """Existing tables whose rows must be found before they are overwritten."""
         self._upserts: dict[tuple[str, tuple[str, ...]], ClauseElement] = {}
         if before is not None:
             # A copy: another thread may be writing with the former ones.
@@ -57,7 +57,7 @@ def same(name: str, before: TableStatements, shapes: Mapping[str, TableLayout]) 
 def write(
     connection: Connection, tables: TableStatements, table_batches: Iterable[TableBatch], now: Callable[[], datetime]
 ) -> None:
-    """Do what `table_batches` say, in their order. An error of the database gets the table as a detail."""
+    """Write `table_batches` in their order. An error of the database gets the table as a detail."""
     for table_batch in table_batches:
         try:
             if table_batch.shape.table.history:

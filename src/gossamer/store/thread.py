@@ -1,4 +1,4 @@
-"""A call that waits for a database, in a thread that need not be waited for."""
+"""A call to a database in a thread that nothing has to wait for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """The call's answer. Not `asyncio.to_thread`: the threads of an executor are waited for when the loop and when the process
-    ends, however long the database takes. Who is cancelled leaves the call to itself."""
+    """The call's result. Not `asyncio.to_thread`: the end of the loop and of the process waits for an executor's threads, however
+    long the database takes. A cancelled caller leaves the call to itself."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[T] = loop.create_future()
 

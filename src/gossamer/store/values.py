@@ -1,4 +1,4 @@
-"""From Python's values to a database's and back. What a database would lose or bend is refused here, with the reason.
+"""Converts Python's values to a database's and back. Rejects what a database would lose or change, with the reason.
 
 `canonical` is alike for every database: it checks types and brings datetimes to UTC. Each database then binds the canonical value in
 its own form and reads it back.
@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 Take = Callable[[Any], Any]
-"""Turns a value into another; raises ValueError with the reason when it cannot be."""
+"""Converts a value; raises ValueError with the reason if that fails."""
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -133,7 +133,7 @@ def same(value: Any) -> Any:
 
 
 def kind_of(value: Any) -> str:
-    """The type of column that takes a value, for columns of which nothing is known."""
+    """The type of a column for a value, if the column's type is unknown."""
     # A truth value is a whole number to Python, a datetime is a date.
     for kind, types in (
         ("text", str),
@@ -157,7 +157,7 @@ def finite(value: float) -> float:
 
 
 def decimal_within(whole: int, fraction: int) -> Take:
-    """Refuses decimals with more digits before or behind the point."""
+    """Rejects decimals with more digits before or after the point."""
 
     def check(value: Decimal) -> Decimal:
         if not value:
@@ -177,7 +177,7 @@ def decimal_within(whole: int, fraction: int) -> Take:
 
 
 def json_numbers_within_64_bits(text: str) -> str:
-    """Refuses JSON with whole numbers that MySQL would turn into floats."""
+    """Rejects JSON with whole numbers that MySQL would turn into floats."""
 
     def check(digits: str) -> int:
         number = int(digits)

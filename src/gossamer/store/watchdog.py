@@ -1,8 +1,8 @@
-"""A watch over calls that wait for a database: one that accepts and does not answer is left after a limit.
+"""Watches calls that wait for a database, and ends those to a server that accepts connections but does not answer.
 
 Drivers bound the time until a connection is there; after that PostgreSQL's waits for an answer without any limit, and a change of
-tables may rightly take hours. So somebody else looks at the clock, asks the server whether it still takes connections, and cuts
-those that wait in vain: whoever waits gets an error, as if the server had gone.
+tables may rightly take hours. So a thread watches the clock, asks the server whether it still takes connections, and cuts
+those that wait in vain: their callers get an error, as if the server had gone.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 PING_SECONDS = 15.0
-"""How long a server may take to accept a connection before it counts as one that does not answer."""
+"""Seconds a server may take to accept a connection before it counts as not answering."""
 
 
 class Watchdog:
     """Over the connections of `engine`, used by one thread at a time. A statement may go unanswered for `seconds`; then it goes
     on if `reachable` says that the server answers others, but for no longer than `longest` (0: for as long as it takes). `seconds` 0: no watch.
-    `cut` ends the wait of whoever waits on a connection of the driver."""
+    `cut` ends the wait on a connection of the driver."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Watchdog:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """While a transaction is under way."""
+        """Watch while a transaction is in progress."""
         if not self._seconds:
             yield
             return
@@ -88,7 +88,7 @@ class Watchdog:
             self._asked = time.monotonic()
 
     def _watch(self) -> None:
-        """Until nothing is under way."""
+        """Watch until nothing is in progress."""
         looked = time.monotonic()
         while True:
             time.sleep(max(0.0, max(self._asked or 0.0, looked) + self._seconds - time.monotonic()))
@@ -116,7 +116,6 @@ class Watchdog:
 
 
 def shut(number: int) -> None:
-    """End the conversation on a socket that another thread reads from: that one finds it at its end. To close it would wait for
-    the reader."""
+    """Shut down a socket that another thread reads from: that thread sees its end. Closing it would wait for the reader."""
     with socket.socket(fileno=os.dup(number)) as same:
         same.shutdown(socket.SHUT_RDWR)

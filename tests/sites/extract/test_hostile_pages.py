@@ -268,7 +268,7 @@ def test_only_so_much_of_a_text_is_searched(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_hundred_thousand_links_and_as_many_records() -> None:
     reading = lean(b"".join(b"<li><a href=/%d>x</a>" % n for n in range(100_000)))
     assert len(reading.links) == 10_000
-    assert "links: those after the first 10000 were left alone" in reading.notes
+    assert "links: only the first 10000 are kept" in reading.notes
 
 
 def test_records_within_records_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_records_within_records_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.notes[0].startswith("a.b: 20 records are too many")
     many = read("records: {css: li}\nfields: {t: {from: content}}", b"<li>x" * 60)
     assert len(many.records) == 50
-    assert many.notes == ("records: those after the first 50 of 60 were left out",)
+    assert many.notes == ("records: only the first 50 of 60 are kept",)
 
 
 def test_notes_are_bounded() -> None:

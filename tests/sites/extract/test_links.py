@@ -321,7 +321,7 @@ def test_too_many_links_of_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "MOST", 100)
     reading = read(ALL, "".join(f"<a href=/{n}>" for n in range(130)))
     assert len(reading.links) == 100
-    assert reading.notes == ("links: those after the first 100 were left alone",)
+    assert reading.notes == ("links: only the first 100 are kept",)
     assert reading.verdict is PageVerdict.OK
 
 

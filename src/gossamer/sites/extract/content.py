@@ -1,4 +1,4 @@
-"""A page while it is read: its text, tree and data, each made when first asked for, and what is noted on the way."""
+"""A page while it is read: its text, tree and data, each made on first use, and the notes on the way."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import Format
 
 NOTES = 50
-"""Notes of a page that are kept."""
+"""Maximum number of notes of a page."""
 RECORDS = 100_000
-"""Records on a page, nested ones included."""
+"""Maximum number of records of a page, nested ones included."""
 BASES = etree.XPath("string((//base/@href)[1])", smart_strings=False)
 TOKEN = re.compile(rb"""["'\]]|<!--|<\?""")
 ENDS = {b"<!--": b"-->", b"<?": b"?>"}
 EMPTY = b"<html/>"
-# Halves of characters, which the XML parser would put into its tree and could not give back.
+# Lone surrogates, which the XML parser would put into its tree and could not return.
 HALVES = re.compile(
     rb"&#(?:[xX]0*[dD][89a-fA-F][0-9a-fA-F]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d\d\d|57[0-2]\d\d|573[0-3]\d|5734[0-3]));"
 )
 ATTRIBUTES = 2_000
-"""Attributes of one HTML element: libxml2 takes time by their square."""
+"""Maximum number of attributes of one HTML element: libxml2's time grows with their square."""
 # A tag as the tokenizer of browsers reads it, with that many attributes.
 CROWDED = re.compile(
     rb"""<[a-zA-Z][^\s/>]*+(?:[\s/]*+=?[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+){%d}"""
@@ -48,11 +48,11 @@ WARY_PARSER = etree.XMLParser(huge_tree=False, **SAFE)
 
 
 class WrongFormat(Exception):
-    """The page is not of its layer's format; the text says how."""
+    """The page is not of its layer's format; the message says why."""
 
 
 class PageContent:
-    """One document on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
+    """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
         "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "document", "encoding", "format", "layer",
@@ -87,7 +87,7 @@ class PageContent:
             self.unnoted += 1
 
     def text(self) -> str:
-        """The page as text; of a binary one, a character for each byte."""
+        """The page as text; for a binary page, one character per byte."""
         if self._text is None:
             body = self.document.body
             if self.format is Format.BINARY:
@@ -113,7 +113,7 @@ class PageContent:
         return self._encoding
 
     def root(self) -> Any:
-        """The root of the page's tree; of anything but XML it is read as HTML."""
+        """The root of the page's tree; anything but XML is parsed as HTML."""
         if self._root is None:
             text = self.text()
             data = self.document.body if self._plain else text.encode("utf-8", "replace")
@@ -121,7 +121,7 @@ class PageContent:
         return self._root
 
     def data(self) -> Any:
-        """The page as JSON; `WrongFormat` if it is none."""
+        """The page as JSON; raises `WrongFormat`."""
         if not self._has_data:
             try:
                 self._data = loads(self.text().lstrip("\ufeff"))
@@ -133,7 +133,7 @@ class PageContent:
         return self._data
 
     def absolute(self, address: str) -> str:
-        """An address on this page as a whole URL, as a browser would ask for it; ValueError if it is none."""
+        """An address on this page as an absolute URL, as a browser would request it; raises ValueError."""
         return self.addresses().absolute(address)
 
     def groups(self) -> Mapping[str, str]:
@@ -163,7 +163,7 @@ class PageContent:
 
 
 def tree(data: bytes) -> Any:
-    """The tree of HTML in UTF-8, as parsel makes it. Of nothing, an empty one."""
+    """The tree of HTML in UTF-8, as parsel makes it; an empty one for an empty text."""
     data = data.replace(b"\0", b"").strip() or EMPTY
     if len(data) >= ROOM and (len(data) >= LARGE or _long_tag(data)) and CROWDED(data):
         raise WrongFormat(f"an element has more than {ATTRIBUTES} attributes")
@@ -179,7 +179,7 @@ def _long_tag(data: bytes) -> bool:
 
 
 def xml(data: bytes, page: PageContent) -> Any:
-    """The tree of XML in UTF-8. Declarations of entities and attributes, which can make much of little, are left out."""
+    """The tree of XML in UTF-8. Declarations of entities and attributes, which can expand without end, are removed."""
     data = data.replace(b"\0", b"").strip() or EMPTY
     if b"&#" in data:
         data = HALVES.sub("\ufffd".encode(), data)
@@ -187,7 +187,7 @@ def xml(data: bytes, page: PageContent) -> Any:
     if end:
         data = data[:begin] + data[end:]
         page.note("xml: the document's own entities and attributes were left out")
-    # Should a parser see what was not seen here, it is one that stops where little becomes much.
+    # Should any be left, this parser stops when they expand too much.
     parser = WARY_PARSER if b"<!ENTITY" in data or b"<!ATTLIST" in data else XML_PARSER
     try:
         root = etree.fromstring(data, parser)
@@ -201,9 +201,9 @@ def xml(data: bytes, page: PageContent) -> Any:
 
 
 def without_namespaces(root: Any) -> None:
-    """Names without their namespaces, as parsel's `remove_namespaces` leaves them: site files have no way to say which they mean."""
+    """Remove namespaces, as parsel's `remove_namespaces` does: site files cannot name them."""
     for element in root.iter("*"):
-        # A broken document may have names that cannot be written: those stay.
+        # A broken document may have invalid names: those stay.
         with suppress(ValueError):
             if element.tag[0] == "{":
                 element.tag = element.tag.partition("}")[2]

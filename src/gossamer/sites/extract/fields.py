@@ -1,7 +1,7 @@
-"""Fields: rules compiled into functions that take a page and the thing looked at, and give a value.
+"""Fields: rules compiled into functions of a page and the thing to look at.
 
-A function never raises: what is not there is null (or the default) and in the page's `missing`; what cannot be turned into its type
-is null and in the page's `notes`.
+A function never raises: a missing value is null (or the default) and in the page's `missing`; a value that cannot be converted to
+its type is null and in the page's `notes`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Extract = Callable[[PageContent, Any], Any]
 DEEPEST = 50
 """Records within records."""
 MANY = 4
-"""From so many things on they are read field by field."""
+"""From this number of records on, they are read field by field."""
 
 
 class FieldOptions(NamedTuple):
-    """What all fields of a layer have in common: the format, and who is told of rules that cannot be compiled."""
+    """What all fields of a layer have in common: the format, and where to report rules that cannot be compiled."""
 
     format: Format
     report: Report
@@ -54,7 +54,7 @@ class Fields(NamedTuple):
 def compile_fields(
     rules: Mapping[str, FieldRule], shape: FieldOptions, path: Path = ("fields",), name: str = ""
 ) -> Fields:
-    """The fields of a record, in the file's order. `name` is that of the record the fields belong to, for notes."""
+    """The fields of a record, in the file's order. `name` is that of their record, for notes."""
     if len(path) > 2 * DEEPEST:
         shape.report(path, f"records are nested more than {DEEPEST} deep")
         return Fields((), False)
@@ -70,7 +70,7 @@ def compile_fields(
 
 
 def _looks_at_fields(rule: FieldRule) -> bool:
-    """Whether a field may need those that stand before it in the record."""
+    """Whether a field may need those before it in the record."""
     looked = (rule, rule.each) if rule.each is not None else (rule,)
     return (
         named(rule.value)
@@ -80,7 +80,7 @@ def _looks_at_fields(rule: FieldRule) -> bool:
 
 
 def fill(page: PageContent, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
-    """The records of things: what the fields find in each."""
+    """The record of each thing."""
     if fields.columns and len(things) >= MANY:
         return _fill_by_columns(page, things, fields)
     records, scopes = [], page.scopes
@@ -95,7 +95,7 @@ def fill(page: PageContent, things: list[Any], fields: Fields) -> list[dict[str,
 
 
 def _fill_by_columns(page: PageContent, things: list[Any], fields: Fields) -> list[dict[str, Any]]:
-    """The same, field by field where all things have what is wanted; the others still thing by thing, as notes are in that order."""
+    """The same, field by field where that works for all things; the other fields thing by thing, which is the order of notes."""
     columns: list[list[Any]] = []
     rest: list[tuple[Extract, list[Any]]] = []
     for _, extract, column in fields.every:
@@ -146,7 +146,7 @@ def _default(rule: FieldRule) -> Callable[[], Any]:
 
 
 def _text(name: str, first: First, strip: bool, default: Callable[[], Any]) -> Extract:
-    """The most common field by far, with nothing that it does not need."""
+    """The most common field by far, with nothing else."""
 
     def extract(page: PageContent, thing: Any) -> Any:
         try:
@@ -255,7 +255,7 @@ def _constant(name: str, rule: FieldRule) -> Extract:
         if result is None:
             return None
         if rule.type is Kind.TEXT:
-            # A constant is what the file says it is.
+            # A constant stays as the file has it.
             return copy.deepcopy(result)
         if isinstance(result, list) and rule.type is not Kind.JSON:
             return [_turned(page, name, one, turn) for one in result]
@@ -289,7 +289,7 @@ def _nested(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extr
             return fill(page, [found[nth]], fields)[0]
         if len(found) > page.records_left:
             page.note(
-                f"{name}: {len(found)} records are too many for one page; those after the first {page.records_left} were left out"
+                f"{name}: {len(found)} records are too many for one page; only the first {page.records_left} are kept"
             )
             found = found[: page.records_left]
         page.records_left -= len(found)

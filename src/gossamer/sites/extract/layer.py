@@ -1,4 +1,4 @@
-"""Pages read by the rules of their layer: `compile_layer` once, `LayerReader.read` for every page. Pure: nothing is fetched."""
+"""Pages read by the rules of their layer: `compile_layer` once, `LayerReader.read` for every page. Fetches nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gossamer.sites.page import PageVerdict, Reading, records_of
 
 
 class RuleProblems(ValueError):
-    """Rules of a layer that cannot be compiled: each with its path within the layer and what is wrong."""
+    """Rules of a layer that cannot be compiled, each with its path in the layer and what is wrong."""
 
     def __init__(self, layer: str, problems: list[tuple[Path, str]]) -> None:
         self.layer = layer
@@ -30,11 +30,11 @@ class RuleProblems(ValueError):
 
 
 class LayerReader:
-    """The rules of a layer, compiled. `read` gives the same for the same page and never raises for what a page is like.
+    """The rules of a layer, compiled. `read` returns the same for the same page, and never raises because of a page's content.
 
-    A page that is not the one asked for (`valid`), or not of the layer's format, is INVALID: no records, no links. A page whose record
-    lacks a required field is LACK; with `lacking: fail` nothing of it counts, with `keep` everything does, with `drop` its links
-    do, and those of its records that lack nothing.
+    A page that fails `valid`, or is not of the layer's format, is INVALID: no records, no links. A page whose record lacks a required
+    field is LACK; with `lacking: fail` nothing of it is used, with `keep` everything, with `drop` its links and its complete
+    records.
     """
 
     def __init__(self, name: str, layer: Layer, site: SiteContext) -> None:
@@ -110,7 +110,7 @@ class LayerReader:
         if not found:
             page.missing["records"] = None
         elif len(found) > page.records_left:
-            page.note(f"records: those after the first {page.records_left} of {len(found)} were left out")
+            page.note(f"records: only the first {page.records_left} of {len(found)} are kept")
             found = found[: page.records_left]
         page.records_left -= len(found)
         return found
@@ -137,7 +137,7 @@ def notes_of(page: PageContent) -> tuple[str, ...]:
 
 
 def missing_message(lacks: list[str]) -> str:
-    """Which fields were lacking, and in how many records where there are many."""
+    """Which fields are missing, and in how many records."""
     if len(lacks) == 1:
         return f"lacks {lacks[0]}"
     counts = Counter(filter(None, lacks))

@@ -19,13 +19,13 @@ from gossamer.sites.request import RequestParts, request_parts
 from gossamer.sites.template import UnknownName, filled, look_up, named, urls
 
 MOST = 10_000
-"""Links of one page."""
+"""Maximum number of links of one page."""
 LEFT_ALONE = ("javascript:", "mailto:", "tel:", "data:")
 ATTRIBUTES = ("href", "src", "action")
 
 
 class LinkSet:
-    """The links of one page so far, each page once."""
+    """The links of one page so far, each once."""
 
     __slots__ = ("_keys", "full", "given", "links", "odd")
 
@@ -33,7 +33,7 @@ class LinkSet:
         self.links: list[PageRequest] = []
         self._keys: set[tuple[str, int]] = set()
         self.given: dict[str, int] = {}
-        """How many links each rule gave."""
+        """How many links each rule found."""
         self.odd = 0
         self.full = False
 
@@ -49,7 +49,7 @@ class LinkSet:
         if self.odd:
             page.note(f"links: {self.odd} addresses are not URLs that can be fetched")
         if self.full:
-            page.note(f"links: those after the first {MOST} were left alone")
+            page.note(f"links: only the first {MOST} are kept")
 
 
 class FollowRule:
@@ -79,7 +79,7 @@ class FollowRule:
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
         fields = bool(follow.carry or follow.when is not None or follow.url is not None or self._parts is None)
         self.of_records = fields and follow.pages is None
-        """On a page of many records, whether it is looked for in each of them: it asks for their fields."""
+        """On a page of many records, whether to apply the rule to each of them: it uses their fields."""
 
     def gather(self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet) -> None:
         follow, document = self._follow, page.document
@@ -98,7 +98,7 @@ class FollowRule:
             page.note(f"{self._name}: {type(error).__name__}: {error}")
 
     def _addresses(self, page: PageContent, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
-        """What the rule finds, each text once, in the order of the page."""
+        """The addresses that the rule finds, each once, in the order of the page."""
         if self._find is None:
             return dict.fromkeys(urls(self._follow.url or "", page, fields))
         found: dict[str, None] = {}
@@ -166,7 +166,7 @@ class FollowRule:
                 continue
             turn, level, inherited = 0, depth, carried
             if turning and layer == self._layer:
-                # Another page of the same list: no deeper, and of the same parent.
+                # Another page of the same list: not deeper, and of the same parent.
                 turn, level = page.document.turn + 1, depth - 1
                 if follow.pages and turn > follow.pages:
                     continue
@@ -184,7 +184,7 @@ class FollowRule:
                     return
 
     def _keeps_fragments(self, layer: str) -> bool:
-        """Whether what comes after # makes another page there: its identity says so."""
+        """Whether the layer's identity counts the part after #."""
         if layer not in self._fragments:
             one, other = (self._site.fingerprint(layer, f"http://example.com/{hash}") for hash in ("", "#a"))
             self._fragments[layer] = one != other

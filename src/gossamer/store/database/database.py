@@ -32,7 +32,7 @@ from gossamer.store.watchdog import Watchdog
 
 
 class NamedType(UserDefinedType[Any]):
-    """A type by its name in the database. Values pass as they are: `values` has made them what the driver takes."""
+    """A type by its name in the database. Values pass unchanged: `values` has converted them for the driver."""
 
     cache_ok = True
 
@@ -51,7 +51,7 @@ class FoundColumn(NamedTuple):
 
 
 class Database(ABC):
-    """How one kind of database is spoken to."""
+    """The operations of one kind of database."""
 
     name: ClassVar[str]
     types: ClassVar[Mapping[str, str]]
@@ -62,9 +62,9 @@ class Database(ABC):
     wider: ClassVar[Mapping[str, frozenset[str]]]
     """For each of our types, the database's types that become it without losing anything."""
     bind: ClassVar[Mapping[str, Take]] = {}
-    """From the canonical value to what the driver takes, where they differ."""
+    """Converts the canonical value to what the driver takes, if they differ."""
     back: ClassVar[Mapping[str, Take]] = {}
-    """From what the driver gives to Python's value, where they differ."""
+    """Converts what the driver returns to Python's value, if they differ."""
     table_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, url: URL) -> None:
@@ -80,7 +80,7 @@ class Database(ABC):
 
     @abstractmethod
     def remedy(self, error: BaseException) -> str:
-        """What to do when no connection can be had, in one sentence."""
+        """What to do if the connection fails, in one sentence."""
 
     @abstractmethod
     def columns(self, connection: Connection, table: str) -> dict[str, FoundColumn]:
@@ -92,24 +92,24 @@ class Database(ABC):
 
     @abstractmethod
     def upsert(self, table: Table, columns: Sequence[str], primary: Sequence[str]) -> ClauseElement:
-        """Insert a row or write over the one with the same primary key."""
+        """Insert a row or overwrite the one with the same primary key."""
 
     @abstractmethod
     def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
-        """Rename tables (old name → new name; parents first) and make `shapes` in their place, so that nobody ever finds a
-        table missing."""
+        """Rename tables (old name → new name; parents first) and create `shapes` in their place, so that no table is ever
+        missing."""
 
     def patient(self, engine: Engine) -> Engine:
-        """An engine for changes of tables, which may take hours; `engine` itself where it is patient enough."""
+        """An engine for changes of tables, which may take hours; `engine` itself if it has no limit."""
         return engine
 
     answer_seconds: float = 30.0
-    """How long a statement may go unanswered before the server is asked whether it still takes connections."""
+    """Seconds a statement may go unanswered before the watchdog checks whether the server still takes connections."""
     longest_seconds: float = 120.0
-    """How long a statement may go unanswered that is no change of tables."""
+    """Seconds a statement that does not change tables may go unanswered."""
 
     def cut(self, connection: Any) -> None:  # noqa: B027
-        """End the wait of another thread on this connection of the driver, where one could wait without end."""
+        """End the wait of another thread on this connection, if it could wait without end."""
 
     def reachable(self) -> bool:
         """Whether the server takes a connection."""
@@ -133,17 +133,17 @@ class Database(ABC):
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
-        """Within it nobody else changes tables."""
+        """A lock against other changes of tables."""
         yield
 
     def lock_history(self, connection: Connection, table: str) -> None:  # noqa: B027
-        """Until the transaction ends nobody else adds to this history. Not needed where the transaction or its reads see to that."""
+        """A lock on this history until the transaction ends. Not needed if the transaction or its reads imply it."""
 
     def refuse_large(self, values: Mapping[str, Any]) -> None:  # noqa: B027
         """Raise ValueError for a row that the server would drop the connection for."""
 
     def careful(self, connection: Connection, shape: TableLayout) -> bool:
-        """Whether `upsert` could write over the wrong row of this table."""
+        """Whether `upsert` could overwrite the wrong row of this table."""
         return False
 
     def takers(self, shape: TableLayout) -> dict[str, Take]:
@@ -180,7 +180,7 @@ class Database(ABC):
         return table
 
     def foreign_key_name(self) -> str | None:
-        """A name for a new foreign key, where the database's own choice would not do."""
+        """A name for a new foreign key, if the database's own choice does not work."""
         return None
 
     def create(self, connection: Connection, shapes: Sequence[TableLayout]) -> None:
@@ -237,7 +237,7 @@ def excluded(columns: Sequence[str], primary: Sequence[str], row: Any) -> dict[s
 
 
 def on_conflict(insert: Any, columns: Sequence[str], primary: Sequence[str]) -> Any:
-    """An insert that writes over the row with the same primary key, as PostgreSQL and SQLite say it."""
+    """An insert that overwrites the row with the same primary key, for PostgreSQL and SQLite."""
     changes = excluded(columns, primary, insert.excluded)
     if not changes:
         return insert.on_conflict_do_nothing(index_elements=list(primary))

@@ -36,7 +36,7 @@ _CONNECT = {
 }
 
 _LOCK_SECONDS = 20
-"""How long a write waits for somebody else's lock before it says that it waits."""
+"""Seconds a write waits for another's lock before it reports that."""
 
 # The classes of SQLSTATE: connections, resources, an operator's intervention, input and output, read-only transactions, logins, a
 # database that has gone, a plan that is outdated (a new connection has none).

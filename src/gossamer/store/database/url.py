@@ -27,7 +27,7 @@ _SCHEMES: dict[str, tuple[type[Database], str, str, str]] = {
 
 
 def database_of(address: str) -> Database:
-    """The database that `address` names; a StoreError when it names none, or when its driver is not installed."""
+    """The database of a URL; StoreError if it names none, or if its driver is not installed."""
     said = concealed(address)
     scheme, colon, _ = address.partition(":")
     name, _, driver = scheme.partition("+")

@@ -1,7 +1,7 @@
 """Selectors, compiled once: what css, xpath, regex and jmespath find on a page, in an element or in a value.
 
-A finder takes the page and the thing that is looked at (None is the page's content; otherwise an element, a text or a value of
-JSON) and gives a list: elements, texts, numbers or values of JSON. What it gives is what parsel gives, without its objects.
+A finder takes the page and the thing to look at (None for the page's content; otherwise an element, a text or a value of JSON) and
+returns a list of elements, texts, numbers or values of JSON: the same as parsel, without its objects.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt
 PROBE = etree.fromstring(b"<html/>")
 CSS = {True: csstranslator.GenericTranslator(), False: csstranslator.HTMLTranslator()}
 FAILURES = (TooSlow, etree.XPathError, JMESPathError, RecursionError, MemoryError, UnicodeError)
-"""What a finder may raise on a page; a rule that cannot be compiled is a ValueError, earlier."""
+"""What a finder may raise on a page. A rule that cannot be compiled is a ValueError before that."""
 
 _Element = etree._Element
 
 
 @lru_cache(maxsize=4096)
 def compiled(expression: str, nth: int | None = None) -> tuple[Any, bool]:
-    """An XPath and whether it gives nodes. With `nth`, only that one of them is looked for, if it gives nodes."""
+    """An XPath, and whether it returns nodes. With `nth`, it returns only that node."""
     namespaces = {prefix: uri for prefix, uri in NAMESPACES.items() if f"{prefix}:" in expression} or None
     options = {"namespaces": namespaces, "smart_strings": False, "regexp": "re:" in expression}
     try:
@@ -52,7 +52,7 @@ def compiled(expression: str, nth: int | None = None) -> tuple[Any, bool]:
     except etree.XPathError as error:
         raise ValueError(f"{expression!r} is not an XPath: {error}") from error
     if "set:" in expression:
-        # Functions of this namespace are registered anew by each call, and an evaluator keeps a message of each.
+        # Each call registers the functions of this namespace again, and an evaluator keeps a message of each.
         return (lambda node: etree.XPath(expression, **options)(node)), nodes
     return evaluate, nodes
 
@@ -66,7 +66,7 @@ def translated(css: str, xml: bool = False) -> str:
 
 
 def text_of(thing: Any) -> str:
-    """The text of what was found: of an element, of all in it."""
+    """The text of a value; of an element, all the text in it."""
     if thing.__class__ is str:
         return thing
     if isinstance(thing, _Element):
@@ -79,7 +79,7 @@ def is_element(thing: Any) -> bool:
 
 
 def element_of(page: PageContent, thing: Any) -> Any:
-    """The element that css and xpath are applied to: of a text, the root of the HTML it is; None of a value that is neither."""
+    """The element to apply css and xpath to; a text is parsed as HTML. None for a value of JSON."""
     if thing is None:
         return page.root()
     if isinstance(thing, _Element):
@@ -88,8 +88,7 @@ def element_of(page: PageContent, thing: Any) -> Any:
 
 
 def finder(selected: Selected, format: Format, nth: int | None = None, whole: bool = False) -> Finder:
-    """What finds the values of a rule. With `nth`, no more than that one may be given, as the only one; with `whole`, a list of JSON
-    is one value."""
+    """The finder of a rule. With `nth`, it may return only that value; with `whole`, a list of JSON is one value."""
     look = source(selected.source)
     nodes = selected.css is not None or selected.xpath is not None
     after = selected.regex is not None or selected.jmespath is not None
@@ -101,7 +100,7 @@ def finder(selected: Selected, format: Format, nth: int | None = None, whole: bo
         expression = selected.xpath or ""
     narrowed = None if after or selected.attr else nth
     evaluate, gives_nodes = compiled(expression, narrowed)
-    # A number or a text is the only one of its kind: the first and the last.
+    # A number or a text is the only value: the first and the last.
     find = _of_nodes(evaluate, look, gives_nodes, nth in (None, 0, -1))
     if selected.attr is not None:
         find = _attributes(find, selected.attr)
@@ -132,7 +131,7 @@ def _of_nodes(evaluate: Any, look: Looked | None, gives_nodes: bool, wanted: boo
 
 
 def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
-    """A rule without css and xpath: on the thing itself."""
+    """A rule without css and xpath: it reads the thing itself."""
 
     def itself(page: PageContent, thing: Any) -> list[Any]:
         if look is not None:
@@ -214,7 +213,7 @@ def data_of(thing: Any) -> Any:
 
 
 def source(name: str) -> Looked | None:
-    """What `from` looks at; None for the content."""
+    """What `from` names; None for the content."""
     kind, _, key = name.partition(".")
     match kind:
         case "url":
