@@ -1,4 +1,4 @@
-"""A site, ready to be crawled: everything an engine asks of it."""
+"""A site, ready to crawl: everything an engine needs of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compile_site(
     environment: Mapping[str, str] | None = None,
     grant: Grant | None = None,
 ) -> CompiledSite:
-    """`params` goes before the file's own parameters; `environment` (of the process) is what ${NAME} is looked up in, as far as
+    """`params` override the file's own parameters; `environment` (of the process) is what ${NAME} is looked up in, as far as
     `grant` lets it be read. Raises MissingVariable, and SiteError for a site that was never checked."""
     if grant is not None:
         environment = grant.environment(environment)
@@ -59,7 +59,7 @@ class CompiledSite:
         self.first_layer = self._layout.first_layer
         self.depths: Mapping[str, int] = self._layout.depths
         self.own_hosts: frozenset[str] = self._layout.hosts or frozenset()
-        """The hosts that the seeds name; none if they may be any."""
+        """The hosts of the seeds; empty if they may be any."""
         self._usual = Identifier(site.identity)
         self._identities = {
             name: self._usual if layer.identity is None else Identifier(layer.identity)
@@ -96,7 +96,7 @@ class CompiledSite:
     # Pages.
 
     def read(self, layer: str, document: Response) -> Reading:
-        """What a page says. A layer with a handler is read by that."""
+        """Read a page by the rules of its layer."""
         reader = self._readers.get(layer)
         if reader is None:
             why = "is read by its handler" if layer in self.layers else "is not one of its layers"
@@ -133,7 +133,7 @@ class CompiledSite:
         )
 
     def _amend(self, link: PageRequest) -> PageRequest:
-        """Priorities count only where the layer's order says so; a layer whose pages are asked for by a form says it itself."""
+        """Drop the priority if the layer's order ignores it; add the method and body that the layer requests its pages with."""
         if link.priority and link.layer not in self._by_priority:
             link = link._replace(priority=0)
         rule = self._bodied.get(link.layer)
@@ -153,7 +153,7 @@ class CompiledSite:
     # Rounds.
 
     def seeds(self) -> Iterator[PageRequest]:
-        """Where a round begins, one at a time. Sitemaps and feeds are links to lanes of their own; tasks are no seeds."""
+        """Where a round begins, one at a time. Sitemaps and feeds go to lanes of their own; tasks are not seeds."""
         for seed in self.site.seeds:
             text = seed.url or seed.sitemap or seed.feed
             if text is not None:
@@ -195,7 +195,7 @@ class CompiledSite:
 
     @cached_property
     def database(self) -> str | None:
-        """Where records go; None: where the settings say."""
+        """The URL of the database; None: the one of the settings."""
         return self.site.database
 
     def tables(self) -> list[Table]:
@@ -237,7 +237,7 @@ def _with_params(site: Site, params: Mapping[str, Any] | None) -> Site:
 
 
 def _bodied(site: Site, layer: Layer) -> RequestRule | None:
-    """What says that pages of a layer are asked for with another method or a body; None: nothing does."""
+    """The rule that requests a layer's pages with another method or a body, if there is one."""
     for rule in (layer.request, site.request):
         if rule is not None and not is_plain(rule):
             return rule

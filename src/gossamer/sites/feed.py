@@ -16,26 +16,26 @@ from urllib.parse import urljoin
 from lxml import etree  # type: ignore[import-untyped]
 
 MOST_BYTES = 64 * 2**20
-"""A sitemap has at most 50 MB when it is unpacked."""
+"""A sitemap has at most 50 MB uncompressed."""
 MOST_URLS = 100_000
 
 
 class FeedEntry(NamedTuple):
-    """A URL, and when its page changed last, where that is said."""
+    """A URL, and when its page changed last, if known."""
 
     url: str
     changed: datetime | None
 
 
 class FeedUrls(NamedTuple):
-    """`pages` are what it is about, `further` are sitemaps of which it is an index."""
+    """The `pages` it lists, and the `further` sitemaps if it is an index."""
 
     pages: list[FeedEntry]
     further: list[FeedEntry]
 
 
 def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
-    """What a sitemap names, in XML (also an index of others) or as plain text, packed or not; None if it is none."""
+    """What a sitemap names, in XML (also an index of others) or as plain text, compressed or not; None for anything else."""
     body = _unpacked(body)
     root = _tree(body)
     if root is None:
@@ -54,7 +54,7 @@ def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
 
 
 def read_feed(body: bytes, base: str) -> FeedUrls | None:
-    """The entries of an RSS (also 1.0) or Atom feed; None if it is none."""
+    """The entries of an RSS (also 1.0) or Atom feed; None for anything else."""
     root = _tree(_unpacked(body))
     if root is None or _name(root) not in ("rss", "rdf", "feed"):
         return None

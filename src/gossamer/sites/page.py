@@ -19,7 +19,7 @@ def records_of(layer: str, filled: Iterable[dict[str, Any]]) -> list[Record]:
 
 
 class PageVerdict(enum.Enum):
-    """OK: read. INVALID: not the page that was asked for (`valid`); try again. LACK: a required field is missing."""
+    """OK: read. INVALID: the page fails `valid`; retry. LACK: a required field is missing."""
 
     OK = "ok"
     INVALID = "invalid"
@@ -28,7 +28,7 @@ class PageVerdict(enum.Enum):
 
 class Reading(NamedTuple):
     """What a page says. `reason` explains a verdict other than OK; `missing` names fields that found nothing; `notes` are
-    values that could not be turned into their type, as "field: why"."""
+    values that could not be converted to their type, as "field: why"."""
 
     verdict: PageVerdict
     reason: str

@@ -1,4 +1,4 @@
-"""What the frontier is told of a site: its lanes, its limits, its hosts; and how deep its layers lie.
+"""What the frontier needs to know of a site: its lanes, limits and hosts; and the depth of its layers.
 
 The depth of a layer is the longest way to it from the layers of the seeds, over links that change the layer; a way that comes
 round again ends there. The deeper a layer, the sooner its pages are fetched, unless it names a tier itself.
@@ -22,12 +22,12 @@ LISTINGS = (SITEMAP, FEED)
 """The lanes of sitemaps and feeds, which are read by rules of their own."""
 LISTING_TIER = 1
 LOOKED_AT = 3
-"""So many URLs of a seed tell which layers it leads to."""
+"""How many URLs of a seed are looked at to find the layers it leads to."""
 DEEPEST = 1000
 
 
 class LayerGraph:
-    """How the layers of a site hang together."""
+    """How the layers of a site are connected."""
 
     def __init__(self, site: Site, params: Parameters) -> None:
         self.site = site
@@ -169,8 +169,7 @@ def group(site: Site) -> GroupPolicy:
 
 
 def hosts(layout: LayerGraph) -> dict[str, HostPolicy]:
-    """Hosts that are treated in their own way: those that `politeness.hosts` names and, where the delay is to follow the
-    answers, the site's own."""
+    """Hosts with rules of their own: those in `politeness.hosts` and, if the delay adapts to responses, the site's own."""
     rules = layout.site.politeness
     found = {}
     if rules.adaptive:

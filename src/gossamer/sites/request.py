@@ -1,4 +1,4 @@
-"""What a request carries, from what a site file says: method, headers, cookies, body."""
+"""The method, headers, cookies and body of a request, from what a site file says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fill = Callable[[Any], Any]
 
 
 class RequestParts(NamedTuple):
-    """How a page is asked for; `query` is what a form that is sent by GET adds to the URL."""
+    """How to request a page; `query` is what a form that is sent by GET adds to the URL."""
 
     method: str = "GET"
     headers: Mapping[str, str] = NOTHING
@@ -39,12 +39,12 @@ PLAIN = RequestParts()
 
 
 def is_plain(rule: Body) -> bool:
-    """Whether it is an ordinary GET, but for headers and cookies."""
+    """Whether it is an ordinary GET, apart from headers and cookies."""
     return rule.method in (None, "GET") and rule.form is None and rule.json_ is None and rule.body is None
 
 
 def names_beside(rule: Body) -> list[str]:
-    """The {names} of what a request carries beside its URL."""
+    """The {names} in what a request has besides its URL."""
     beside = [rule.headers, rule.cookies, rule.form, rule.json_, rule.body, getattr(rule, "inherited", None)]
     return names_within([one for one in beside if one])
 

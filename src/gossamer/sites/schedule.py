@@ -1,4 +1,4 @@
-"""When a site's next round is due. Pure: a schedule, when the last round began, and nothing else."""
+"""When a site's next round is due, from its schedule and the begin of the last round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gossamer.sites.format import Schedule
 
 def next_due(schedule: Schedule, began: float, site: str, number: int) -> float:
     """The time (Unix seconds) at which the round after `number`, which began at `began`, should begin. The jitter is the same
-    whoever asks: of several workers all know the same time."""
+    in every worker."""
     if schedule.every is not None:
         due = began + schedule.every
     else:

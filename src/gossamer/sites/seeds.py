@@ -104,7 +104,7 @@ def unknown_names(text: str, params: Parameters) -> list[str]:
 
 
 def hosts_of(texts: Iterator[str], params: Parameters) -> frozenset[str] | None:
-    """The hosts that URLs of seeds are of; None if they are too many to be told, or one cannot be read."""
+    """The hosts of the seeds' URLs; None if there are too many, or one cannot be read."""
     hosts: set[str] = set()
     for text in texts:
         origin = _origin(text)

@@ -21,7 +21,7 @@ EXTRA = {
 }
 """Columns that come from the page and not from its fields."""
 PASSING = frozenset({"fetched_at", "round", "status"})
-"""Columns whose change alone is no news for a table with history."""
+"""Columns whose change alone adds no row to a history."""
 _TYPES = {Kind.URL: "text"}
 
 
@@ -39,7 +39,7 @@ def column_of(rule: StoreRule, field: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name without the signs that names of sites, layers and fields may have and those of tables may not."""
+    """A name with _ for characters that names of tables may not have."""
     return "".join(sign if sign.isalnum() or sign == "_" else "_" for sign in name)
 
 
@@ -54,7 +54,7 @@ def type_of(rule: FieldRule) -> str:
 
 
 def extras(site: Site, layer: str) -> tuple[str, ...]:
-    """The columns that come from the page: those asked for, and those of the key that are no fields."""
+    """The columns that come from the page: those of `add`, and those of the key that are not fields."""
     rule, fields = site.store[layer], site.layers[layer].fields
     return tuple(name for name in dict.fromkeys((*rule.key, *rule.add)) if name in EXTRA and name not in fields)
 
@@ -88,7 +88,7 @@ class _TableShape:
         self.flags = (False, False, False)
         """history, archive, existing"""
         self.open = not fields
-        """Whether only records tell which columns there are."""
+        """Whether only the records name the columns."""
         for field, rule in fields.items():
             child = children.get(field)
             if rule.each is not None and not (child and child.json_):
@@ -130,17 +130,17 @@ class _TableShape:
 
 
 class Rows:
-    """Turns records of a site into rows. A record of a layer that stores nothing has none."""
+    """Converts records of a site to rows. A record of a layer without a table has none."""
 
     def __init__(self, site: Site) -> None:
         self._shapes = {layer: _TableShape.of(site, layer) for layer in site.store if layer in site.layers}
 
     def row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:
-        """`facts` has what is known of the page beside what it says, by the names of `EXTRA`."""
+        """`facts` has what is known about the page itself, by the names of `EXTRA`."""
         shape = self._shapes.get(record.layer)
         if shape is None:
             return None
-        if shape.open:  # Somebody else's table, filled by a handler: its records name the columns.
+        if shape.open:  # An existing table, filled by a handler: its records name the columns.
             known = {column.name: facts.get(name) for name, column in shape.columns}
             return Row(shape.name, {**known, **record.fields}, {})
         fields = (
@@ -150,7 +150,7 @@ class Rows:
 
 
 def _fitting(value: Any, type: str) -> Any:
-    """A constant or a default may be of another type than its column: texts take them as they are written."""
+    """A value for a column: a constant or default of another type becomes text in a text column."""
     if type != "text" or value is None or isinstance(value, str):
         return value
     if isinstance(value, list | dict):

@@ -14,7 +14,7 @@ class FindingVerdict(StrEnum):
     DIFFERS = "differs"
     """It works, and something about it is not as it was. Nothing has to be done."""
     DECIDE = "decide"
-    """Somebody has to decide, or to change something by hand."""
+    """A person has to decide, or to change something by hand."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Whether a site file can be used: what no single key can tell."""
+"""Checks of site files that concern several keys."""

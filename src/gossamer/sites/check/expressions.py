@@ -1,5 +1,5 @@
-"""Whether what is written in the small languages of site files (CSS, XPath, regular expressions, JMESPath, cron, time zones,
-character sets) means anything. Each answers a complaint and a hint, or None; the same text is looked at once."""
+"""Checks of the small languages in site files: CSS, XPath, regular expressions, JMESPath, cron, time zones, character sets. Each
+function returns a message and a hint, or None, and checks the same text once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a site file keeps to what is granted to it: functions, variables, paths, databases. Imports and fetches nothing."""
+"""Checks that a site file uses only what is granted to it: functions, variables, paths, databases. Imports and fetches nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Refusal = tuple[Path, str, str]
 
 
 def check_grant(site: Site, spot: Spot, grant: Grant, environment: Mapping[str, str] | None = None) -> list[Problem]:
-    """Everything that is not granted to a site, where it stands and with what to do about it."""
+    """Everything that a site uses without a grant, with its place and the remedy."""
     refused = [*_functions(site, grant), *_variables(site, grant)]
     if not refused:
         refused += _paths(site, grant)
@@ -70,7 +70,7 @@ def _elsewhere(path: str, grant: Grant, first: str = "") -> tuple[str, str]:
 
 
 def _database(site: Site, grant: Grant, environment: Mapping[str, str]) -> Iterator[Refusal]:
-    # What is nothing but a variable is chosen by whoever set it: the worker's owner.
+    # A value that is only a variable is chosen by the worker's owner, who sets it.
     if grant.paths is None or site.database is None or REFERENCE.fullmatch(site.database):
         return
     where = ("database",)

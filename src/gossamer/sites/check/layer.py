@@ -205,7 +205,7 @@ def _groups(layer: Layer) -> Iterator[str]:
 
 
 def _passed(site: Site, name: str, besides: Follow | None = None) -> set[str] | None:
-    """The names that pages of a layer may inherit; None if that cannot be told (functions and tasks pass what they like)."""
+    """The names that pages of a layer may inherit; None if unknown (functions and tasks pass anything)."""
     found: set[str] = set()
     for layer in site.layers.values():
         if layer.handler is not None or layer.hooks.after_extract is not None:

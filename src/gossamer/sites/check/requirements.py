@@ -1,6 +1,6 @@
 """What a site needs besides Gossamer itself: a driver for its database, a browser for its pages.
 
-Whoever checks a file may not be the one who crawls: what is not installed here is a warning.
+The machine that checks a file may not be the one that crawls: what is not installed here is a warning.
 """
 
 from __future__ import annotations

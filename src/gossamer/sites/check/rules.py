@@ -1,4 +1,4 @@
-"""What those who read pages have to say of a layer's rules: nothing that passes the check may fail in a worker."""
+"""Compiles the rules of a layer as a worker does: nothing that passes the check may fail there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_rules(checker: Checker, layout: plan.LayerGraph) -> None:
-    """What those who read pages by these rules have to say that was not seen before."""
+    """Problems of the rules that no other check has found."""
     context = _Context(layout)
     for name, layer in checker.site.layers.items():
         if layer.handler is None:

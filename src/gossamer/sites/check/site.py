@@ -1,4 +1,4 @@
-"""Whether a site file fits together: what no single key can tell.
+"""Checks that concern several keys of a site file.
 
 Errors keep a site from being used; warnings (`Problem.severity`) are things that are hardly meant. Nothing is fetched, imported or
 unfolded here.
@@ -29,12 +29,12 @@ from gossamer.sites.seeds import count, pieces, unfold, unknown_names
 from gossamer.sites.url.match import pattern_of
 
 PROBES = ("/", "/q8/z_7?k=v&w=1", "/A-b/c.html", "/%C3%A9/0?")
-"""A pattern that takes up all of each of these takes up everything."""
+"""A pattern that matches all of each of these matches everything."""
 
 
 class Checker:
-    """One site while it is looked at. The parts of the check call `add` with a path and words. Of a site that is `incomplete`,
-    only what `must` and `layer` find is told."""
+    """One site while it is checked. The parts of the check call `add` with a path and a message. For an `incomplete` site, only what
+    `must` and `layer` find is reported."""
 
     def __init__(self, site: Site, spot: Spot, params: Parameters, *, incomplete: bool = False) -> None:
         self.site = site
@@ -59,12 +59,12 @@ class Checker:
             self.told.append((path, problem_at(self._spot, path, message, hint, severity=WARNING)))
 
     def must(self, looks: Callable[[str], Complaint], text: str | None, path: Path) -> None:
-        """Complain of a text that does not compile."""
+        """Report a text that does not compile."""
         if text is not None and (complaint := looks(text)) is not None:
             self.told.append((path, problem_at(self._spot, path, *complaint)))
 
     def layer(self, name: str | None, path: Path) -> None:
-        """Complain of a layer that does not exist."""
+        """Report an unknown layer."""
         if name is not None and name not in self.site.layers:
             self.told.append(
                 (path, problem_at(self._spot, path, f"there is no layer {name}", did_you_mean(name, self.site.layers)))
@@ -72,7 +72,7 @@ class Checker:
 
 
 def check(site: Site, spot: Spot, params: Parameters) -> list[Problem]:
-    """Everything that is wrong or doubtful with a site that has the right form."""
+    """Everything that is wrong or doubtful in a site of valid form."""
     checker = Checker(site, spot, params)
     check_with(checker)
     return checker.problems

@@ -1,4 +1,4 @@
-"""Whether records can go where the file says."""
+"""Checks of where records are stored."""
 
 from __future__ import annotations
 

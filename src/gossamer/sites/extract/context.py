@@ -16,7 +16,7 @@ class SiteContext(Protocol):
 
     @property
     def limits_depth(self) -> int:
-        """Links further than so many steps from the seeds are left alone; 0: no limit."""
+        """Maximum number of steps from the seeds; links that lead further are skipped. 0: no limit."""
         ...
 
     def has_layer(self, name: str) -> bool: ...

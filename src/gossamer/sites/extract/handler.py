@@ -1,4 +1,4 @@
-"""Layers that are read by a Python function instead of by rules: `async def post(page): yield {…}; yield page.follow(…)`."""
+"""Layers whose pages a Python function reads instead of rules: `async def post(page): yield {…}; yield page.follow(…)`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gossamer.sites.page import PageVerdict, Reading
 
 
 class HandlerPage:
-    """What a handler gets: the page as it came, and the usual ways to look into it."""
+    """What a handler gets: the page as received, and the usual ways to query it."""
 
     def __init__(self, site: CompiledSite, layer: str, document: Response) -> None:
         self._site = site
@@ -57,7 +57,7 @@ class HandlerPage:
         priority: int = 0,
         again: bool = False,
     ) -> PageRequest:
-        """A link to be yielded; `url` may be relative. Without `to`, the layer that matches it."""
+        """A link to yield; `url` may be relative. Without `to`, the layer that matches it."""
         address = urljoin(self.url, url)
         layer = to
         if layer is None:
@@ -75,7 +75,7 @@ class HandlerPage:
 async def handler_reader(
     handler: Callable[[HandlerPage], Any], site: CompiledSite, layer: str, document: Response
 ) -> Reading:
-    """What a handler yields: dicts are records, links are links. One that only returns may return a list of them."""
+    """What a handler yields or returns as a list: dicts are records, results of `page.follow()` are links."""
     records: list[Record] = []
     links: list[PageRequest] = []
 

@@ -1,4 +1,4 @@
-"""Regular expressions of site files, run on what strangers wrote: never for long.
+"""Regular expressions of site files on the text of strangers: no search may take long.
 
 An expression may take time that grows with the square of a text, or doubles with each of its characters. All expressions of a page
 together have PATIENCE seconds; the one that uses them up, and those after it, find nothing, and the page's notes name them.
@@ -27,11 +27,11 @@ LITERAL = re.compile(r"\\N\{[^}]*\}|\\.|\{(?!\d+(?:,\d*)?\}|,\d*\})", re.DOTALL)
 
 
 class TooSlow(Exception):
-    """A regular expression took all the time there was, or cannot be run so that it could be stopped."""
+    """A regular expression took all the time of the page, or cannot run in the engine that has a timeout."""
 
 
 class TimeBudget(Protocol):
-    """Who counts the time: a page."""
+    """What counts the time: a page."""
 
     patience: float
 
@@ -44,7 +44,7 @@ class Pattern:
     def __init__(self, text: str, ignore_case: bool = False) -> None:
         self.text = text
         try:
-            # Python's own is the language of site files; the other one, which can be told to stop, is nearly the same.
+            # Python's own is the language of site files; that of `regex`, which has timeouts, is nearly the same.
             quick = re.compile(text, re.IGNORECASE if ignore_case else 0)
         except (re.error, RecursionError, OverflowError) as error:
             raise ValueError(f"{text!r} is not a regular expression: {error}") from None

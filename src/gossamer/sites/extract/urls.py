@@ -1,4 +1,4 @@
-"""Addresses on a page as whole URLs, as a browser makes them of what an `href` says."""
+"""Addresses on a page as absolute URLs, as a browser makes them from an `href`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from w3lib.url import safe_url_string
 
 LONGEST = 8_000
-"""Characters of a URL; longer ones are left alone."""
+"""Maximum characters of a URL; longer ones are skipped."""
 # What comes out as it went in, whatever the base: no escapes, no dots or slashes that could be taken away, no fragment.
 _SEGMENT = r"[A-Za-z0-9\-_~!$&'()*+,:@=][A-Za-z0-9\-._~!$&'()*+,:@=]*"
 _QUERY = r"(?:\?[A-Za-z0-9\-._~!$()*+,:@=/?&]+)?"
@@ -45,7 +45,7 @@ class PageUrls:
             self._directory = path[: path.rindex("/") + 1]
 
     def absolute(self, address: str) -> str:
-        """The whole URL, with its fragment; of another scheme than http as it stands. ValueError: it is none, and why."""
+        """The absolute URL with its fragment, unchanged for other schemes than http. ValueError says why there is none."""
         if self._origin and len(address) <= LONGEST:
             if _ROOTED(address):
                 return self._origin + address

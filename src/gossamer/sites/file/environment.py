@@ -1,4 +1,4 @@
-"""Environment variables in site files: ${NAME}, looked up only where the value is used, never kept with the site."""
+"""Environment variables in site files: ${NAME}, looked up only when the value is used, never stored with the site."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def wrong_references(site: Site) -> Iterator[tuple[Path, str, str]]:
 
 
 def revealed_site(site: Site, environment: Mapping[str, str] | None = None) -> Site:
-    """The site with every ${NAME} looked up: for use, never to be kept. Raises MissingVariable."""
+    """The site with every ${NAME} looked up: for use, never to be stored. Raises MissingVariable."""
     if not variables(site):
         return site
     if lacking := missing(site, environment):

@@ -13,7 +13,7 @@ from gossamer.sites.file.yaml import InvalidYaml, Spot, YamlDocument, decoded, r
 
 
 class SourceFiles:
-    """`problems` is where they are told; `parts` where the files are noted that others were completed by."""
+    """Adds what is wrong to `problems`, and the files that others extend to `parts`."""
 
     def __init__(self, problems: list[Problem], parts: set[str]) -> None:
         self.problems, self.parts = problems, parts
@@ -37,7 +37,7 @@ class SourceFiles:
         return known
 
     def extended(self, document: YamlDocument, folder: Path | None, above: tuple[Path, ...]) -> tuple[Any, Spot] | None:
-        """A document with what it extends; None if that cannot be had."""
+        """A document with what it extends; None if that cannot be read."""
         data, spot = document.data, document.spot
         name = data.get("extends")
         if not isinstance(name, str):

@@ -98,7 +98,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 def own_folder() -> Path | None:
     """The project's own folder: the nearest one with a scrapy.cfg, from the working directory upwards, or else the working
-    directory itself. The root of the file system is nobody's project."""
+    directory itself. The root of the file system is never a project."""
     here = Path(os.path.realpath(os.getcwd()))
     found = next((folder for folder in (here, *here.parents) if (folder / "scrapy.cfg").is_file()), here)
     return None if found == found.parent else found
@@ -106,6 +106,6 @@ def own_folder() -> Path | None:
 
 @cache
 def _not_own() -> tuple[Path, ...]:
-    """Where Python and this package are: nobody's project, also where it lies in the folder of one."""
+    """Where Python and this package are installed: not the project's own, even inside its folder."""
     places = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     return tuple(Path(os.path.realpath(place)) for place in [*places, str(Path(__file__).parent.parent)])

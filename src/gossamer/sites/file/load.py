@@ -100,7 +100,7 @@ def sound(found: LoadResult) -> list[LoadedSite]:
 
 
 class FoundFiles(NamedTuple):
-    """The files at some paths. `besides` are those that nobody named, because they lie in a folder."""
+    """The files at some paths. `besides` are those that were not named but found in a folder."""
 
     files: list[Path]
     besides: frozenset[str]
@@ -116,7 +116,7 @@ def find(paths: Paths) -> FoundFiles:
 
 
 def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
-    """The site files at a path, and whether they were named themselves. In a folder, hidden ones are left out."""
+    """The site files at a path, and whether they were named themselves. Hidden files in a folder are skipped."""
     if not path.is_dir():
         yield path, True
         return
@@ -135,7 +135,7 @@ def _files(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
 
 
 class NamedSite(NamedTuple):
-    """The name of a site, and a problem that could be told of it: where it stands."""
+    """The name of a site, and a problem to report for it, with its place."""
 
     site: str
     place: Problem
@@ -143,7 +143,7 @@ class NamedSite(NamedTuple):
 
 @dataclass(slots=True)
 class LoadNotes:
-    """What can be told of files only when all of them are read. Files of one survey may be read in shares, each with its notes."""
+    """What can be checked only when all files are read. The files of one survey may be read in shares, each with its notes."""
 
     problems: list[Problem] = field(default_factory=list)
     siteless: dict[str, list[Problem]] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class LoadNotes:
 
 
 def read_files(files: Iterable[Path], params: Given = None) -> tuple[list[LoadedSite], LoadNotes]:
-    """The sites of files, and what is to be told of them when all are read."""
+    """The sites of files, and what to check when all are read."""
     reader = _FileReader(params)
     with _uninterrupted():
         for file in files:
@@ -164,8 +164,8 @@ def read_files(files: Iterable[Path], params: Given = None) -> tuple[list[Loaded
 
 
 def conclude(found: FoundFiles, shares: Iterable[LoadNotes], params: Given = None) -> list[Problem]:
-    """Everything that is wrong or doubtful with what was read, in shares or as a whole. Of files in a folder, those that only
-    serve others are no sites."""
+    """Everything that is wrong or doubtful with what was read, in shares or as a whole. Files in a folder that only
+    serve others are not sites."""
     shares = list(shares)
     problems = [*found.problems, *(problem for notes in shares for problem in notes.problems)]
     parts = {part for notes in shares for part in notes.parts} & found.besides

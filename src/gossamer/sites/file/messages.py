@@ -1,4 +1,4 @@
-"""What the models of `format` refuse, in plain words and at the place where it is written."""
+"""The validation errors of `format`'s models, in plain words and with their place in the file."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _PATTERNS = {
 
 
 def problems_of(error: ValidationError, data: Any, spot: Spot) -> list[Problem]:
-    """Everything that a validation found, each once, where it stands."""
+    """Every validation error, each once, with its place."""
     return [_problem(path, faults, data, spot) for path, faults in faults_of(error, data).items()]
 
 
 def faults_of(error: ValidationError, data: Any) -> dict[Path, list[dict[str, Any]]]:
-    """What a validation found, by the path in the file."""
+    """Validation errors by their path in the file."""
     told: dict[Path, list[dict[str, Any]]] = {}
     for fault in error.errors(include_url=False, include_context=True):
         told.setdefault(_within(fault["loc"], data, fault["type"]), []).append(fault)  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def faults_of(error: ValidationError, data: Any) -> dict[Path, list[dict[str, An
 def problem_at(
     spot: Spot, path: Path, message: str, hint: str = "", *, key: bool = False, severity: str = "error"
 ) -> Problem:
-    """A problem with what stands at a path, or (`key`) with its key."""
+    """A problem with the value at a path, or (`key`) with its key."""
     place, exact, path = spot.find(path)
     line, column = (place.key_line, place.key_column) if key and exact else (place.line, place.column)
     return Problem(place.file, line, column, written(path), message, hint, severity)

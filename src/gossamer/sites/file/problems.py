@@ -1,4 +1,4 @@
-"""What is wrong with site files: all of it at once, each with its place and, where one is known, a remedy."""
+"""Problems of site files: all at once, each with its place and, if known, a remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 class Problem(NamedTuple):
     """One thing that is wrong. `path` says which key, as layers.post.follow[0].css; "" means the file itself. Lines and
-    columns count from 1; a problem of no certain place has line 0."""
+    columns count from 1; a problem without a place has line 0."""
 
     file: str
     line: int
@@ -60,7 +60,7 @@ def written(path: Sequence[str | int]) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """A hint at the known word that is nearest; the known words themselves where they are few and none is near."""
+    """A hint at the most similar known word; the known words themselves if there are few and none is similar."""
     words = list(dict.fromkeys(map(str, known)))
     near = difflib.get_close_matches(str(word).lower(), [name.lower() for name in words], n=1, cutoff=0.6)
     if near:

@@ -1,6 +1,6 @@
-"""What else is wrong with a file that has not the right form: so that all mistakes are told at once.
+"""What else is wrong with an invalid file, so that all mistakes are reported at once.
 
-What was refused is put out of the way, and the rest is looked at. Only what cannot depend on the refused parts is told: texts that
+The invalid parts are removed, and the rest is checked. Only problems that cannot depend on the removed parts are reported: texts that
 do not compile, layers that do not exist.
 """
 
@@ -19,7 +19,7 @@ from gossamer.sites.file.yaml import Spot
 from gossamer.sites.format import Site
 
 TIMES = 3
-"""What is put out of the way may leave something behind that is refused in its turn."""
+"""Removing a part may make another one invalid."""
 # What may stand in the place of something that was refused, by the key under which it stands.
 _NEUTRAL: dict[str, Any] = {
     "layers": {},
@@ -31,7 +31,7 @@ _NEUTRAL: dict[str, Any] = {
 
 
 def problems_besides(error: ValidationError, data: dict[str, Any], spot: Spot) -> list[Problem]:
-    """What is wrong besides what `error` says; nothing where that cannot be told."""
+    """What is wrong besides what `error` says; nothing if that is unknown."""
     rest = deepcopy(data)
     refused: list[Path] = []
     for _ in range(TIMES):

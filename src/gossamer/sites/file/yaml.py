@@ -16,9 +16,9 @@ import yaml  # type: ignore[import-untyped]
 from gossamer.sites.file.problems import Problem
 
 UNFOLDED_MAX = 100_000
-"""How many values aliases may add to a file."""
+"""Maximum number of values that aliases may add to a file."""
 DEEP_MAX = 60
-"""How many mappings and lists may stand inside each other."""
+"""Maximum depth of nested mappings and lists."""
 
 _INT = re.compile(r"[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
@@ -87,11 +87,11 @@ class YamlDocument(NamedTuple):
     data: Any
     spot: Spot
     problems: list[Problem]
-    """What is wrong but does not keep the rest from being read: keys that stand twice, tags."""
+    """Problems that do not keep the rest from being read: duplicate keys, tags."""
 
 
 class InvalidYaml(Exception):
-    """The text is no YAML that site files may be written in."""
+    """The text is not YAML as site files may use it."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -99,7 +99,7 @@ class InvalidYaml(Exception):
 
 
 class _PlainResolver:
-    """Says of a scalar only whether it is plain: all that is asked of it while nodes are composed."""
+    """Resolves of a scalar only whether it is plain: all that composing nodes needs."""
 
     def resolve(self, kind: type, value: Any, implicit: Any) -> str:
         if kind is yaml.ScalarNode:
@@ -152,7 +152,7 @@ def decoded(content: bytes, file: str) -> str:
 
 
 def read(text: str, file: str, loader: Any = None) -> Iterator[YamlDocument]:
-    """The documents of a text. Raises Unreadable at the first thing that is no YAML."""
+    """The documents of a text. Raises InvalidYaml at the first error."""
     made = None
     try:
         made = (loader or LOADER)(text)
@@ -197,7 +197,7 @@ def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
 
 
 class _YamlBuilder:
-    """Turns the nodes of one document into data and spots."""
+    """Converts the nodes of one document to data and spots."""
 
     def __init__(self, file: str) -> None:
         self._file = file

@@ -16,7 +16,7 @@ from gossamer.model import host_of
 from gossamer.sites.url.pattern import LONG, url_pattern
 
 REMEMBERED = 65_536
-"""How many URLs' layers a process keeps, whatever the number of its sites."""
+"""Maximum number of URLs whose layer a process caches, for all its sites together."""
 
 NO_GROUPS: Mapping[str, str] = {}
 Found = tuple[str, Mapping[str, str]]

@@ -1,4 +1,4 @@
-"""Regular expressions that are looked for in URLs, which strangers write: never for long.
+"""Regular expressions on URLs, which strangers write: no search may take long.
 
 Most patterns cannot take long on a URL of usual length, and Python's own engine runs them. The others run where they can be
 stopped. One that has taken SPENDS seconds of late gets SHORTEST for each URL, which is ample for a URL that it fits; where it is
@@ -21,9 +21,9 @@ import regex  # type: ignore[import-untyped]
 from gossamer.sites.extract.regex import stoppable
 
 STEPS = 100_000
-"""What Python's own engine may need at most, by the length of the URL and the repetitions of the pattern: about a millisecond."""
+"""Maximum steps of Python's own engine, by the length of the URL and the repetitions of the pattern: about a millisecond."""
 LONG = 8_192
-"""A longer URL belongs to no layer, so that no pattern has to be looked for in megabytes."""
+"""A longer URL belongs to no layer, so that no pattern searches megabytes."""
 SPENDS = 1.0
 """Seconds that one pattern may use up on URLs at which it is slow, at a time."""
 REGAINS = 0.05
