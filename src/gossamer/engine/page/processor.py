@@ -306,7 +306,7 @@ class PageProcessor:
                 continue
             trail = trail or request.after
             try:
-                child = link._replace(dont_filter=unfiltered, trail=trail, round=request.round)
+                child = link.on(trail, request.round, unfiltered)
                 children.append(payload.pack(child, lane, self._payload_max))
             except (GossamerError, ValueError) as error:
                 self._site_counters.of(site.name).add("site/links_refused")
