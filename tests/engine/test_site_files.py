@@ -125,7 +125,7 @@ async def test_tasks_of_a_site_that_is_taken_away_wait_for_it(
         await asyncio.to_thread(site.reached, "/page/1")
         with crawl.frontier() as frontier:
             frontier.drop_document("site", "site")
-        await until(lambda: "served no more" in caplog.text)
+        await until(lambda: "not served any more" in caplog.text)
         valkey_server.call("RPUSH", key, f"{site.url}/page/2")
         for _ in range(20):
             # As long as a worker would need to take it.

@@ -178,7 +178,7 @@ class TestFields:
     def test_encoding(self) -> None:
         assert layer(encoding="gbk").encoding == "gbk"
         assert layer(encoding="auto").encoding is None
-        assert "is not a character set" in told(rule(encoding="klingon"))["encoding"]
+        assert "there is no character set" in told(rule(encoding="klingon"))["encoding"]
 
     def test_type(self) -> None:
         assert told(rule(type="branch"))["type"].startswith("changed: ")
@@ -240,7 +240,7 @@ class TestFields:
         [found] = load_text(made.text)
         assert [follow.css for follow in found.layers["page"].follow] == ["b"]
         assert list(found.layers["page"].fields) == ["u"]
-        assert {note.field: note.value for note in made.notes if "no CSS selector" in note.became} == {
+        assert {note.field: note.value for note in made.notes if "not a CSS selector" in note.became} == {
             "drill_rules": "a:eq(",
             "extract_rule.rule.t": '{"css": "h1["}',
         }

@@ -244,7 +244,7 @@ class TestTry:
         obeying = write("g.yaml", FORUM.replace("robots: ignore", "robots: obey"))
         said = command("site", "try", "http://127.0.0.1:1/", "--file", obeying, code=1)
         assert (
-            "not read: robots.txt: could not be had (connect: 127.0.0.1:1 cannot be reached (Connection refused))"
+            "not read: robots.txt: could not be fetched (connect: 127.0.0.1:1 cannot be reached (Connection refused))"
             in said.out
         )
 
@@ -418,7 +418,7 @@ class TestCases:
     def test_cases_that_cannot_be_used(self, command: Command, site: Site) -> None:
         file, folder = self.saved(command, site)
         (folder / "body.html").unlink()
-        assert "the page itself is not there" in command("site", "test", file, code=2).err
+        assert "the page itself is missing" in command("site", "test", file, code=2).err
         (folder / "case.json").write_text('{"site": 1}')
         assert "url is missing" in command("site", "test", file, code=2).err
         (folder / "case.json").write_text("{")

@@ -84,7 +84,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.Log
     file.write_text("# ours\na:1\n\nb:1 # the slow one\nsocks5://user:secret@c:1\na:1\n")
     clock.now += 1
     assert [group.choose().url for _ in range(3)] == ["http://a:1", "http://b:1", "http://a:1"]
-    assert "left out" in caplog.text
+    assert "is skipped" in caplog.text
     assert "secret" not in caplog.text
     old = group.choose()
     old.fails = 2

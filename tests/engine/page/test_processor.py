@@ -193,7 +193,7 @@ async def test_pages_of_a_site_that_is_taken_away_are_given_back(
             assert sum(lane.leased for lane in frontier.counts("pages").lanes) > 1
             frontier.drop_document("site", "site")
         # At once: what was leased long ago would be given back in any case.
-        await until(lambda: "served no more" in caplog.text)
+        await until(lambda: "not served any more" in caplog.text)
         site.release("/page/0")
         await until(lambda: not _leased(crawl))
     assert (crawl.dead("pages"), site.paths()) == ([], ["/list", "/page/0"])
