@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 
 import pytest
+from scrapy.extensions.feedexport import FeedExporter
+from scrapy.extensions.throttle import AutoThrottle
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 
 from gossamer.scrapy.addon import SCHEDULER, THROTTLE, Addon
+from gossamer.scrapy.feeds.settings import OURS, SCRAPYS
+from gossamer.scrapy.settings import is_on
 from gossamer.scrapy.stats import FleetStatsCollector, FleetStatsMixin
 
 
@@ -25,6 +29,15 @@ def test_one_line_puts_the_fleets_parts_in_place() -> None:
     assert settings.getdict("EXTENSIONS")[THROTTLE] is None
     assert settings.getbool("AUTOTHROTTLE_ENABLED"), "the frontier reads it"
     assert not settings.getbool("REMOTE_CONTROL_ENABLED")
+
+
+def test_a_project_may_give_components_as_classes() -> None:
+    settings = updated(EXTENSIONS={AutoThrottle: 5, FeedExporter: 7})
+    assert settings.getdict("EXTENSIONS") == {THROTTLE: None, SCRAPYS: None, OURS: 0}
+    settings = updated(EXTENSIONS={FeedExporter: None})
+    one_key = hasattr(Settings, "get_component_priority_dict_with_base")  # else Scrapy leaves the one by its path on
+    assert is_on(settings, "EXTENSIONS", OURS) is not one_key
+    assert not is_on(settings, "EXTENSIONS", SCRAPYS)
 
 
 class Own(MemoryStatsCollector):

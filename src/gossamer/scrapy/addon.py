@@ -16,7 +16,7 @@ from gossamer.scrapy.download.network import PLACES
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.policies import main_order
 from gossamer.scrapy.process import commands
-from gossamer.scrapy.settings import loaded
+from gossamer.scrapy.settings import is_on, loaded, put_component
 from gossamer.scrapy.speedups import defaults
 from gossamer.scrapy.stats import fleet_collector
 
@@ -170,7 +170,7 @@ def _is_of(kind: Any, module: str) -> bool:
 
 def _serve_feeds(settings: BaseSettings) -> None:
     """Scrapy's own exporter gives way, unless the project has put another in its place."""
-    if settings.getwithbase("EXTENSIONS").get(feed_settings.SCRAPYS) is not None:
+    if is_on(settings, "EXTENSIONS", feed_settings.SCRAPYS):
         _put(settings, "EXTENSIONS", feed_settings.SCRAPYS, None)
         _put(settings, "EXTENSIONS", feed_settings.OURS, 0)
 
@@ -197,8 +197,6 @@ def _set(settings: BaseSettings, name: str, value: Any, *, unless_project: bool 
     settings.set(name, value, ADDON if unless_project else max(priority, ADDON))
 
 
-def _put(settings: BaseSettings, name: str, key: str, value: Any) -> None:
-    """Change one entry of a setting that is a mapping."""
-    table = dict(settings.getdict(name))
-    table[key] = value
-    settings.set(name, table, max(settings.getpriority(name) or 0, ADDON))
+def _put(settings: BaseSettings, name: str, key: str, value: int | None) -> None:
+    """Change one entry of a table of components."""
+    put_component(settings, name, key, value, max(settings.getpriority(name) or 0, ADDON))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.settings import Settings
 
 from gossamer.errors import SettingError
@@ -14,9 +15,13 @@ from gossamer.scrapy.feeds.settings import OURS, check
 from gossamer.settings import load
 
 
-def looked_at(uri: str, options: dict[str, Any]) -> None:
+class Storage(FileFeedStorage):
+    """One of a project's own."""
+
+
+def looked_at(uri: str, options: dict[str, Any], **more: Any) -> None:
     feeds = {uri: {"format": "jsonlines", **options}}
-    check(load({}, {}), Crawler(Spider, Settings({"FEEDS": feeds, "EXTENSIONS": {OURS: 0}})))
+    check(load({}, {}), Crawler(Spider, Settings({"FEEDS": feeds, "EXTENSIONS": {OURS: 0}, **more})))
 
 
 @pytest.mark.parametrize(
@@ -31,6 +36,19 @@ def looked_at(uri: str, options: dict[str, Any]) -> None:
 def test_what_the_fleet_cannot_write_together_is_refused(uri: str, options: dict[str, Any], why: str) -> None:
     with pytest.raises(SettingError, match=f"{why}.*GOSSAMER_FEEDS=worker"):
         looked_at(uri, options)
+
+
+def test_a_storage_of_the_projects_own_is_not_left_aside() -> None:
+    """Each scheme has its own: that of `file:` is not asked for a name without one."""
+    for scheme, uri, other in (("", "out.json", "file:///tmp/out.json"), ("file", "file:///tmp/out.json", "out.json")):
+        storages = {scheme: Storage}
+        with pytest.raises(
+            SettingError, match=r"its storage is .*test_settings.Storage of FEED_STORAGES.*FEEDS=worker"
+        ):
+            looked_at(uri, {}, FEED_STORAGES=storages)
+        looked_at(other, {}, FEED_STORAGES=storages)
+    with pytest.raises(SettingError, match="FEED_STORAGES has no storage for the scheme ''"):
+        looked_at("out.json", {}, FEED_STORAGES={"": None})
 
 
 def test_local_files_and_standard_output_are_taken() -> None:

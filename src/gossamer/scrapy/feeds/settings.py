@@ -14,6 +14,7 @@ from scrapy.utils.misc import load_object
 
 from gossamer.errors import SettingError
 from gossamer.scrapy.feeds.feeds import STDOUT, FleetFeedExporter
+from gossamer.scrapy.settings import component_path, is_on
 from gossamer.settings import Settings
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _every(settings: BaseSettings) -> dict[str, dict[str, Any]]:
 def shared(ours: Settings, crawler: Crawler) -> bool:
     """Whether the fleet writes the feeds together."""
     settings = crawler.settings
-    takes = settings.getwithbase("EXTENSIONS").get(OURS) is not None or _place(crawler, FleetFeedExporter) is not None
+    takes = is_on(settings, "EXTENSIONS", OURS) or _place(crawler, FleetFeedExporter) is not None
     return ours["GOSSAMER_FEEDS"] == "fleet" and takes and bool(uris(settings))
 
 
@@ -103,8 +104,7 @@ def check_early(ours: Settings, settings: BaseSettings, on_frontier: bool) -> No
 
 
 def _exporter_is_on(settings: BaseSettings) -> bool:
-    every = settings.getwithbase("EXTENSIONS")
-    return any(every.get(name) is not None for name in (SCRAPYS, OURS))
+    return any(is_on(settings, "EXTENSIONS", name) for name in (SCRAPYS, OURS))
 
 
 def check_formats(settings: BaseSettings) -> None:
@@ -130,8 +130,12 @@ def refuse_if_not_whole(ours: Settings, settings: BaseSettings) -> None:
     for uri, feed in uris(settings).items():
         why = ""
         scheme = urlparse(uri).scheme
-        if scheme not in ("", "file") or load_object(storages[scheme or "file"]) is not FileFeedStorage:
+        if scheme not in ("", "file"):
             why = "it is not a local file"
+        elif (storage := storages.get(scheme)) is None:
+            why = f"FEED_STORAGES has no storage for the scheme {scheme!r}"
+        elif (kind := load_object(storage)) is not FileFeedStorage:
+            why = f"its storage is {component_path(kind)} of FEED_STORAGES, not Scrapy's own for files"
         elif feed.get("postprocessing"):
             why = "it has postprocessing"
         elif feed.get("batch_item_count", settings.getint("FEED_EXPORT_BATCH_ITEM_COUNT")):

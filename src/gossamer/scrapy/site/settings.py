@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from scrapy.settings import Settings, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, Settings, default_settings
 from scrapy.utils.project import get_project_settings
 from twisted.internet.ssl import Certificate, trustRootFromCertificates
 from twisted.web.client import BrowserLikePolicyForHTTPS
@@ -16,6 +16,7 @@ from gossamer.errors import SettingError
 from gossamer.scrapy.addon import THROTTLE
 from gossamer.scrapy.download.network import PLACES
 from gossamer.scrapy.process.run import ASYNCIO, _is_ours
+from gossamer.scrapy.settings import put_component
 from gossamer.scrapy.site import render
 
 # Without our prefix, which is for settings that people may set.
@@ -78,7 +79,8 @@ def _others(addons: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _put(settings: Settings, name: str, entries: Mapping[str, Any]) -> None:
-    settings.set(name, {**settings.getdict(name), **entries}, "cmdline")
+    for path, place in entries.items():
+        put_component(settings, name, path, place, SETTINGS_PRIORITIES["cmdline"])
 
 
 def _verify(settings: Settings, verify: bool | str) -> None:
