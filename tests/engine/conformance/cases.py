@@ -331,7 +331,7 @@ def listed(site: Site, _: Site) -> None:
 @case(LISTED, listed)
 def sitemaps_and_feeds(came: Came) -> None:
     assert sorted(came.targets()) == ["/feed", "/index.xml", "/list/9", "/map.xml.gz", "/no", "/post/1", "/post/2"]
-    assert [(reason, "no sitemap" in detail) for reason, detail in came.dead] == [("invalid", True)]
+    assert [(reason, "not a sitemap" in detail) for reason, detail in came.dead] == [("invalid", True)]
     assert sorted(item["at"] for item in came.items) == ["SITE/list/9", "SITE/post/1", "SITE/post/2"]
 
 
