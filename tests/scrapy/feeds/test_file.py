@@ -291,3 +291,25 @@ def test_nothing_is_kept_for_a_file_whose_name_never_comes_again(frontier: Valke
             bring(frontier, info, file, over)
         assert lines(path) == [number]
     assert item_stream.consumers(frontier, "g") == {}
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_name_that_comes_again_after_all_keeps_its_items_in_every_later_round(
+    frontier: ValkeyFrontier, tmp_path: Path, stays: bool
+) -> None:
+    """A job of scrapyd with an id that people choose, or a function of the project's own that makes `%(time)s` a day."""
+    kind: Any = JsonLinesItemExporter
+    file = None
+    for number in (2, 3, 4, 5):
+        frontier.new_round("g", number)
+        info = produce(frontier, number)
+        if file is None or not stays:
+            path = tmp_path / "nightly.jl"
+            file = FeedFile(path, "%(time)s.jl", frontier.crawl, "g", False, True, kind, codec.decode, "", True)
+        file.prepare(frontier, info, keep_all=False)
+        assert list(item_stream.consumers(frontier, "g")) == [file.consumer]
+        assert waiting(frontier, "g") == [file.consumer]
+        file.write(frontier)
+        if not stays or number == 5:
+            file.close(frontier, over=False)
+    assert lines(path) == [2, 3, 4, 5]

@@ -31,8 +31,8 @@ from gossamer.scrapy.feeds.position import (
     consumer_of,
     elsewhere,
     forget_past,
-    is_of_one_round,
     owner_of,
+    round_of,
     starts,
 )
 
@@ -120,11 +120,17 @@ class FeedFile:
             self._begin(frontier, info, keep_all)
         elif not self._is_of(info, self._state):
             self._turn(frontier, info, self._state)
-            self._note()
+            noted = self._state
             if self._keeps and (noted := self._mark.mine()):
                 # Others hear of the round, but not of more.
                 self._turn(frontier, info, noted)
+            if noted:
+                left = self._renewed(info, noted)
+                self._state["consumer"] = noted["consumer"]
+                if left:
+                    frontier.keep_items(self.group, noted["consumer"], noted["positions"])
                 self._mark.write(noted)
+                self._forget(frontier, left)
 
     def _is_finished(self, info: RoundInfo) -> bool:
         """Whether the file was written as one whole, to which nothing can be added."""
@@ -302,9 +308,7 @@ class FeedFile:
             if not self._is_of(info, before):
                 self._turn(frontier, info, before)
             self._state = before
-            if not self._of_one_round and is_of_one_round(before["consumer"]):
-                # It was begun with -O.
-                left, before["consumer"] = before["consumer"], consumer_of(self.path, self._uri, None)
+            left = self._renewed(info, before)
         else:
             self._state = self._fresh(frontier, info, size)
             if size and self._overwrite:
@@ -328,8 +332,20 @@ class FeedFile:
                 self._start()
         file.write(self._taken())
         self._mark.write(state)
-        if left:
-            frontier.keep_items(self.group, left, dict.fromkeys(range(frontier.partitions), "gone"))
+        self._forget(frontier, left)
+
+    def _renewed(self, info: RoundInfo, state: State) -> str:
+        """Name a consumer that stays as long as the file wants items, where the one it had is forgotten with an earlier round: it was
+        begun with -O, or its name has come again. The old one; "" if nothing changes."""
+        old, wanted = state["consumer"], info.round if self._of_one_round else None
+        if round_of(old) in (None, wanted):
+            return ""
+        state["consumer"] = consumer_of(self.path, self._uri, wanted)
+        return str(old)
+
+    def _forget(self, frontier: ValkeyFrontier, consumer: str) -> None:
+        if consumer:
+            frontier.keep_items(self.group, consumer, dict.fromkeys(range(frontier.partitions), "gone"))
 
     def _learn(self, data: bytes, columns: Any) -> None:
         """Also where this process does not know the item's class, or the feed does not want what it makes of it."""
@@ -449,9 +465,7 @@ class FeedFile:
             if over and not self._store_empty and self._state["first"] is None and not self._state["size"]:
                 self.path.unlink(missing_ok=True)
             if over:
-                frontier.keep_items(
-                    self.group, self._state["consumer"], dict.fromkeys(range(frontier.partitions), "gone")
-                )
+                self._forget(frontier, self._state["consumer"])
                 forget_past(frontier, self.group, self._state["round"])
         self._let_go()
 

@@ -43,9 +43,10 @@ def consumer_of(path: Path, uri: str, overwritten_in: int | None) -> str:
     return f"{FEED}{of_round}{where}-{_digest(uri)}{_place(path)}{secrets.token_hex(2)}"
 
 
-def is_of_one_round(consumer: str) -> bool:
-    """Whether the consumer is forgotten when its round is over."""
-    return _ROUND.match(consumer) is not None
+def round_of(consumer: str) -> int | None:
+    """The round with which the consumer is forgotten, None for one that stays."""
+    found = _ROUND.match(consumer)
+    return int(found[1]) if found else None
 
 
 def elsewhere(frontier: ValkeyFrontier, group: str, path: Path, uri: str) -> str:
