@@ -1,4 +1,4 @@
-"""The first element that a plain selector finds is the first by XPath, in whole pages and within elements."""
+"""Plain selectors find without XPath what they find with it, in whole pages and within elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parsel.csstranslator import HTMLTranslator
 from tests.sites.extract.small_site import saved
 
 from gossamer.sites.extract.content import tree
-from gossamer.sites.extract.selector.css import first_of
+from gossamer.sites.extract.selector.css import every_of, first_of
 
 NAMES = st.sampled_from(["", "a", "b", "p", "div", "DIV", "li", "td", "*"])
 TESTS = st.lists(
@@ -47,10 +47,11 @@ def by_xpath(css: str, element: Any) -> list[Any]:
 
 
 def same(css: str, elements: Iterable[Any]) -> None:
-    first = first_of(css)
+    first, every = first_of(css), every_of(css)
     assert first is not None
     for element in elements:
         wanted = by_xpath(css, element)
+        assert every is None or every(element) == wanted
         assert first(element) is (wanted[0] if wanted else None)
 
 
@@ -97,4 +98,4 @@ def test_the_same_elements_of_saved_pages(css: str, name: str) -> None:
     ],
 )
 def test_what_is_not_plain_is_left_to_xpath(css: str) -> None:
-    assert first_of(css) is None
+    assert first_of(css) is every_of(css) is None

@@ -18,6 +18,7 @@ from parsel import csstranslator  # also registers has-class() for XPath
 
 from gossamer.sites.extract.content import PageContent, tree
 from gossamer.sites.extract.regex import Pattern, TooSlow
+from gossamer.sites.extract.selector.css import every_of
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.types import as_text, loads
 from gossamer.sites.format import Format, Selected
@@ -100,6 +101,8 @@ def finder(selected: Selected, format: Format, nth: int | None = None, whole: bo
         expression = selected.xpath or ""
     narrowed = None if after or selected.attr else nth
     evaluate, gives_nodes = compiled(expression, narrowed)
+    if selected.css is not None and format is Format.HTML and narrowed is None:
+        evaluate = every_of(selected.css) or evaluate
     # A number or a text is the only value: the first and the last.
     find = _of_nodes(evaluate, look, gives_nodes, nth in (None, 0, -1))
     if selected.attr is not None:
