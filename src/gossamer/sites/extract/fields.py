@@ -62,7 +62,7 @@ def compile_fields(
     for key, rule in rules.items():
         full = f"{name}.{key}" if name else key
         try:
-            found.append(CompiledField(key, _compile(full, rule, shape, (*path, key)), column_of(rule)))
+            found.append(CompiledField(key, _compile(full, rule, shape, (*path, key)), column_of(full, rule)))
         except ValueError as error:
             shape.report((*path, key), str(error))
     columns = any(field.column is not None for field in found) and not any(map(_looks_at_fields, rules.values()))

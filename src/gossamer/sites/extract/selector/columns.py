@@ -28,16 +28,18 @@ AS_THEY_ARE: dict[Kind, frozenset[type]] = {
 """The types of JSON that are kept as they are."""
 TURNED = frozenset({Kind.FLOAT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.URL})
 """Types that values are converted to, one like the other."""
-TEXTS, NUMBERS = frozenset({str}), frozenset({int, float})
+TEXTS, NUMBERS, LISTS = frozenset({str}), frozenset({int, float}), frozenset({list})
 
 
-def column_of(rule: FieldRule) -> Column | None:
-    """What reads a field as a column; None where it can only be read record by record."""
+def column_of(name: str, rule: FieldRule) -> Column | None:
+    """What reads a field as a column; None where it can only be read record by record. `name` is the field's in notes."""
     keys = _keys(rule)
     if not keys:
         return None
     if rule.type in TURNED:
         return _of_turned(keys, turn_into(rule), rule.strip)
+    if rule.all:
+        return _of_lists(name, keys)
     if rule.type is Kind.TEXT and rule.strip:
         return _of_texts(keys, of_text(rule.clean))
     return _of_types(keys, AS_THEY_ARE[rule.type])
@@ -48,7 +50,9 @@ def _keys(rule: FieldRule) -> tuple[str, ...]:
         return ()
     if rule.css or rule.xpath or rule.regex or rule.attr or rule.html or rule.source != "content":
         return ()
-    if rule.fields or rule.all or rule.nth is not None or "value" in rule.model_fields_set:
+    if rule.fields or rule.nth is not None or "value" in rule.model_fields_set:
+        return ()
+    if rule.all and (rule.type is not Kind.TEXT or not rule.strip or rule.clean or rule.default is not None):
         return ()
     if rule.clean and not (rule.type is Kind.TEXT and rule.strip and of_text(rule.clean)):
         return ()
@@ -77,6 +81,24 @@ def _of_texts(keys: tuple[str, ...], change: Callable[[str], str] | None = None)
             return list(texts if change is None else map(change, texts))
         except (KeyError, TypeError):
             return None
+
+    return column
+
+
+def _of_lists(name: str, keys: tuple[str, ...]) -> Column:
+    found, strip = _getter(keys), str.strip
+
+    def column(page: PageContent, things: list[Any]) -> list[Any] | None:
+        try:
+            values = list(found(things))
+            if set(map(type, values)) != LISTS:
+                return None
+            texts = [[strip(value) for value in each] for each in values]
+        except (KeyError, TypeError):
+            return None
+        if not all(texts):
+            page.missing[name] = None
+        return texts
 
     return column
 
