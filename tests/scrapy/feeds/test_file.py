@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,6 +35,18 @@ class Whole(BaseItemExporter):
 
     def finish_exporting(self) -> None:
         self.file.write(json.dumps(self.items).encode() + b"\n")
+
+
+class Headless(CsvItemExporter):
+    """As many projects have it: no header where there is one already."""
+
+    def __init__(self, file: BytesIO, **more: Any) -> None:
+        super().__init__(file, include_headers_line=file.tell() == 0, **more)
+        self.places = [file.tell()]
+
+    def export_item(self, item: Any) -> None:
+        super().export_item(item)
+        self.places.append(self.stream.buffer.tell())
 
 
 class Picky(JsonLinesItemExporter):
@@ -313,3 +326,20 @@ def test_a_name_that_comes_again_after_all_keeps_its_items_in_every_later_round(
         if not stays or number == 5:
             file.close(frontier, over=False)
     assert lines(path) == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("before", ["", "n\n7\n"])
+def test_an_exporter_sees_where_in_the_file_it_is(frontier: ValkeyFrontier, tmp_path: Path, before: str) -> None:
+    """Behind what plain Scrapy has left there, after a stop, and in the next round."""
+    out = tmp_path / "out.csv"
+    out.write_text(before)
+    for number in (2, 4):
+        info = produce(frontier, number)
+        bring(frontier, info, opened(frontier, out, Headless))
+        file = opened(frontier, out, Headless)
+        file.prepare(frontier, produce(frontier, number + 1), keep_all=False)
+        file.write(frontier)
+        assert file._exporter.places[-1] == out.stat().st_size
+        file.close(frontier, over=True)
+        frontier.new_round("g", number)
+    assert out.read_text() == (before or "n\n") + "2\n3\n4\n5\n"

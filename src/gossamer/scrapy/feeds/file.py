@@ -35,6 +35,7 @@ from gossamer.scrapy.feeds.position import (
     round_of,
     starts,
 )
+from gossamer.scrapy.feeds.tap import Tap
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ class FeedFile:
                     state["positions"][partition] = position
                     if state["rows"] is not None and item_stream.place(position) > start:
                         state["rows"] += 1
-                file.write(self._taken())
+                self._append(file)
                 if self._keeps:
                     continue
                 if state["first"] is not None:
@@ -320,7 +321,7 @@ class FeedFile:
         file.seek(state["size"])
         frontier.keep_items(self.group, state["consumer"], state["positions"])
         forget_past(frontier, self.group, info.round - 1)
-        self._tap, self._keeps = io.BytesIO(), False
+        self._tap, self._keeps = Tap(state["size"]), False
         for name in ("finished", "ending"):
             state.pop(name, None)
         self._start()
@@ -330,7 +331,7 @@ class FeedFile:
             if not self._taken():
                 # It would write that item once more at its end.
                 self._start()
-        file.write(self._taken())
+        self._append(file)
         self._mark.write(state)
         self._forget(frontier, left)
 
@@ -449,10 +450,13 @@ class FeedFile:
 
     def _taken(self) -> bytes:
         assert self._tap is not None
-        data = self._tap.getvalue()
-        self._tap.seek(0)
-        self._tap.truncate()
-        return data
+        return self._tap.take()
+
+    def _append(self, file: IO[bytes]) -> None:
+        """Bring what the exporter has written into the file."""
+        assert self._tap is not None
+        file.write(self._taken())
+        self._tap.base = file.tell()
 
     def close(self, frontier: ValkeyFrontier, over: bool) -> None:
         """The exporter's end; with `over`, nobody has to keep anything for this file any more."""
@@ -479,7 +483,7 @@ class FeedFile:
             self._exporter.finish_exporting()
         finally:
             self.ending, self._exporter = False, None
-        file.write(self._taken())
+        self._append(file)
         file.flush()
         os.fsync(file.fileno())
         self._state["closed"], self.failed = file.tell(), self._state.pop("failed", 0)
@@ -496,7 +500,7 @@ class FeedFile:
         self._file.close()
         self._file, self._tap, self._state, self._keeps = None, None, {}, False
 
-    _tap: io.BytesIO | None = None
+    _tap: Tap | None = None
     _exporter: Any = None
     _chosen = False
     """The project has said which fields the feed has."""
