@@ -85,8 +85,9 @@ def opened(
     kind: Any = JsonLinesItemExporter,
     overwrite: bool = False,
     read: Callable[[bytes], Any] = codec.decode,
+    store_empty: bool = True,
 ) -> FeedFile:
-    return FeedFile(path, path.name, frontier.crawl, "g", overwrite, True, kind, read, kind.__name__)
+    return FeedFile(path, path.name, frontier.crawl, "g", overwrite, store_empty, kind, read, kind.__name__)
 
 
 def bring(frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile, over: bool = False) -> FeedFile:
@@ -343,3 +344,29 @@ def test_an_exporter_sees_where_in_the_file_it_is(frontier: ValkeyFrontier, tmp_
         file.close(frontier, over=True)
         frontier.new_round("g", number)
     assert out.read_text() == (before or "n\n") + "2\n3\n4\n5\n"
+
+
+@pytest.mark.parametrize("kind", [JsonItemExporter, Whole])
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_file_that_shall_not_be_empty_stays_as_it_was_until_an_item_comes(
+    frontier: ValkeyFrontier, tmp_path: Path, overwrite: bool, kind: Any
+) -> None:
+    """As in Scrapy: what the last good run has left is not given up for a run that finds nothing."""
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text("[8]")
+    for over in (False, True):  # stopped, and gone on with
+        for path in (old, new):
+            file = opened(frontier, path, kind, overwrite, store_empty=False)
+            bring(frontier, frontier.rounds("g", 1)[0], file, over)
+    assert old.read_text() == "[8]"
+    assert not new.exists()
+    for number, over in ((2, False), (3, True)):
+        info = produce(frontier, number)
+        files = [opened(frontier, path, kind, overwrite, store_empty=False) for path in (old, new)]
+        for file in files:
+            file.prepare(frontier, info, keep_all=False)
+        for file in files:
+            bring(frontier, info, file, over)
+    found = new.read_text()
+    assert [item if kind is Whole else item["n"] for item in json.loads(found)] == [2, 3]
+    assert old.read_text() == ("" if overwrite else "[8]") + found

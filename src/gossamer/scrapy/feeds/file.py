@@ -317,7 +317,9 @@ class FeedFile:
             self._save_unread(frontier, keep_all)
             self._say_late(frontier, info)
         state = self._state
-        file.truncate(state["size"])
+        self._untouched = not self._store_empty and state["first"] is None
+        if not self._untouched:
+            file.truncate(state["size"])
         file.seek(state["size"])
         frontier.keep_items(self.group, state["consumer"], state["positions"])
         forget_past(frontier, self.group, info.round - 1)
@@ -453,8 +455,13 @@ class FeedFile:
         return self._tap.take()
 
     def _append(self, file: IO[bytes]) -> None:
-        """Bring what the exporter has written into the file."""
+        """Bring what the exporter has written into the file. One that shall not be stored empty stays as it was until an item comes."""
         assert self._tap is not None
+        if self._untouched:
+            if self._state["first"] is None:
+                return
+            self._untouched = False
+            file.truncate(self._state["size"])
         file.write(self._taken())
         self._tap.base = file.tell()
 
@@ -466,7 +473,7 @@ class FeedFile:
         if self._tap is not None:
             if self._exporter is not None:
                 self._end(file, over)
-            if over and not self._store_empty and self._state["first"] is None and not self._state["size"]:
+            if over and self._untouched and not os.fstat(file.fileno()).st_size:
                 self.path.unlink(missing_ok=True)
             if over:
                 self._forget(frontier, self._state["consumer"])
@@ -501,6 +508,8 @@ class FeedFile:
         self._file, self._tap, self._state, self._keeps = None, None, {}, False
 
     _tap: Tap | None = None
+    _untouched = False
+    """Nothing was written to the file, since it shall have an item first."""
     _exporter: Any = None
     _chosen = False
     """The project has said which fields the feed has."""
