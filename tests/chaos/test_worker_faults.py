@@ -58,6 +58,20 @@ def hold_pages(fleet: Fleet) -> None:
     in_the_middle(fleet)
 
 
+def hold_pages_of_both(fleet: Fleet) -> None:
+    """As `hold_pages`, at a moment when each of two workers has pages in progress."""
+    hold_pages(fleet)
+    while not both_hold(fleet):
+        fleet.site.release()
+        fleet.reach(fleet.site.pages() + 1)
+        hold_pages(fleet)
+
+
+def both_hold(fleet: Fleet) -> bool:
+    with fleet.frontier() as frontier:
+        return sum(worker.held > 0 for worker in frontier.workers()) == 2
+
+
 def test_sigterm_finishes_what_is_in_progress_and_gives_the_rest_back(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, lease=FOREVER) as fleet:
         leaving, staying = two_workers(fleet)
@@ -172,8 +186,9 @@ def test_a_worker_that_alone_is_cut_off_loses_its_leases_to_the_others(
         wait_until(lambda: near.opened and far.opened and fleet.site.requests(), "both to be there", 120)
         fleet.site.release()
         fleet.reach(QUARTER)
+        hold_pages_of_both(fleet)
         refuse(fault_proxy)
-        in_the_middle(fleet)
+        fleet.site.release()
         assert fleet.end([near]) == ["finished"]
         assert expired(fleet) > 0
         fault_proxy.heal()

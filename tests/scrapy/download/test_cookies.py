@@ -59,7 +59,7 @@ def test_who_logs_in_logs_in_for_all(variant: Variant, site: Site, valkey_server
         fetched = sum(event.kind == "leased" for event in second.events)
         calls = Counter(second.calls())
         assert fetched > 3, "asking once for a page would show"
-        assert calls["put_cookies"] == 2
+        assert 1 <= calls["put_cookies"] <= 2, "shared only when something changed"
         assert calls["cookies"] <= 3, "asked only when something was new"
 
 
