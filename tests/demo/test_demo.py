@@ -70,7 +70,7 @@ def test_every_page_and_item_comes_though_a_worker_is_killed(tmp_path: Path, env
     assert int(checks["in progress in the killed worker"]["found"]) > 0
     assert int(checks["told to come later (429, 503), came"]["found"]) > 0
     assert answer["workers_replaced"] == 1
-    assert "killed with -9" in done.stderr
+    assert "is killed (kill -9) while it holds" in done.stderr
     assert "another takes its place" in done.stderr
     assert leftovers(tmp_path) == []
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from gossamer.fleet import Fleet, WorkerProcess
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import WorkerInfo
+from gossamer.model.plural import counted
 from gossamer.status.progress import Progress
 
 
@@ -39,4 +40,4 @@ class Kill:
         # The last words of the dead may still lie in the server's ear: once it has answered us they have been heard.
         self._frontier.workers()
         [self.held] = [x.held for x in self._frontier.workers() if x.incarnation == info.incarnation]
-        self._notice(f"worker {worker.number} is killed with -9, with {self.held} requests in its hands")
+        self._notice(f"worker {worker.number} is killed (kill -9) while it holds {counted(self.held, 'request')}")
