@@ -49,7 +49,7 @@ def test_the_files_use_every_key_that_a_site_file_has_and_a_crawl_can_show() -> 
         form.Follow,
         form.FieldRule,
         form.Seed,
-        form.Site,
+        form.SiteSpec,
         form.Hooks,
         form.StoreRule,
         form.Limits,

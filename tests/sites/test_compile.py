@@ -10,7 +10,7 @@ from gossamer.model.page import PageRequest, Response
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.file.load import load_text
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 TEXT = """
 site: s
@@ -183,7 +183,7 @@ def test_a_name_in_doubled_braces_stands_for_itself_wherever_texts_are_filled() 
 
 
 def test_a_site_that_was_never_checked_says_what_is_wrong_with_its_rules() -> None:
-    site = Site.model_validate({"site": "s", "layers": {"a": {"fields": {"t": "h1["}}}})
+    site = SiteSpec.model_validate({"site": "s", "layers": {"a": {"fields": {"t": "h1["}}}})
     with pytest.raises(SiteError, match="The site s cannot be used: "):
         compile_site(site)
 

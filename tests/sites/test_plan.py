@@ -5,11 +5,11 @@ from __future__ import annotations
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.params import parameters
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 from gossamer.sites.plan import DepthRow, LayerGraph, by_depth, group, hosts, lanes
 
 
-def site(text: str) -> Site:
+def site(text: str) -> SiteSpec:
     return load_text("site: s\n" + text)[0]
 
 

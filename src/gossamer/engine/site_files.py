@@ -17,7 +17,7 @@ from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey_text
 from gossamer.sites.file.problems import SiteErrors
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class SiteFiles:
     def _sound(self, text: str, file: str) -> list[LoadedSite]:
         return sound(survey_text(text, file))
 
-    def _serves(self, site: Site) -> bool:
+    def _serves(self, site: SiteSpec) -> bool:
         return site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
 
 

@@ -11,7 +11,7 @@ from gossamer.registry.registry import KIND, Registry
 from gossamer.registry.site_text import SiteText
 from gossamer.registry.standalone import standalone
 from gossamer.sites.file.load import SUFFIXES, sound, survey
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 __all__ = ["SUFFIXES", "dump", "read"]
 
@@ -40,7 +40,7 @@ def read(paths: Iterable[Path], params: Mapping[str, Any] | None = None) -> list
     of `params`), or that has other `params` than its own, is written out. SiteErrors has all that is wrong with any of them."""
     found = sound(survey(paths, params))
     texts: dict[str, str] = {}
-    sites: dict[str, list[Site]] = {}
+    sites: dict[str, list[SiteSpec]] = {}
     for loaded in found:
         texts[loaded.file] = loaded.text
         sites.setdefault(loaded.file, []).append(loaded.site)

@@ -12,7 +12,7 @@ from gossamer.sites.file.dump import to_yaml
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.problems import Problem, SiteErrors, listed
 from gossamer.sites.file.yaml import InvalidYaml, read
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 WITHOUT = "it cannot be written out with other values"
 FILES = {"extends": "write its keys here", "params": "write its rows here"}
@@ -33,7 +33,7 @@ def others(text: str, file: str) -> Iterator[Problem]:
         return  # reading the sites reports it
 
 
-def standalone(text: str, file: str, sites: Sequence[Site], given: Collection[str] = ()) -> str:
+def standalone(text: str, file: str, sites: Sequence[SiteSpec], given: Collection[str] = ()) -> str:
     """The text itself if it stands alone; otherwise one that does, and describes the same sites. `given` are the parameters
     whose values are not those of the text."""
     named = list(others(text, file))
@@ -55,12 +55,12 @@ def standalone(text: str, file: str, sites: Sequence[Site], given: Collection[st
     return head + body
 
 
-def _params(site: Site) -> Collection[str]:
+def _params(site: SiteSpec) -> Collection[str]:
     rows = site.params
     return rows if isinstance(rows, dict) else rows[0] if rows and not isinstance(rows, str) else ()
 
 
-def _plain(site: Site) -> dict[str, Any]:
+def _plain(site: SiteSpec) -> dict[str, Any]:
     """What a site says. A parameter of one value is the same whether it stands in a list or not."""
     said = site.model_dump()
     if isinstance(site.params, dict):

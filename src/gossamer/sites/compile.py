@@ -15,7 +15,7 @@ from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_laye
 from gossamer.sites.file.environment import revealed_site
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
-from gossamer.sites.format import Layer, RequestRule, Seed, Site
+from gossamer.sites.format import Layer, RequestRule, Seed, SiteSpec
 from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.seeds import count, unfold
@@ -28,7 +28,7 @@ SINCE, LAYER = "since", "layer"
 
 
 def compile_site(
-    site: Site,
+    site: SiteSpec,
     params: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     grant: Grant | None = None,
@@ -44,7 +44,7 @@ class CompiledSite:
     """One site. It is also the `SiteContext` of its layers. May be used by several threads. `grant` says which functions it may
     name: without it, none."""
 
-    def __init__(self, site: Site, params: Mapping[str, Any] | None = None, grant: Grant = NOTHING_GRANTED) -> None:
+    def __init__(self, site: SiteSpec, params: Mapping[str, Any] | None = None, grant: Grant = NOTHING_GRANTED) -> None:
         self.site = site
         """As the file says, with ${NAME} looked up."""
         self.name, self.grant = site.site, grant
@@ -207,7 +207,7 @@ class CompiledSite:
         return [] if row is None else [row]
 
 
-def _given(site: Site, params: Mapping[str, Any] | None) -> Parameters:
+def _given(site: SiteSpec, params: Mapping[str, Any] | None) -> Parameters:
     known = parameters(site.params) if site.params else Parameters()
     if not params:
         return known
@@ -216,7 +216,7 @@ def _given(site: Site, params: Mapping[str, Any] | None) -> Parameters:
     return parameters({**known.lists, **params})
 
 
-def _with_params(site: Site, params: Mapping[str, Any] | None) -> Site:
+def _with_params(site: SiteSpec, params: Mapping[str, Any] | None) -> SiteSpec:
     """The site with its parameters in the headers and cookies of all its requests."""
     values = _given(site, params).single()
 
@@ -236,7 +236,7 @@ def _with_params(site: Site, params: Mapping[str, Any] | None) -> Site:
     return site.model_copy(update={"request": one(site.request), "layers": layers})
 
 
-def _bodied(site: Site, layer: Layer) -> RequestRule | None:
+def _bodied(site: SiteSpec, layer: Layer) -> RequestRule | None:
     """The rule that requests a layer's pages with another method or a body, if there is one."""
     for rule in (layer.request, site.request):
         if rule is not None and not is_plain(rule):

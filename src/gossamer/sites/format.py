@@ -631,7 +631,7 @@ class StoreRule(SiteModel):
     """The table exists already: never create or alter it."""
 
 
-class Site(SiteModel):
+class SiteSpec(SiteModel):
     """A source: where to begin, which kinds of pages it has, what to take from them and where to store that."""
 
     site: str

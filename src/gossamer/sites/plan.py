@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, host_of
 from gossamer.sites.file.params import Parameters
-from gossamer.sites.format import Layer, Seed, Seen, Site, order_of
+from gossamer.sites.format import Layer, Seed, Seen, SiteSpec, order_of
 from gossamer.sites.seeds import hosts_of, unfold
 from gossamer.sites.url.match import Matcher
 
@@ -29,7 +29,7 @@ DEEPEST = 1000
 class LayerGraph:
     """How the layers of a site are connected."""
 
-    def __init__(self, site: Site, params: Parameters) -> None:
+    def __init__(self, site: SiteSpec, params: Parameters) -> None:
         self.site = site
         self.params = params
         self.hosts = _hosts(site, params)
@@ -74,12 +74,12 @@ class LayerGraph:
                 yield next(iter(self.site.layers))
 
 
-def _hosts(site: Site, params: Parameters) -> frozenset[str] | None:
+def _hosts(site: SiteSpec, params: Parameters) -> frozenset[str] | None:
     texts = [text for seed in site.seeds for text in (seed.url, seed.sitemap, seed.feed) if text is not None]
     return hosts_of(iter(texts), params) or None
 
 
-def _edges(site: Site, name: str) -> Iterator[str]:
+def _edges(site: SiteSpec, name: str) -> Iterator[str]:
     layer = site.layers[name]
     if layer.handler is not None or layer.hooks.after_extract is not None:  # Who knows where a function's links lead.
         yield from (other for other in site.layers if other != name)
@@ -133,7 +133,7 @@ def lanes(layout: LayerGraph) -> dict[str, LanePolicy]:
     return found
 
 
-def lane(site: Site, layer: Layer, depth: int) -> LanePolicy:
+def lane(site: SiteSpec, layer: Layer, depth: int) -> LanePolicy:
     return LanePolicy(
         order=order_of(layer),
         tier=-depth if layer.tier == "deepest" else layer.tier,
@@ -157,7 +157,7 @@ def seen(rule: Seen) -> SeenPolicy:
     )
 
 
-def group(site: Site) -> GroupPolicy:
+def group(site: SiteSpec) -> GroupPolicy:
     return GroupPolicy(
         max_queued=site.limits.backlog,
         max_pages=site.limits.pages,

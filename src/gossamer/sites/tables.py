@@ -8,7 +8,7 @@ from typing import Any
 
 from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
-from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, Site, StoreRule
+from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, SiteSpec, StoreRule
 
 EXTRA = {
     "url": "text",
@@ -25,7 +25,7 @@ PASSING = frozenset({"fetched_at", "round", "status"})
 _TYPES = {Kind.URL: "text"}
 
 
-def table_name(site: Site, layer: str) -> str:
+def table_name(site: SiteSpec, layer: str) -> str:
     rule = site.store[layer]
     return rule.table or f"{_plain(site.site)}_{_plain(layer)}"
 
@@ -53,18 +53,18 @@ def type_of(rule: FieldRule) -> str:
     return _TYPES.get(rule.type, rule.type.value)
 
 
-def extras(site: Site, layer: str) -> tuple[str, ...]:
+def extras(site: SiteSpec, layer: str) -> tuple[str, ...]:
     """The columns that come from the page: those of `add`, and those of the key that are not fields."""
     rule, fields = site.store[layer], site.layers[layer].fields
     return tuple(name for name in dict.fromkeys((*rule.key, *rule.add)) if name in EXTRA and name not in fields)
 
 
-def described(site: Site, layer: str) -> list[Table]:
+def described(site: SiteSpec, layer: str) -> list[Table]:
     """The table of a layer and those of its nested records, parents first."""
     return list(_TableShape.of(site, layer).tables())
 
 
-def tables(site: Site) -> list[Table]:
+def tables(site: SiteSpec) -> list[Table]:
     """All tables of a site, parents first."""
     return [table for layer in site.store for table in described(site, layer)]
 
@@ -100,7 +100,7 @@ class _TableShape:
                 self.columns.append((field, Column(column(field), type_of(rule))))
 
     @classmethod
-    def of(cls, site: Site, layer: str) -> _TableShape:
+    def of(cls, site: SiteSpec, layer: str) -> _TableShape:
         rule = site.store[layer]
         shape = cls(
             table_name(site, layer), site.layers[layer].fields, lambda field: column_of(rule, field), rule.children
@@ -132,7 +132,7 @@ class _TableShape:
 class Rows:
     """Converts records of a site to rows. A record of a layer without a table has none."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteSpec) -> None:
         self._shapes = {layer: _TableShape.of(site, layer) for layer in site.store if layer in site.layers}
 
     def row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:

@@ -10,7 +10,7 @@ from gossamer.registry import KIND
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import SiteErrors
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 from gossamer.sites.plan import LISTINGS, DepthRow, LayerGraph, by_depth
 
 MANY = 20
@@ -37,7 +37,7 @@ def depths_of(frontier: ValkeyFrontier, lanes: Sequence[LaneCounts]) -> list[tup
     return sorted(found, key=lambda row: row[0])
 
 
-def _sites(frontier: ValkeyFrontier, wanted: set[str]) -> Iterator[Site]:
+def _sites(frontier: ValkeyFrontier, wanted: set[str]) -> Iterator[SiteSpec]:
     """The sites of the crawl's files, until all that are wanted were among them: files that are called like them first."""
     names = [info.name for info in frontier.documents(KIND) if not info.deleted]
     for name in sorted(names, key=lambda name: name not in wanted):

@@ -25,7 +25,7 @@ from gossamer.settings import Settings, load
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load as load_sites
 from gossamer.sites.file.load import load_text
-from gossamer.sites.format import Site as SiteFile
+from gossamer.sites.format import SiteSpec as SiteFile
 from gossamer.status import depth
 from gossamer.status.depth import depths_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from gossamer.sites.file.load import load, load_text, survey
 from gossamer.sites.file.problems import SiteErrors
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 PLAIN = "site: {}\nseeds: ['http://{}.example/']\nlayers: {{a: {{}}}}\n"
 
@@ -249,7 +249,7 @@ def test_rows_may_stand_in_a_file_beside_the_site(tmp_path: Path, name: str, tex
     ]
     assert sites[0].params == {"name": "x", "host": "x.example", "on": "yes"}
     # A site is whole in itself once it is read: no file is looked for again.
-    assert Site.model_validate(sites[0].model_dump(by_alias=True, exclude_unset=True)) == sites[0]
+    assert SiteSpec.model_validate(sites[0].model_dump(by_alias=True, exclude_unset=True)) == sites[0]
 
 
 def test_values_that_are_no_texts_stay_what_they_are_where_they_stand_alone() -> None:

@@ -11,7 +11,7 @@ from gossamer.sites import format
 from gossamer.sites.file.load import survey_text
 from gossamer.sites.file.schema import reference, schema
 from gossamer.sites.file.yaml import read
-from gossamer.sites.format import Site, SiteModel
+from gossamer.sites.format import SiteModel, SiteSpec
 
 WHOLE = """
 site: bbs-{forum}
@@ -130,7 +130,7 @@ def test_every_key_says_what_it_means() -> None:
 def test_the_reference_has_every_key_with_type_and_default() -> None:
     found = {mapping.name: mapping for mapping in reference()}
     assert [key.name for key in found["Site"].keys] == [
-        field.alias or name for name, field in Site.model_fields.items()
+        field.alias or name for name, field in SiteSpec.model_fields.items()
     ]
     keys = {key.name: key for key in found["FieldRule"].keys}
     assert (keys["from"].type, keys["from"].default) == ("text", "content")

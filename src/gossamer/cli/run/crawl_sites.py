@@ -26,7 +26,7 @@ from gossamer.sites.check.grant import check_grant
 from gossamer.sites.file.grant import grant_of
 from gossamer.sites.file.load import sound, survey
 from gossamer.sites.file.problems import SiteErrors
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 from gossamer.status.overview import hasty
 from gossamer.status.progress import progress_of, read_progress_of
 
@@ -100,7 +100,7 @@ def crawl_sites(asked: CrawlOptions, settings: Settings, given: dict[str, str]) 
     raise typer.Exit(report.code(_again(asked, given), repeat=asked.repeat))
 
 
-def _begin(frontier: ValkeyFrontier, sites: list[Site], resume: bool) -> list[str]:
+def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], resume: bool) -> list[str]:
     """The sites that there is something to do for; where the last round is over a new one begins."""
     counts = frontier.counts()
     rows = {row.group: row for row in counts.groups}
@@ -117,7 +117,7 @@ def _begin(frontier: ValkeyFrontier, sites: list[Site], resume: bool) -> list[st
     return todo
 
 
-def _has_its_pages(counts: Counts, name: str, site: Site) -> bool:
+def _has_its_pages(counts: Counts, name: str, site: SiteSpec) -> bool:
     """Whether the round of a site has as many pages as it may, now as before."""
     if progress_of(counts, [name]).paused != PAGES_FULL:
         return False
@@ -125,7 +125,7 @@ def _has_its_pages(counts: Counts, name: str, site: Site) -> bool:
     return 0 < site.limits.pages <= before
 
 
-def _check_layer(sites: list[Site], layer: str) -> None:
+def _check_layer(sites: list[SiteSpec], layer: str) -> None:
     for site in sites:
         if layer and layer not in site.layers:
             raise typer.BadParameter(f"the site {site.site} has no layer {layer}; it has {', '.join(site.layers)}")

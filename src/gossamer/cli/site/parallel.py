@@ -19,7 +19,7 @@ from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.load import LoadNotes, conclude, find, read_files
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import Problem, in_order
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 from gossamer.sites.request import names_beside
 from gossamer.sites.seeds import count
 
@@ -110,7 +110,7 @@ def _share(files: Iterable[Path], params: Mapping[str, Any], grant: Grant, hooks
     return CheckShare({each.file for each in sites}, len(sites), sum(_seeds(each.site) for each in sites), notes)
 
 
-def _seeds(site: Site) -> int:
+def _seeds(site: SiteSpec) -> int:
     known = parameters(site.params) if site.params else Parameters()
     texts = ((seed.url or seed.sitemap or seed.feed, names_beside(seed)) for seed in site.seeds)
     return sum(count(text, known, beside) for text, beside in texts if text is not None)

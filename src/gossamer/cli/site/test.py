@@ -17,7 +17,7 @@ from gossamer.sites.file.environment import missing
 from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import survey
 from gossamer.sites.file.problems import SiteErrors, did_you_mean, errors_of
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 if TYPE_CHECKING:
     from gossamer.engine.trial.cases import SavedCase
@@ -55,7 +55,7 @@ def replay(
     wrong += [problem for one in found.sites for problem in check_grant(one.site, one.spot, grant)]
     if wrong:
         raise SiteErrors(wrong)
-    sites: dict[str, list[Site]] = {}
+    sites: dict[str, list[SiteSpec]] = {}
     for each in found.sites:
         sites.setdefault(each.file, []).append(each.site)
     outcomes = [outcome for file, here in sites.items() for outcome in _file(Path(file), here, update, grant)]
@@ -82,7 +82,7 @@ def replay(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _file(file: Path, sites: list[Site], update: bool, grant: Grant) -> list[CaseOutcome]:
+def _file(file: Path, sites: list[SiteSpec], update: bool, grant: Grant) -> list[CaseOutcome]:
     from gossamer.engine.sites import ServedSite
     from gossamer.engine.trial import cases
 

@@ -14,7 +14,7 @@ from gossamer.sites.file.grant import OURS, Grant
 from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.problems import Path, Problem
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 PATHS, VARIABLES = "GOSSAMER_SITE_PATHS", "GOSSAMER_SITE_VARIABLES"
 SQLITE_NAMES = (".db", ".sqlite", ".sqlite3")
@@ -25,7 +25,9 @@ OPTIONS = frozenset({"application_name", "charset", "client_encoding", "connect_
 Refusal = tuple[Path, str, str]
 
 
-def check_grant(site: Site, spot: Spot, grant: Grant, environment: Mapping[str, str] | None = None) -> list[Problem]:
+def check_grant(
+    site: SiteSpec, spot: Spot, grant: Grant, environment: Mapping[str, str] | None = None
+) -> list[Problem]:
     """Everything that a site uses without a grant, with its place and the remedy."""
     refused = [*_functions(site, grant), *_variables(site, grant)]
     if not refused:
@@ -34,13 +36,13 @@ def check_grant(site: Site, spot: Spot, grant: Grant, environment: Mapping[str, 
     return [problem_at(spot, *one) for one in refused]
 
 
-def _functions(site: Site, grant: Grant) -> Iterator[Refusal]:
+def _functions(site: SiteSpec, grant: Grant) -> Iterator[Refusal]:
     for entry, places in hooks_of(site).items():
         if (why := refusal(entry, grant)) is not None:
             yield from ((tuple(place.split(".")), why.message, why.hint) for place in places)
 
 
-def _variables(site: Site, grant: Grant) -> Iterator[Refusal]:
+def _variables(site: SiteSpec, grant: Grant) -> Iterator[Refusal]:
     for name, paths in variables(site).items():
         # Our own are refused by the check of every file.
         if not grant.knows(name) and not name.upper().startswith(OURS):
@@ -49,7 +51,7 @@ def _variables(site: Site, grant: Grant) -> Iterator[Refusal]:
                 yield path, said, f"call it SITE_{name}, or allow it: {VARIABLES}=SITE_*,{name}"
 
 
-def _paths(site: Site, grant: Grant) -> Iterator[Refusal]:
+def _paths(site: SiteSpec, grant: Grant) -> Iterator[Refusal]:
     if site.archive_pages and not grant.reaches(File(site.archive_pages).expanduser()):
         yield ("archive_pages",), *_elsewhere(site.archive_pages, grant, "leave it out, ")
     for name, group in site.proxies.items():
@@ -69,7 +71,7 @@ def _elsewhere(path: str, grant: Grant, first: str = "") -> tuple[str, str]:
     return f"{path} does not lie below {roots}, where site files of the crawl may read and write", hint
 
 
-def _database(site: Site, grant: Grant, environment: Mapping[str, str]) -> Iterator[Refusal]:
+def _database(site: SiteSpec, grant: Grant, environment: Mapping[str, str]) -> Iterator[Refusal]:
     # A value that is only a variable is chosen by the worker's owner, who sets it.
     if grant.paths is None or site.database is None or REFERENCE.fullmatch(site.database):
         return

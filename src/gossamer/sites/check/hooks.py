@@ -9,10 +9,10 @@ from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.problems import Problem, did_you_mean
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import Hooks, Site
+from gossamer.sites.format import Hooks, SiteSpec
 
 
-def hooks_of(site: Site) -> dict[str, list[str]]:
+def hooks_of(site: SiteSpec) -> dict[str, list[str]]:
     """Every Python function that a site names, with the paths where it is named: what `site check --hooks` imports."""
     found: dict[str, list[str]] = {}
 
@@ -29,7 +29,7 @@ def hooks_of(site: Site) -> dict[str, list[str]]:
     return found
 
 
-def check_hooks(site: Site, spot: Spot, grant: Grant) -> list[Problem]:
+def check_hooks(site: SiteSpec, spot: Spot, grant: Grant) -> list[Problem]:
     """Import every function that a site names and may name. This runs their modules."""
     problems = []
     for entry, places in hooks_of(site).items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gossamer.sites.check import expressions
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Layer, Selected, Site
+from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Layer, Selected, SiteSpec
 from gossamer.sites.url.match import pattern_of
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _groups(layer: Layer) -> Iterator[str]:
         yield from pattern_of(layer.match).groupindex
 
 
-def _passed(site: Site, name: str, besides: Follow | None = None) -> set[str] | None:
+def _passed(site: SiteSpec, name: str, besides: Follow | None = None) -> set[str] | None:
     """The names that pages of a layer may inherit; None if unknown (functions and tasks pass anything)."""
     found: set[str] = set()
     for layer in site.layers.values():

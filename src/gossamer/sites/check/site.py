@@ -23,7 +23,7 @@ from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.params import Parameters
 from gossamer.sites.file.problems import ERROR, WARNING, Path, Problem, did_you_mean
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import Layer, RequestRule, Seed, Site
+from gossamer.sites.format import Layer, RequestRule, Seed, SiteSpec
 from gossamer.sites.request import names_beside
 from gossamer.sites.seeds import count, pieces, unfold, unknown_names
 from gossamer.sites.url.match import pattern_of
@@ -36,7 +36,7 @@ class Checker:
     """One site while it is checked. The parts of the check call `add` with a path and a message. For an `incomplete` site, only what
     `must` and `layer` find is reported."""
 
-    def __init__(self, site: Site, spot: Spot, params: Parameters, *, incomplete: bool = False) -> None:
+    def __init__(self, site: SiteSpec, spot: Spot, params: Parameters, *, incomplete: bool = False) -> None:
         self.site = site
         self.params = params
         self.told: list[tuple[Path, Problem]] = []
@@ -71,7 +71,7 @@ class Checker:
             )
 
 
-def check(site: Site, spot: Spot, params: Parameters) -> list[Problem]:
+def check(site: SiteSpec, spot: Spot, params: Parameters) -> list[Problem]:
     """Everything that is wrong or doubtful in a site of valid form."""
     checker = Checker(site, spot, params)
     check_with(checker)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from gossamer.errors import MissingVariable
 from gossamer.sites.file.grant import OURS
 from gossamer.sites.file.problems import Path, listed
-from gossamer.sites.format import Body, RequestRule, Site
+from gossamer.sites.format import Body, RequestRule, SiteSpec
 
 _Rule = TypeVar("_Rule", bound=Body)
 
@@ -33,7 +33,7 @@ def revealed(text: str, environment: Mapping[str, str] | None = None) -> str:
     return REFERENCE.sub(one, text)
 
 
-def places(site: Site) -> Iterator[tuple[Path, str]]:
+def places(site: SiteSpec) -> Iterator[tuple[Path, str]]:
     """Every text of a site in which ${NAME} stands for a variable: database, proxies, auth, headers, cookies."""
     if site.database is not None:
         yield ("database",), site.database
@@ -64,7 +64,7 @@ def _of_body(body: Body, path: Path) -> Iterator[tuple[Path, str]]:
             yield (*path, key, name), text
 
 
-def variables(site: Site) -> dict[str, list[Path]]:
+def variables(site: SiteSpec) -> dict[str, list[Path]]:
     """The variables that a site needs, and where."""
     found: dict[str, list[Path]] = {}
     for path, text in places(site):
@@ -73,13 +73,13 @@ def variables(site: Site) -> dict[str, list[Path]]:
     return found
 
 
-def missing(site: Site, environment: Mapping[str, str] | None = None) -> list[str]:
+def missing(site: SiteSpec, environment: Mapping[str, str] | None = None) -> list[str]:
     """The variables that a site needs and that are not set."""
     known = os.environ if environment is None else environment
     return [name for name in variables(site) if name not in known]
 
 
-def wrong_references(site: Site) -> Iterator[tuple[Path, str, str]]:
+def wrong_references(site: SiteSpec) -> Iterator[tuple[Path, str, str]]:
     """Where ${ begins no name of a variable, or the name of one that is never read: path, message, hint."""
     for path, text in places(site):
         if "${" in REFERENCE.sub("", text):
@@ -89,7 +89,7 @@ def wrong_references(site: Site) -> Iterator[tuple[Path, str, str]]:
                 yield path, f"{name} is a setting of Gossamer, which no site file may read", "use a variable of its own"
 
 
-def revealed_site(site: Site, environment: Mapping[str, str] | None = None) -> Site:
+def revealed_site(site: SiteSpec, environment: Mapping[str, str] | None = None) -> SiteSpec:
     """The site with every ${NAME} looked up: for use, never to be stored. Raises MissingVariable."""
     if not variables(site):
         return site

@@ -21,7 +21,7 @@ from gossamer.sites.file.params import BadParams, Parameters, fill_all, filled, 
 from gossamer.sites.file.problems import WARNING, Problem, SiteErrors, did_you_mean, errors_of, in_order
 from gossamer.sites.file.recovery import problems_besides
 from gossamer.sites.file.yaml import InvalidYaml, Spot, YamlDocument, read
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 SUFFIXES = (".yaml", ".yml")
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -32,7 +32,7 @@ Given = Mapping[str, Any] | None
 class LoadedSite(NamedTuple):
     """A site, the file it came from as it is written there, and where everything in it stands."""
 
-    site: Site
+    site: SiteSpec
     file: str
     text: str
     spot: Spot
@@ -45,13 +45,13 @@ class LoadResult(NamedTuple):
     problems: list[Problem]
 
 
-def load(paths: Paths, params: Given = None) -> list[Site]:
+def load(paths: Paths, params: Given = None) -> list[SiteSpec]:
     """The sites of files and folders, in the order given; inside a folder by name. `params` are values that count instead of the
     files' own. Raises SiteErrors with all errors."""
     return [loaded.site for loaded in sound(survey(paths, params))]
 
 
-def load_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> list[Site]:
+def load_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[str] | None = None) -> list[SiteSpec]:
     """The sites of a text. `name` stands in messages; files it names are looked for in `folder` (here: none)."""
     return [loaded.site for loaded in sound(survey_text(text, name, folder))]
 
@@ -282,7 +282,7 @@ class _FileReader:
 
     def _finish(self, data: dict[str, Any], spot: Spot, text: str, file: str, values: Parameters) -> None:
         try:
-            site = Site.model_validate(data, by_alias=True, by_name=False)
+            site = SiteSpec.model_validate(data, by_alias=True, by_name=False)
         except ValidationError as error:
             self.problems += problems_of(error, data, spot)
             # Once for all rows of a document: it takes its time.

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from gossamer.sites.file.problems import Path, Problem, did_you_mean, listed, written
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 _EXPECTED = {
@@ -175,7 +175,7 @@ def _value_at(path: Path, data: Any) -> Any:
 @lru_cache(1024)
 def keys_at(path: Path) -> tuple[str, ...]:
     """The keys that the mapping at a path may have."""
-    forms: list[Any] = [Site]
+    forms: list[Any] = [SiteSpec]
     for part in path:
         forms = [inner for form in forms for inner in _inside(form, part)]
     return tuple(dict.fromkeys(key for form in forms for key in _keys(form)))

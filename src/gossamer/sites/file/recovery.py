@@ -16,7 +16,7 @@ from gossamer.sites.file.messages import faults_of
 from gossamer.sites.file.params import Parameters
 from gossamer.sites.file.problems import Path, Problem
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 TIMES = 3
 """Removing a part may make another one invalid."""
@@ -39,7 +39,7 @@ def problems_besides(error: ValidationError, data: dict[str, Any], spot: Spot) -
             refused.append(path)
             _put_away(rest, path)
         try:
-            site = Site.model_validate(rest, by_alias=True, by_name=False)
+            site = SiteSpec.model_validate(rest, by_alias=True, by_name=False)
         except ValidationError as again:
             error = again
             continue

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from gossamer.sites.format import Site
+from gossamer.sites.format import SiteSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = r"\{[A-Za-z_]\w*\}"
@@ -37,7 +37,7 @@ SHORTHANDS: dict[str, list[dict[str, Any]]] = {
 def schema() -> dict[str, Any]:
     """The JSON Schema of a site file. What is inherited (`extends`, `like`) cannot be seen by it, so that only `site` is required
     where the file extends no other."""
-    made = Site.model_json_schema(by_alias=True)
+    made = SiteSpec.model_json_schema(by_alias=True)
     definitions = made.pop("$defs")
     body = {"type": "object", **{key: value for key, value in made.items() if key not in ("type", "required")}}
     whole = {
@@ -128,18 +128,18 @@ class MappingReference(NamedTuple):
 
 def reference() -> list[MappingReference]:
     """Every mapping of the format, the site first, each with all of its keys."""
-    order: list[type[BaseModel]] = [Site]
-    where: dict[type[BaseModel], list[str]] = {Site: []}
+    order: list[type[BaseModel]] = [SiteSpec]
+    where: dict[type[BaseModel], list[str]] = {SiteSpec: []}
     for model in order:
         for name, field in model.model_fields.items():
             for inner in _models(field.annotation):
-                place = f"{model.__name__}.{field.alias or name}"
+                place = f"{_name(model)}.{field.alias or name}"
                 if inner not in where:
                     where[inner] = []
                     order.append(inner)
                 where[inner].append(place)
     return [
-        MappingReference(model.__name__, _one_line(inspect.getdoc(model) or ""), tuple(where[model]), _keys(model))
+        MappingReference(_name(model), _one_line(inspect.getdoc(model) or ""), tuple(where[model]), _keys(model))
         for model in order
     ]
 
@@ -206,6 +206,11 @@ def _plain(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return " or ".join(str(member.value) for member in annotation)
     return str(annotation)
+
+
+def _name(model: type[BaseModel]) -> str:
+    """What the reference calls a mapping: the whole file is the site."""
+    return "Site" if model is SiteSpec else model.__name__
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
