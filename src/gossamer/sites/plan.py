@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, host_of
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope, host_of
 from gossamer.sites.file.params import Parameters
-from gossamer.sites.format import Layer, Seed, Seen, SiteSpec, order_of
+from gossamer.sites.format import Layer, Seed, Seen, SiteSpec
 from gossamer.sites.seeds import hosts_of, unfold
 from gossamer.sites.url.match import Matcher
 
@@ -135,7 +135,7 @@ def lanes(layout: LayerGraph) -> dict[str, LanePolicy]:
 
 def lane(site: SiteSpec, layer: Layer, depth: int) -> LanePolicy:
     return LanePolicy(
-        order=order_of(layer),
+        order=Order.LIFO if layer.order == "lifo" else Order.FIFO,
         tier=-depth if layer.tier == "deepest" else layer.tier,
         weight=layer.weight,
         seen=seen(layer.seen or site.seen),

@@ -1,0 +1,62 @@
+"""The form of a site file, as data: every key, its type, its default and what it means.
+
+The reference page, the JSON Schema and the hints for misspelt keys are made from these classes; nothing here knows how a page is
+fetched. `check` checks what concerns several keys (layers that exist, patterns that compile).
+"""
+
+from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Revisit, Seen, Valid
+from gossamer.sites.format.selector import (
+    PLAIN_STEPS,
+    SELECTORS,
+    Body,
+    Clean,
+    FieldRule,
+    Follow,
+    Format,
+    Kind,
+    Selected,
+    Step,
+)
+from gossamer.sites.format.site import (
+    ChildTable,
+    HostRule,
+    Limits,
+    Politeness,
+    ProxyRule,
+    Schedule,
+    Seed,
+    SiteSpec,
+    StoreRule,
+)
+from gossamer.sites.format.values import NAME, SiteModel
+
+__all__ = [
+    "NAME",
+    "PLAIN_STEPS",
+    "SELECTORS",
+    "Body",
+    "ChildTable",
+    "Clean",
+    "FieldRule",
+    "Follow",
+    "Format",
+    "Hooks",
+    "HostRule",
+    "Identity",
+    "Kind",
+    "Layer",
+    "Limits",
+    "Politeness",
+    "ProxyRule",
+    "RequestRule",
+    "Revisit",
+    "Schedule",
+    "Seed",
+    "Seen",
+    "Selected",
+    "SiteModel",
+    "SiteSpec",
+    "Step",
+    "StoreRule",
+    "Valid",
+]

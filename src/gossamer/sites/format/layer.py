@@ -1,0 +1,193 @@
+"""One kind of page: how it is requested, checked, read and remembered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from gossamer.sites.format.selector import Body, FieldRule, Follow, Format, Selected
+from gossamer.sites.format.values import (
+    LISTED,
+    Duration,
+    Flag,
+    Hook,
+    Name,
+    Number,
+    SiteModel,
+    Size,
+    Texts,
+    Whole,
+    listed,
+)
+
+
+class Seen(SiteModel):
+    """How a layer remembers the pages it has seen. A plain text is the scope: forever, round or never."""
+
+    scope: Literal["forever", "round", "never"] = "forever"
+    """forever: fetch a page once in all rounds; round: once in each round; never: remember nothing."""
+    policy: Literal["exact", "bloom", "rolling", "hits"] = "exact"
+    """exact: every page; bloom: a quarter of the memory, with a few false positives; rolling: only recent pages; hits: as rolling, and each sighting renews a page."""
+    window: Duration = 0.0
+    """For rolling and hits: how long to remember a page."""
+    count: Whole = 0
+    """For rolling and hits: how many pages to remember."""
+    capacity: Whole = 1_000_000
+    """For bloom: the expected number of pages."""
+    error: float = 1e-4
+    """For bloom: the accepted rate of false positives."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, data: Any) -> Any:
+        return {"scope": data} if isinstance(data, str) else data
+
+
+class Valid(SiteModel):
+    """Conditions that a page must meet to be read. A page that fails them is retried, and finally becomes a dead letter."""
+
+    status: Annotated[tuple[Number, ...], BeforeValidator(listed), LISTED] = ()
+    """Accepted statuses; without it, 200 to 299."""
+    min_length: Size = 0
+    """Bytes."""
+    contains: Texts = ()
+    """Texts that the page must contain, all of them."""
+    lacks: Texts = ()
+    """Texts that the page must not contain (log in, captcha)."""
+    content_type: str | None = None
+    """Regular expression on the Content-Type."""
+
+
+class Identity(SiteModel):
+    """Which query parameters identify a page. A list means `keep`; `none`: no parameter counts; `all` (default): every one counts."""
+
+    keep: Texts | None = None
+    """Only these count; the others are removed before URLs are compared."""
+    drop: Texts = ()
+    """These do not count; `*` at the end matches anything (utm_*)."""
+    fragment: Flag = False
+    """The part after # counts, too."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, data: Any) -> Any:
+        if data == "none":
+            return {"keep": []}
+        if data == "all":
+            return {}
+        return {"keep": data} if isinstance(data, list) else data
+
+
+class Revisit(SiteModel):
+    """When a page is due again. Reserved for the planner."""
+
+    every: Duration
+    """Time after the first visit."""
+    min: Duration = 0.0
+    """Minimum time between two visits."""
+    max: Duration = 0.0
+    """Maximum time between two visits; 0: no limit."""
+    adaptive: Flag = False
+    """Visit pages that change sooner, and others later."""
+
+
+class Hooks(SiteModel):
+    """Python functions by entry point, `module:function`."""
+
+    before_request: Hook | None = None
+    """(request) → request, or None to skip the page."""
+    after_download: Hook | None = None
+    """(response) → response."""
+    after_extract: Hook | None = None
+    """(response, reading) → reading."""
+    before_store: Hook | None = None
+    """(record) → record, or None to drop it."""
+    on_fail: Hook | None = None
+    """(url, reason, detail), when a page becomes a dead letter."""
+    after_round: Hook | None = None
+    """(site, round), when a round is over. Only for the site."""
+
+
+class RequestRule(Body):
+    """How to request pages. A layer's own keys override the site's."""
+
+    timeout: Duration | None = None
+    """Limit for the whole response."""
+    connect_timeout: Duration | None = None
+    """Limit for the connection."""
+    max_size: Size | None = None
+    """Larger responses are failures."""
+    retries: Whole | None = None
+    """How often to retry a failed page."""
+    retry_status: Annotated[tuple[Number, ...] | None, BeforeValidator(listed), LISTED] = None
+    """Statuses that count as failures."""
+    redirects: Whole | None = None
+    """How many redirects to follow in a row; 0: treat a redirect as an ordinary page."""
+    conditional: Flag | None = None
+    """Ask the server to send a page that this worker has fetched before only if it has changed. An unchanged page is done: its fields and links are not read again."""
+    user_agent: str | None = None
+    """The User-Agent header."""
+    auth: tuple[str, str] | None = None
+    """[user, password] for HTTP authentication."""
+    session: Literal["site", "none"] | None = None
+    """`site`: keep the cookies of responses for the whole site."""
+    proxy: str | None = None
+    """The name of a group of proxies, or a URL."""
+    verify: Flag | str | None = None
+    """Check certificates; a text is a file of certificate authorities."""
+    render: Flag | None = None
+    """Render the page in a browser (needs `engine: scrapy` and scrapy-playwright)."""
+
+
+class Layer(SiteModel):
+    """One kind of page."""
+
+    match: str | None = None
+    """Regular expression on path and query of a URL (on the whole URL if it begins with http or ^http); its named groups are values."""
+    like: Name | None = None
+    """Another layer whose keys this one takes over where it does not set them, except `match` and `examples`."""
+    examples: Texts = ()
+    """URLs that must match this layer; `gossamer site check` tests them."""
+    order: Literal["fifo", "lifo", "priority"] = "fifo"
+    """Which page of a host is next: the oldest in the queue, the newest, or the one with the highest priority."""
+    tier: Literal["deepest"] | Annotated[Number, Field(ge=-1000, le=1000)] = "deepest"
+    """Lower tiers go first; deepest: the further from the seeds, the sooner."""
+    weight: float = Field(1.0, ge=0.001, le=1e6)
+    """The share among layers of the same tier."""
+    seen: Seen | None = None
+    """How the layer remembers the pages it has seen, if not as the whole site does."""
+    stage: Name | None = None
+    """The pool of workers that serves it."""
+    backlog: Whole = 0
+    """Maximum number of waiting requests; 0: no limit."""
+    concurrency: Whole = 0
+    """Maximum number of pages in progress in the whole fleet; 0: no limit."""
+    revisit: Revisit | None = None
+    """When its pages are due again."""
+    format: Format = Format.HTML
+    """The format of its pages."""
+    encoding: str | None = None
+    """The character set, if pages do not declare it or declare a wrong one."""
+    identity: Identity | None = None
+    """Which of its URLs are the same page, if not as in the whole site."""
+    request: RequestRule | None = None
+    """How to request its pages; its keys override the site's."""
+    valid: Valid = Valid()
+    """Conditions that its pages must meet."""
+    require: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(listed), LISTED] = ()
+    """Fields that must not be empty; in a nested list, at least one of them."""
+    lacking: Literal["fail", "keep", "drop"] = "fail"
+    """What to do with a page that lacks a required field: fail: make it a dead letter; keep: store it anyway; drop: ignore the record. It is counted in any case."""
+    fields: dict[Name, FieldRule] = Field(default_factory=dict)
+    """The values to take from a page, by name, in this order."""
+    records: Selected | None = None
+    """For a page with many records: a selector of each record. Without it the page is one record."""
+    follow: Annotated[tuple[Follow, ...], BeforeValidator(listed), LISTED] = ()
+    """Which links of a page to follow."""
+    save: Flag = False
+    """Keep the page as received, in WARC files."""
+    hooks: Hooks = Hooks()
+    """Python functions for its pages, instead of the site's."""
+    handler: Hook | None = None
+    """An async Python function that reads the page instead of fields and follow."""

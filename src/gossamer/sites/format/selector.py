@@ -1,0 +1,245 @@
+"""Where the values, records and links of a page are found."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from gossamer.sites.format.values import LISTED, Flag, Method, Name, Number, SiteModel, Whole, listed
+
+
+class Kind(enum.Enum):
+    """The type that an extracted text is converted to."""
+
+    TEXT = "text"
+    INT = "int"
+    FLOAT = "float"
+    DECIMAL = "decimal"
+    BOOL = "bool"
+    DATE = "date"
+    DATETIME = "datetime"
+    JSON = "json"
+    URL = "url"
+    BYTES = "bytes"
+
+
+class Format(enum.Enum):
+    """The format of a layer's pages."""
+
+    HTML = "html"
+    JSON = "json"
+    XML = "xml"
+    TEXT = "text"
+    BINARY = "binary"
+
+
+SELECTORS = ("css", "xpath", "regex", "jmespath")
+
+
+class Selected(SiteModel):
+    """Where a value, a list of records or a link is found: one selector, applied to the page or to something else. A plain text
+    instead of a mapping is a CSS selector."""
+
+    css: str | None = None
+    """A CSS selector, with `::text` and `::attr(name)` as in Scrapy."""
+    xpath: str | None = None
+    """An XPath expression."""
+    regex: str | None = None
+    """A regular expression on the text; its first group counts, or the whole match."""
+    jmespath: str | None = None
+    """A JMESPath expression, for JSON; on HTML it reads the text that `css` or `xpath` found."""
+    source: str = Field(
+        default="content", alias="from", pattern=r"^(content|url|parent|headers|fields|status)(\.[^\s]+)?$"
+    )
+    """What is looked at: content, url, headers (headers.etag), parent (what was passed on: parent.title), fields (found before: fields.id), status."""
+    attr: str | None = None
+    """The attribute of the elements found, instead of their text."""
+    html: Flag = False
+    """The markup of the elements found, instead of their text."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, data: Any) -> Any:
+        return {"css": data} if isinstance(data, str) else data
+
+
+class Clean(SiteModel):
+    """One cleaning step, written as a mapping: exactly one key."""
+
+    replace: tuple[str, str] | None = None
+    """[regular expression, replacement]"""
+    remove: str | None = None
+    """Regular expression: remove what matches."""
+    take: str | None = None
+    """Regular expression: keep only its first group, or the match; null if there is none."""
+    prefix: str | None = None
+    """Text to put before it."""
+    suffix: str | None = None
+    """Text to put after it."""
+    split: str | None = None
+    """Text to split at; the value becomes a list."""
+    join: str | None = None
+    """Text to join a list with."""
+    map: dict[str, Any] | None = None
+    """A table of replacements; texts that are not in it stay."""
+    truncate: Whole | None = None
+    """Maximum number of characters."""
+
+    @model_validator(mode="after")
+    def _one_step(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("a step is exactly one of " + ", ".join(type(self).model_fields))
+        return self
+
+
+PLAIN_STEPS = (
+    "strip",
+    "squeeze",
+    "lower",
+    "upper",
+    "title",
+    "digits",
+    "unescape",
+    "strip_tags",
+    "unique",
+    "sort",
+    "reverse",
+    "unquote",
+)
+Step = (
+    Literal[
+        "strip",
+        "squeeze",
+        "lower",
+        "upper",
+        "title",
+        "digits",
+        "unescape",
+        "strip_tags",
+        "unique",
+        "sort",
+        "reverse",
+        "unquote",
+    ]
+    | Clean
+)
+
+
+class FieldRule(Selected):
+    """One field of a record. A plain text instead of a mapping is a CSS selector."""
+
+    value: Any = None
+    """A constant; texts may have {names} of parameters and of groups of `match`."""
+    type: Kind = Kind.TEXT
+    """The type of the value. A text that cannot be converted becomes null, and is counted."""
+    nth: Number | None = None
+    """Which of several values: 0 is the first (default), -1 the last."""
+    all: Flag = False
+    """All values, as a list."""
+    each: Selected | None = None
+    """A record for each element found; `fields` are looked up inside it."""
+    fields: dict[Name, FieldRule] = Field(default_factory=dict)
+    """The fields of the nested records; without `each`, of one nested record."""
+    clean: Annotated[tuple[Step, ...], BeforeValidator(listed), LISTED] = ()
+    """Steps in this order, before the type: strip (always first unless `strip: false`), squeeze, lower, …"""
+    strip: Flag = True
+    """Remove white space at both ends."""
+    default: Any = None
+    """The value if nothing is found."""
+    format: str | None = None
+    """How a date is written, in the letters of strptime; without it, ISO 8601, RFC 2822 and numbers (Unix time) are read."""
+    tz: str | None = None
+    """The time zone of dates that name none, as Europe/Berlin; without it they stay without one."""
+    decimal: Literal[".", ","] = "."
+    """The decimal mark of numbers."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        ways = [name for name in SELECTORS if getattr(self, name) is not None]
+        given = self.model_fields_set
+        if "value" in given and (ways or self.each):
+            raise ValueError(f"value and {(*ways, 'each')[0]} exclude each other")
+        if len(ways) > 1 and ways not in (
+            ["css", "regex"],
+            ["xpath", "regex"],
+            ["css", "jmespath"],
+            ["xpath", "jmespath"],
+        ):
+            raise ValueError(f"{' and '.join(ways)} exclude each other")
+        if self.each is not None and ways:
+            raise ValueError(f"each and {ways[0]} exclude each other")
+        if self.each is not None and not self.fields:
+            raise ValueError("each needs fields: what is to be found in every element")
+        if not ways and self.each is None and not self.fields and "value" not in given and "source" not in given:
+            raise ValueError(
+                "nothing says where the value comes from; write css, xpath, regex, jmespath, value or from"
+            )
+        if self.all and self.nth is not None:
+            raise ValueError("all and nth exclude each other")
+        return self
+
+
+class Body(SiteModel):
+    """What a request has besides its URL. Texts may contain {names}: parameters, groups of `match`, fields of the parent."""
+
+    method: Method | None = None
+    """Default: GET, or POST if there is a form, json or body."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """More headers; ${NAME} stands for an environment variable."""
+    cookies: dict[str, str] = Field(default_factory=dict)
+    """More cookies; ${NAME} stands for an environment variable."""
+    form: dict[str, Any] | None = None
+    """The fields of a form; sent in the query if the method is GET."""
+    json_: Any = Field(default=None, alias="json")
+    """Sent as JSON."""
+    body: str | None = None
+    """Sent unchanged."""
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        given = [
+            name
+            for name, value in (("form", self.form), ("json", self.json_), ("body", self.body))
+            if value is not None
+        ]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other")
+        return self
+
+
+class Follow(Selected, Body):
+    """Links of a page. A plain text instead of a mapping is a CSS selector; its links go to the layer that matches them."""
+
+    url: str | None = None
+    """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member."""
+    to: Name | None = None
+    """The layer of the linked pages. Without it, the layer whose `match` fits best; links that fit none are skipped."""
+    pages: Whole | None = None
+    """For links to the same layer: how many page turns to follow from the first page. 0: no limit."""
+    limit: Whole = 0
+    """Maximum number of links to follow on one page. 0: all."""
+    match: str | None = None
+    """Regular expression on the URL: skip links that do not match."""
+    skip: str | None = None
+    """Regular expression on the URL: skip links that match."""
+    when: str | None = None
+    """A JMESPath expression on the fields: follow the links only if its value is not empty, null, 0 or false."""
+    priority: Number = 0
+    """Higher goes first, in layers with `order: priority`."""
+    carry: Annotated[
+        tuple[str, ...] | dict[str, str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v), LISTED
+    ] = Field(default=(), alias="pass")
+    """Fields that the linked page inherits: their names, or {name there: JMESPath here}."""
+    again: Flag = False
+    """Follow links even if they were seen before."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        ways = [name for name in (*SELECTORS, "url") if getattr(self, name) is not None]
+        if not ways:
+            raise ValueError("nothing says which links; write css, xpath, regex, jmespath or url")
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} exclude each other")
+        return self
