@@ -45,7 +45,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
 
     def add(body: Callable[..., object]) -> None:
         module = types.ModuleType("gossamer_planted")
-        module.app = options.noun()  # type: ignore[attr-defined]
+        module.app = options.Noun()  # type: ignore[attr-defined]
         module.app.command()(body)
         monkeypatch.setitem(sys.modules, "gossamer_planted", module)
         monkeypatch.setattr(app, "NOUNS", {**app.NOUNS, "planted": "gossamer_planted"})
@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_opened_is_no_bug() -> None:
 import sys, types
 from gossamer.cli import app, main, options
 module = sys.modules["planted"] = types.ModuleType("planted")
-module.app = options.noun()
+module.app = options.Noun()
 module.app.command()(lambda: open("absent.jsonl"))
 app.NOUNS = {"planted": "planted"}
 sys.exit(main(["planted"]))

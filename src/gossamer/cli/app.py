@@ -1,6 +1,6 @@
 """The application: which nouns exist, and how every command ends.
 
-A noun is one module here that holds `app = options.noun()`, and one line in `NOUNS`. The module is
+A noun is one module here that holds `app = options.Noun()`, and one line in `NOUNS`. The module is
 imported when its noun is used, so it may import what it needs at its top without slowing the others.
 A command raises; only `main` turns what was raised into a line and an exit code.
 """

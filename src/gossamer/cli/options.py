@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -16,25 +19,82 @@ from gossamer.frontier.connection.url import same_place
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import duration
 
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output instead of a table.")]
-Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Where the frontier lives, instead of GOSSAMER_URL.")
-]
-Crawl = Annotated[str | None, typer.Option("--crawl", metavar="NAME", help="Which crawl, instead of GOSSAMER_CRAWL.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
-Group = Annotated[str, typer.Option("--group", metavar="NAME", help="Only this group.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, which `gossamer status` shows.")]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def noun(purpose: str | None = None) -> typer.Typer:
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """What a command is about, for `Annotated`."""
+    return typer.Argument(metavar=metavar, help=help, **more)
+
+
+def option(names: str, metavar: str, help: str, **more: Any) -> Any:
+    """An option with a value; `names` are divided by blanks. Without a `metavar` the help names the choices."""
+    return typer.Option(*names.split(), metavar=metavar or None, help=help, **more)
+
+
+def flag(names: str, help: str, **more: Any) -> Any:
+    """An option that is given or not."""
+    return option(names, "", help, **more)
+
+
+Json = Annotated[bool, flag("--json", "Write JSON to standard output instead of a table.")]
+Url = Annotated[str | None, option("--url", "URL", "Where the frontier lives, instead of GOSSAMER_URL.")]
+Crawl = Annotated[str | None, option("--crawl", "NAME", "Which crawl, instead of GOSSAMER_CRAWL.")]
+Yes = Annotated[bool, flag("--yes", "Do it without asking.")]
+Group = Annotated[str, option("--group", "NAME", "Only this group.")]
+Reason = Annotated[str, option("--reason", "TEXT", "The reason, which `gossamer status` shows.")]
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which crawl on which server, as `--url` and `--crawl` say. A command with a parameter of this type has both options."""
+
+    url: Url = None
+    crawl: Crawl = None
+
+    def settings(self) -> settings.Settings:
+        return load_settings(self.url, self.crawl)
+
+    def find(self) -> ValkeyFrontier:
+        """The crawl that this command is about; UnknownCrawl if there is none."""
+        return ValkeyFrontier.find(self.settings())
+
+
+HERE = Where()
+
+
+class Noun(typer.Typer):
     """The `app` of a noun. With one command the noun is that command; with more, each is a verb and `purpose` heads them."""
-    # Help is plain text: markup would swallow the square brackets of a TOML table or of an IPv6 address.
-    return typer.Typer(
-        help=purpose,
-        add_completion=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+
+    def __init__(self, purpose: str | None = None) -> None:
+        # Help is plain text: markup would swallow the square brackets of a TOML table or of an IPv6 address.
+        names = {"help_option_names": ["-h", "--help"]}
+        super().__init__(help=purpose, add_completion=False, rich_markup_mode=None, context_settings=names)
+
+    def command(self, name: str | None = None, **more: Any) -> Callable[[F], F]:
+        register = super().command(name, **more)
+
+        def registered(function: F) -> F:
+            register(_with_options(function))
+            return function
+
+        return registered
+
+
+def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with --url and --crawl in place of its parameter `where`."""
+    own = inspect.signature(function, eval_str=True)
+    if "where" not in own.parameters:
+        return function
+    asked = inspect.signature(Where, eval_str=True).parameters.values()
+
+    @wraps(function)
+    def command(url: str | None, crawl: str | None, **given: Any) -> Any:
+        return function(**given, where=Where(url, crawl))
+
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != "where"]
+    command.__signature__ = own.replace(parameters=[*kept, *asked])  # type: ignore[attr-defined]
+    return command
 
 
 def load_settings(url: str | None = None, crawl: str | None = None) -> settings.Settings:
@@ -42,11 +102,6 @@ def load_settings(url: str | None = None, crawl: str | None = None) -> settings.
     `gossamer.toml`."""
     given = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl}
     return load_given({name: value for name, value in given.items() if value is not None}, "command line")
-
-
-def find_frontier(url: str | None = None, crawl: str | None = None) -> ValkeyFrontier:
-    """The crawl that this command is about; UnknownCrawl if there is none."""
-    return ValkeyFrontier.find(load_settings(url, crawl))
 
 
 def load_given(given: Mapping[str, Any], given_as: str = settings.GIVEN) -> settings.Settings:

@@ -7,10 +7,10 @@ the cells, nothing cut or wrapped, so that `cut`, `awk` and `grep` can rely on i
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from json import dumps
 from typing import Any
 
 from gossamer.model.plural import counted as counted
@@ -39,12 +39,20 @@ def _visible_character(character: str) -> str:
 
 def write_json(value: Any) -> None:
     """Write `value` to standard output as one JSON document in plain ASCII, whatever the terminal's encoding."""
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def write_line(text: str) -> None:
     """Write one line to standard output, control characters made visible."""
     _write(sys.stdout, visible(text))
+
+
+def write_answer(json: bool, value: Any, line: str) -> None:
+    """Write what a command did: `value` if JSON is wanted, else `line`."""
+    if json:
+        write_json(value)
+    else:
+        write_line(line)
 
 
 def write_error(text: str) -> None:

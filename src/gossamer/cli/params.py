@@ -7,16 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from gossamer.cli.options import option
 from gossamer.cli.run.spider import pairs
 from gossamer.sites.file.yaml import InvalidYaml, read
 
 OPTION = "--param"
 Given = Annotated[
     list[str] | None,
-    typer.Option(
-        OPTION,
-        metavar="NAME=VALUE",
-        help="A value instead of the file's own `params`, or several: NAME=[A, B]; may be given again.",
+    option(
+        OPTION, "NAME=VALUE", "A value instead of the file's own `params`, or several: NAME=[A, B]; may be given again."
     ),
 ]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gossamer.cli import options, output, params
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.run import spider
 from gossamer.cli.run.crawl_sites import CrawlOptions, are_sites, crawl_sites
 from gossamer.cli.run.fresh import drop_crawl
@@ -25,45 +26,37 @@ from gossamer.status.progress import Progress, read_progress
 if TYPE_CHECKING:
     from gossamer.scrapy.process.run import FoundSpider
 
-app = options.noun()
+app = options.Noun()
 
 
 @app.command()
 def crawl(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SPIDER|FILE",
-            help="A spider's name in the Scrapy project here, a file with one (spider.py), or site files and folders of them.",
+        argument(
+            "SPIDER|FILE",
+            "A spider's name in the Scrapy project here, a file with one (spider.py), or site files and folders of them.",
         ),
     ],
-    workers: Annotated[
-        int, typer.Option("-w", "--workers", metavar="N", min=0, max=256, help="How many; 0: one per core, 8 at most.")
-    ] = 0,
+    workers: Annotated[int, option("-w --workers", "N", "How many; 0: one per core, 8 at most.", min=0, max=256)] = 0,
     argument: spider.Arguments = None,
     given: spider.Given = None,
     overwrite: spider.Overwrite = None,
     added: spider.Output = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Only finish what is left; begin no new round.")] = False,
+    resume: Annotated[bool, flag("--resume", "Only finish what is left; begin no new round.")] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Drop everything of its groups and begin again; asks first, unless --yes.")
+        bool, flag("--fresh", "Drop everything of its groups and begin again; asks first, unless --yes.")
     ] = False,
     yes: options.Yes = False,
-    repeat: Annotated[
-        bool, typer.Option("--repeat", help="Sites: begin rounds when they are due, until Ctrl-C.")
-    ] = False,
-    layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
+    repeat: Annotated[bool, flag("--repeat", "Sites: begin rounds when they are due, until Ctrl-C.")] = False,
+    layer: Annotated[str, option("--layer", "NAME", "Sites: crawl this layer alone.")] = "",
     param: params.Given = None,
     project: spider.Project = None,
     log: Annotated[
-        str,
-        typer.Option(
-            "--log", metavar="FILE", help="Where all workers log; -: standard error. Otherwise a file for each."
-        ),
+        str, option("--log", "FILE", "Where all workers log; -: standard error. Otherwise a file for each.")
     ] = "",
     json: options.Json = False,
-    url: options.Url = None,
-    crawl_name: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Crawl with several workers, until nothing is left.
 
@@ -72,7 +65,7 @@ def crawl(
     Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that nothing is
     left; what failed for good is among the dead letters. Exit code 4: nothing is left, but a feed lacks items.
     """
-    arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, url, crawl_name)
+    arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, where)
     files = spider.feeds(overwrite, added)
     if spider.STDOUT in files.get("FEEDS", ()):
         raise typer.BadParameter(
@@ -115,7 +108,7 @@ def crawl(
         ]
         report = run_fleet(frontier, found.ours, commands, log, {found.group: then})
     _write(report, found.group, json)
-    more = _words(argument, given, overwrite, added, project, log, url, crawl_name)
+    more = _words(argument, given, overwrite, added, project, log, where)
     raise typer.Exit(report.code(shlex.join(["gossamer", "crawl", name, "--resume", *more])))
 
 
@@ -180,10 +173,8 @@ def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str
 def command(name: str, arguments: dict[str, str], settings: dict[str, Any], more: Sequence[str] = ()) -> list[str]:
     """One worker. `-P`: what lies in the working directory must not stand in for modules of the same name."""
     words = [sys.executable, "-P", "-m", "gossamer", "work", name]
-    for argument, value in arguments.items():
-        words += ["-a", f"{argument}={value}"]
-    for setting, value in settings.items():
-        words += ["-s", f"{setting}={value}"]
+    words += [word for pair in arguments.items() for word in ("-a", "=".join(pair))]
+    words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     return [*words, *more]
 
 
@@ -224,14 +215,13 @@ def _words(
     added: list[str] | None,
     project: Path | None,
     log: str,
-    url: str | None,
-    crawl_name: str | None,
+    where: options.Where,
 ) -> list[str]:
     """The options of this command that its continuation needs as well."""
     words = [word for value in argument or () for word in ("-a", value)]
     words += [word for value in given or () for word in ("-s", value)]
     words += _outputs(overwrite, added)
-    named = {"--project": project, "--log": log, "--url": url, "--crawl": crawl_name}
+    named = {"--project": project, "--log": log, "--url": where.url, "--crawl": where.crawl}
     return words + [word for option, value in named.items() if value for word in (option, str(value))]
 
 

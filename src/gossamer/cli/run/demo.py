@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from gossamer.cli import exit_codes, options, output
+from gossamer.cli.options import option
 from gossamer.cli.run.crawl import command
 from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.demo import forum as site
@@ -24,21 +25,18 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.status.overview import hasty
 from gossamer.status.progress import Progress, read_progress
 
-app = options.noun()
+app = options.Noun()
 
 READ = 1000
 
 
 @app.command()
 def demo(
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="How many workers crawl together.")] = 2,
-    hosts: Annotated[int, typer.Option("--hosts", min=1, max=32, help="How many hosts the forum has.")] = 4,
-    boards: Annotated[
-        int, typer.Option("--boards", min=1, max=64, help="How many boards each host has; 200 pages each.")
-    ] = 4,
+    workers: Annotated[int, option("--workers", "", "How many workers crawl together.", min=1, max=64)] = 2,
+    hosts: Annotated[int, option("--hosts", "", "How many hosts the forum has.", min=1, max=32)] = 4,
+    boards: Annotated[int, option("--boards", "", "How many boards each host has; 200 pages each.", min=1, max=64)] = 4,
     data_dir: Annotated[
-        Path | None,
-        typer.Option("--data-dir", metavar="DIR", help="Keep the server's data here, to look at the crawl afterwards."),
+        Path | None, option("--data-dir", "DIR", "Keep the server's data here, to look at the crawl afterwards.")
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -9,21 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
+from gossamer.cli.options import Where, argument, option
+
 Spider = Annotated[
-    str,
-    typer.Argument(metavar="SPIDER", help="A spider's name in the Scrapy project here, or a file with one: spider.py."),
+    str, argument("SPIDER", "A spider's name in the Scrapy project here, or a file with one: spider.py.")
 ]
 Arguments = Annotated[
-    list[str] | None,
-    typer.Option("-a", "--argument", metavar="NAME=VALUE", help="An argument for the spider; may be given again."),
+    list[str] | None, option("-a --argument", "NAME=VALUE", "An argument for the spider; may be given again.")
 ]
 Given = Annotated[
-    list[str] | None,
-    typer.Option("-s", "--set", metavar="NAME=VALUE", help="A setting of Scrapy or Gossamer; may be given again."),
+    list[str] | None, option("-s --set", "NAME=VALUE", "A setting of Scrapy or Gossamer; may be given again.")
 ]
 Project = Annotated[
-    Path | None,
-    typer.Option("--project", metavar="DIR", help="The directory of the Scrapy project, instead of this one."),
+    Path | None, option("--project", "DIR", "The directory of the Scrapy project, instead of this one.")
 ]
 
 
@@ -40,13 +38,10 @@ def pairs(words: Sequence[str] | None, option: str) -> dict[str, str]:
 
 Overwrite = Annotated[
     list[str] | None,
-    typer.Option(
-        "-O", "--overwrite-output", metavar="FILE", help="Write the round's items to FILE; each round overwrites it."
-    ),
+    option("-O --overwrite-output", "FILE", "Write the round's items to FILE; each round overwrites it."),
 ]
 Output = Annotated[
-    list[str] | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Add the items to FILE. FILE:FORMAT names the format."),
+    list[str] | None, option("-o --output", "FILE", "Add the items to FILE. FILE:FORMAT names the format.")
 ]
 
 
@@ -68,9 +63,9 @@ def feeds(overwrite: Sequence[str] | None, output: Sequence[str] | None) -> dict
     return {"FEEDS": found} if found else {}
 
 
-def settings(words: Sequence[str] | None, url: str | None, crawl: str | None, **more: Any) -> dict[str, Any]:
+def settings(words: Sequence[str] | None, where: Where, **more: Any) -> dict[str, Any]:
     """What was given after `-s`, and what other options say in its place."""
-    named = {"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl, **more}
+    named = {"GOSSAMER_URL": where.url, "GOSSAMER_CRAWL": where.crawl, **more}
     return {**pairs(words, "-s"), **{name: value for name, value in named.items() if value}}
 
 

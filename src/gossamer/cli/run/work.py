@@ -12,50 +12,44 @@ import typer
 
 from gossamer import shutdown
 from gossamer.cli import exit_codes, options
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.run import spider
 from gossamer.sites.downloader import Downloader
 
-app = options.noun()
+app = options.Noun()
 
 
 @app.command()
 def work(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SPIDER",
-            help="A spider's name in the Scrapy project here, or a file with one: spider.py. Without it, the crawl's sites.",
+        argument(
+            "SPIDER",
+            "A spider's name in the Scrapy project here, or a file with one: spider.py. Without it, the crawl's sites.",
         ),
     ] = None,
-    lanes: Annotated[str, typer.Option("--lanes", metavar="A,B", help="Serve only these lanes of the spider.")] = "",
-    sites: Annotated[str, typer.Option("--site", "--sites", metavar="A,B", help="Serve only these sites.")] = "",
-    stage: Annotated[
-        str, typer.Option("--stage", metavar="NAME", help="Serve only lanes (or layers) of this stage.")
-    ] = "",
-    all_stages: Annotated[bool, typer.Option("--all-stages", help="Sites: serve layers of every stage.")] = False,
-    layer: Annotated[str, typer.Option("--layer", metavar="NAME", help="Sites: crawl this layer alone.")] = "",
+    lanes: Annotated[str, option("--lanes", "A,B", "Serve only these lanes of the spider.")] = "",
+    sites: Annotated[str, option("--site --sites", "A,B", "Serve only these sites.")] = "",
+    stage: Annotated[str, option("--stage", "NAME", "Serve only lanes (or layers) of this stage.")] = "",
+    all_stages: Annotated[bool, flag("--all-stages", "Sites: serve layers of every stage.")] = False,
+    layer: Annotated[str, option("--layer", "NAME", "Sites: crawl this layer alone.")] = "",
     argument: spider.Arguments = None,
     given: spider.Given = None,
     overwrite: spider.Overwrite = None,
     added: spider.Output = None,
-    forever: Annotated[bool, typer.Option("--forever", help="Go on when nothing is left, for what may come.")] = False,
-    drained: Annotated[
-        bool, typer.Option("--drained", help="Sites: end when nothing is left, and begin no round.")
-    ] = False,
-    repeat: Annotated[
-        bool, typer.Option("--repeat", help="Sites: begin rounds when they are due (the default).")
-    ] = False,
+    forever: Annotated[bool, flag("--forever", "Go on when nothing is left, for what may come.")] = False,
+    drained: Annotated[bool, flag("--drained", "Sites: end when nothing is left, and begin no round.")] = False,
+    repeat: Annotated[bool, flag("--repeat", "Sites: begin rounds when they are due (the default).")] = False,
     project: spider.Project = None,
     local: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--local",
-            metavar="DIGESTS",
-            help="Sites: digests of files that you trust as your own; `gossamer crawl FILE` gives them.",
+            "DIGESTS",
+            "Sites: digests of files that you trust as your own; `gossamer crawl FILE` gives them.",
         ),
     ] = None,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Run one worker.
 
@@ -72,9 +66,7 @@ def work(
             raise typer.BadParameter("--lanes, -a, -O and -o are for spiders; name one, or leave them out")
         spider.enter(project)
         only = tuple(one.strip() for one in sites.split(",") if one.strip())
-        _serve(
-            spider.settings(given, url, crawl), only, None if all_stages else stage, layer, drained, repeat, local or ()
-        )
+        _serve(spider.settings(given, where), only, None if all_stages else stage, layer, drained, repeat, local or ())
         return
     if sites or all_stages or layer or drained or repeat or local:
         raise typer.BadParameter(
@@ -82,8 +74,7 @@ def work(
         )
     chosen = spider.settings(
         given,
-        url,
-        crawl,
+        where,
         GOSSAMER_LANES=lanes,
         GOSSAMER_STAGE=stage,
         GOSSAMER_MODE="forever" if forever else "",

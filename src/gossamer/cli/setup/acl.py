@@ -7,52 +7,40 @@ import secrets
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gossamer.cli import options, output
+from gossamer.cli.options import argument, flag, option
 from gossamer.errors import PolicyError
 from gossamer.frontier.connection import acl as acl_rules
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server import keys
 
-app = options.noun()
+app = options.Noun()
 Crawls = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--crawl", metavar="NAME", help="A crawl the user may use, instead of GOSSAMER_CRAWL. May be repeated."
-    ),
+    list[str] | None, option("--crawl", "NAME", "A crawl the user may use, instead of GOSSAMER_CRAWL. May be repeated.")
 ]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Option("--tasks", metavar="KEY", help="A key that producers push tasks to. May be repeated."),
-]
-Lists = Annotated[
-    list[str] | None, typer.Option("--list", metavar="KEY", help="A list that pages push to. May be repeated.")
-]
+Tasks = Annotated[list[str] | None, option("--tasks", "KEY", "A key that producers push tasks to. May be repeated.")]
+Lists = Annotated[list[str] | None, option("--list", "KEY", "A list that pages push to. May be repeated.")]
 Seen = Annotated[
-    list[str] | None,
-    typer.Option("--seen", metavar="NAME", help="A seen filter of a plain Scrapy project. May be repeated."),
+    list[str] | None, option("--seen", "NAME", "A seen filter of a plain Scrapy project. May be repeated.")
 ]
 PasswordFile = Annotated[
-    Path | None,
-    typer.Option("--password-file", metavar="FILE", help="Take the password from this file. Without it one is made."),
+    Path | None, option("--password-file", "FILE", "Take the password from this file. Without it one is made.")
 ]
 Operator = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--operator",
-        help="Also what doctor, export and `items tail` read: SCAN, CONFIG GET (which shows requirepass too), XREVRANGE.",
+        "Also what doctor, export and `items tail` read: SCAN, CONFIG GET (which shows requirepass too), XREVRANGE.",
     ),
 ]
 NoFunctions = Annotated[
-    bool,
-    typer.Option("--no-functions", help="Without the right to load functions: another user must have loaded them."),
+    bool, flag("--no-functions", "Without the right to load functions: another user must have loaded them.")
 ]
 
 
 @app.command()
 def acl(
-    name: Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")] = "gossamer",
+    name: Annotated[str, argument("USER", "Name of the user.")] = "gossamer",
     crawl: Crawls = None,
     tasks: Tasks = None,
     lists: Lists = None,

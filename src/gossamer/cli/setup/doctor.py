@@ -7,19 +7,19 @@ import typer
 from gossamer.cli import exit_codes, options, output
 from gossamer.doctor import CheckState, examine
 
-app = options.noun()
+app = options.Noun()
 _MARKS = {CheckState.GOOD: True, CheckState.DOUBTFUL: None, CheckState.BAD: False}
 
 
 @app.command()
-def doctor(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def doctor(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """Check settings, connection and server one by one.
 
     Each thing that is not well comes with a remedy. A tick is well, ! works but deserves attention, a cross breaks
     a promise of the frontier: then the exit code is 1. Changes nothing and makes no crawl. The embedded server
     is started if it does not run but has data.
     """
-    checks = list(examine(options.load_settings(url, crawl)))
+    checks = list(examine(where.settings()))
     bad = [check for check in checks if check.state is CheckState.BAD]
     if json:
         output.write_json({"ok": not bad, "checks": [{**c._asdict(), "state": c.state.value} for c in checks]})

@@ -7,22 +7,20 @@ import signal
 import threading
 from typing import Annotated
 
-import typer
-
 from gossamer.cli import options, output
+from gossamer.cli.options import option
 from gossamer.exporter.server import ADDRESS, PORT, serve
 
-app = options.noun()
+app = options.Noun()
 
 
 @app.command()
 def exporter(
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any free one.")] = PORT,
+    port: Annotated[int, option("--port", "", "Port to listen on; 0: any free one.", min=0, max=65535)] = PORT,
     address: Annotated[
-        str, typer.Option("--address", metavar="ADDRESS", help="Address to listen on; 0.0.0.0 is every IPv4 one.")
+        str, option("--address", "ADDRESS", "Address to listen on; 0.0.0.0 is every IPv4 one.")
     ] = ADDRESS,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Serve the crawl's metrics to Prometheus.
 
@@ -30,7 +28,7 @@ def exporter(
     share an answer. While the frontier is away the page says gossamer_up 0. Keeps nothing itself: start as many as
     you like, stop them at any time with Ctrl-C or SIGTERM.
     """
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gossamer import __version__
 from gossamer.cli import options, output
+from gossamer.cli.options import argument, flag, option
 from gossamer.deploy import Choice, deploy_files, project_files
 from gossamer.deploy.files import SECRET_FILES
 from gossamer.errors import SettingError
 
-app = options.noun()
+app = options.Noun()
 
 CONFIG = "scrapy.cfg"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
@@ -28,16 +27,10 @@ _SPIDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 
 @app.command()
 def init(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to write; made if it does not exist.")
-    ] = Path(),
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The project's name, instead of the directory's.")
-    ] = "",
-    spider: Annotated[
-        str, typer.Option("--spider", metavar="NAME", help="The spider that workers run; in a new project: example.")
-    ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist; .env is kept even so.")] = False,
+    directory: Annotated[Path, argument("DIR", "Where to write; made if it does not exist.")] = Path(),
+    name: Annotated[str, option("--name", "NAME", "The project's name, instead of the directory's.")] = "",
+    spider: Annotated[str, option("--spider", "NAME", "The spider that workers run; in a new project: example.")] = "",
+    force: Annotated[bool, flag("--force", "Overwrite files that exist; .env is kept even so.")] = False,
     json: options.Json = False,
 ) -> None:
     """Write a Scrapy project that crawls as a fleet.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from gossamer.cli import options, output
 from gossamer.settings import SETTINGS, concealed
 
-app = options.noun()
+app = options.Noun()
 
 
 @app.command()
-def settings(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def settings(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List every setting and its value in force.
 
     Also where the value comes from and what it is for. A value comes from the first that has one of: the command
     line, the environment, the settings of the Scrapy project here, the table [gossamer] of gossamer.toml in the working
     directory or, if it has none, in the nearest folder up to that of scrapy.cfg, the default. Passwords in URLs are not shown.
     """
-    loaded = options.load_settings(url, crawl)
+    loaded = where.settings()
     rows = [(s.name, concealed(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]
     columns = ("name", "value", "source", "help")
     if json:

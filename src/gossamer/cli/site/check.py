@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import exit_codes, options, output, params
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.site.parallel import check_files
 from gossamer.sites.file.grant import grant_of
 from gossamer.sites.file.problems import errors_of
@@ -16,13 +17,12 @@ from gossamer.sites.file.schema import schema as json_schema
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
+    files: Annotated[list[Path], argument("FILE", "Site files, or folders of them.")],
     hooks: Annotated[
-        bool, typer.Option("--hooks", help="Also import the Python functions that they name; this runs their modules.")
+        bool, flag("--hooks", "Also import the Python functions that they name; this runs their modules.")
     ] = False,
     pushed: Annotated[
-        bool,
-        typer.Option("--pushed", help="Allow only what a worker with these settings allows to files of the crawl."),
+        bool, flag("--pushed", "Allow only what a worker with these settings allows to files of the crawl.")
     ] = False,
     param: params.Given = None,
     json: options.Json = False,
@@ -51,9 +51,7 @@ def check(
 
 
 def schema(
-    out: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="A file instead of standard output.")
-    ] = None,
+    out: Annotated[Path | None, option("-o --output", "FILE", "A file instead of standard output.")] = None,
 ) -> None:
     """Write the JSON Schema of site files, for editors."""
     if out is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gossamer.cli import exit_codes, options, output, progress
+from gossamer.cli.options import argument, flag, option
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.registry import KIND, Registry
 from gossamer.sites.check.grant import check_grant
@@ -22,23 +23,20 @@ if TYPE_CHECKING:
 
 
 def reconcile(
-    site: Annotated[str, typer.Argument(metavar="SITE", help="The site.")],
-    parent: Annotated[str, typer.Option("--parent", metavar="LAYER", help="Only pages of this layer.")] = "",
+    site: Annotated[str, argument("SITE", "The site.")],
+    parent: Annotated[str, option("--parent", "LAYER", "Only pages of this layer.")] = "",
     child: Annotated[
-        str,
-        typer.Option("--child", metavar="LAYER", help="Only what this layer lacks; or a field with nested records."),
+        str, option("--child", "LAYER", "Only what this layer lacks; or a field with nested records.")
     ] = "",
     file: Annotated[
-        Path | None,
-        typer.Option("--file", metavar="FILE", help="Your own site file, instead of the one that the crawl has."),
+        Path | None, option("--file", "FILE", "Your own site file, instead of the one that the crawl has.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report how many there are.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only report how many there are.")] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Also those that a former call has queued and that may still wait.")
+        bool, flag("--again", "Also those that a former call has queued and that may still wait.")
     ] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Queue stored pages again whose children are missing.
 
@@ -49,7 +47,7 @@ def reconcile(
     # Here, not above: these libraries take a moment to load, and other verbs do not need them.
     from gossamer.engine import reconcile as work
 
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     results: list[work.ReconcileResult] = []
     with ValkeyFrontier.find(settings) as frontier:
         loaded = sound(survey(file)) if file is not None else _kept(frontier, site)

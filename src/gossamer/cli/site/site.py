@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import options, output, params, progress
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.site.check import check, schema
 from gossamer.cli.site.reconcile import reconcile
 from gossamer.cli.site.test import replay
@@ -25,10 +26,10 @@ from gossamer.sites.check.grant import check_grant
 from gossamer.sites.file.grant import grant_of
 from gossamer.sites.file.load import survey_texts
 
-app = options.noun("The site files of a crawl, with their versions.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The file's name without .yaml, or that of a site in it.")]
-Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; shown in the history.")]
-Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Who changes it, instead of user@host.")]
+app = options.Noun("The site files of a crawl, with their versions.")
+Name = Annotated[str, argument("NAME", "The file's name without .yaml, or that of a site in it.")]
+Note = Annotated[str, option("--note", "TEXT", "Why; shown in the history.")]
+Who = Annotated[str | None, option("--who", "NAME", "Who changes it, instead of user@host.")]
 
 app.command()(check)
 app.command("try")(try_)
@@ -37,13 +38,12 @@ app.command("test")(replay)
 
 @app.command()
 def push(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
+    files: Annotated[list[Path], argument("FILE", "Site files, or folders of them.")],
     param: params.Given = None,
     note: Note = "",
     who: Who = None,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Check site files and keep them in the crawl.
 
@@ -52,7 +52,7 @@ def push(
     --param, or where it needs other files, it is kept written out, without its comments.
     """
     texts = read_files(files, params.values(param))
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     with ValkeyFrontier.open(settings) as frontier:
         pushed = Registry(frontier).push_all(texts, who=user(who), note=note)
     _tell(pushed, json)
@@ -70,13 +70,12 @@ def push(
 
 @app.command("list")
 def list_(
-    removed: Annotated[bool, typer.Option("--removed", help="Also those that were removed.")] = False,
+    removed: Annotated[bool, flag("--removed", "Also those that were removed.")] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """List the site files with their versions and sites."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         files = Registry(frontier).files(removed=removed)
     if json:
         output.write_json([_filed(x) for x in files])
@@ -93,15 +92,12 @@ def list_(
 @app.command()
 def show(
     name: Name,
-    version: Annotated[
-        int | None, typer.Option("--version", metavar="N", min=1, help="Another version than the present.")
-    ] = None,
+    version: Annotated[int | None, option("--version", "N", "Another version than the present.", min=1)] = None,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Write a site file to standard output, as it was pushed."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         found = Registry(frontier).show(name, version)
     if json:
         output.write_json(found._asdict())
@@ -117,9 +113,9 @@ def show(
 
 
 @app.command()
-def history(name: Name, json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def history(name: Name, json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List the versions of a site file that are kept, newest first."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         versions = Registry(frontier).history(name)
     if json:
         output.write_json([x._asdict() for x in versions])
@@ -133,17 +129,12 @@ def history(name: Name, json: options.Json = False, url: options.Url = None, cra
 @app.command()
 def diff(
     name: Name,
-    old: Annotated[
-        int | None, typer.Argument(metavar="A", min=1, help="The older version; without it, the one before.")
-    ] = None,
-    new: Annotated[
-        int | None, typer.Argument(metavar="B", min=1, help="The newer version; without it, the present.")
-    ] = None,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    old: Annotated[int | None, argument("A", "The older version; without it, the one before.", min=1)] = None,
+    new: Annotated[int | None, argument("B", "The newer version; without it, the present.", min=1)] = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Show what changed between two versions, as a unified diff."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         said = Registry(frontier).diff(name, old, new)
     for line in said.splitlines():
         output.write_line(line)
@@ -152,66 +143,62 @@ def diff(
 @app.command()
 def rollback(
     name: Name,
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version that is to count again.")],
+    version: Annotated[int, argument("VERSION", "The version that is to count again.", min=1)],
     note: Note = "",
     who: Who = None,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Make an older version the newest; also of a removed file."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         pushed = Registry(frontier).rollback(name, version, who=user(who), note=note)
     _tell([pushed], json)
 
 
 @app.command()
 def dump(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is missing.")],
-    force: Annotated[bool, typer.Option("--force", help="Write over files that differ.")] = False,
+    folder: Annotated[Path, argument("DIR", "Where to; made if it is missing.")],
+    force: Annotated[bool, flag("--force", "Write over files that differ.")] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Write all site files to a folder, as they were pushed."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         written = dump_folder(Registry(frontier), folder, force=force)
-    if json:
-        output.write_json([str(path) for path in written])
-    else:
-        output.write_line(f"{output.counted(len(written), 'site file')} in {folder}")
+    output.write_answer(
+        json, [str(path) for path in written], f"{output.counted(len(written), 'site file')} in {folder}"
+    )
 
 
 @app.command()
 def restore(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `gossamer site dump` wrote.")],
+    folder: Annotated[Path, argument("DIR", "What `gossamer site dump` wrote.")],
     note: Note = "restored",
     who: Who = None,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Push all site files of a folder. Files of the crawl that are not in it stay."""
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder; `gossamer site push` takes a single file")
-    push([folder], None, note, who, json, url, crawl)
+    push([folder], None, note, who, json, where=where)
 
 
 @app.command()
-def pause(name: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
+def pause(name: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a site, or from all sites of a file.
 
     Work in progress and adding go on. The pause lasts until `gossamer site resume`, over restarts too.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         for site in Registry(frontier).pause(name, reason or "paused"):
             output.write_line(f"site {site} is paused: {reason or 'paused'}")
 
 
 @app.command()
-def resume(name: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def resume(name: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a site, or of all sites of a file."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         for site, waiting in Registry(frontier).resume(name).items():
             output.write_line(f"site {site} {'still waits: ' + waiting if waiting else 'goes on'}")
 
@@ -219,13 +206,12 @@ def resume(name: Name, url: options.Url = None, crawl: options.Crawl = None) -> 
 @app.command()
 def remove(
     name: Name,
-    drop: Annotated[bool, typer.Option("--drop", help="Also drop what is queued, failed and remembered.")] = False,
+    drop: Annotated[bool, flag("--drop", "Also drop what is queued, failed and remembered.")] = False,
     note: Note = "",
     who: Who = None,
     yes: options.Yes = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Take a site file out of the crawl.
 
@@ -233,7 +219,7 @@ def remove(
     goes, with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by calling
     it again. `gossamer site rollback` brings the file back in either case.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         registry = Registry(frontier)
         info = registry.find(name, removed=True)
         options.confirm(f"Remove the site file {info.name}{_held(frontier, registry, info) if drop else ''}?", yes)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from gossamer.cli import exit_codes, options, output
+from gossamer.cli.options import argument, flag
 from gossamer.registry.site_text import differences
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.compile import compile_site
@@ -40,8 +41,8 @@ class CaseOutcome(NamedTuple):
 
 
 def replay(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Site files, or folders of them.")],
-    update: Annotated[bool, typer.Option("--update", help="Save what is read today as right.")] = False,
+    files: Annotated[list[Path], argument("FILE", "Site files, or folders of them.")],
+    update: Annotated[bool, flag("--update", "Save what is read today as right.")] = False,
     json: options.Json = False,
 ) -> None:
     """Read saved pages again and show what has changed.

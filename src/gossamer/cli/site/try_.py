@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import exit_codes, options, output, params
+from gossamer.cli.options import argument, flag, option
 from gossamer.errors import SiteError
 from gossamer.model.page import Response
 from gossamer.registry import KIND, Registry
@@ -28,28 +29,19 @@ KINDS = {".html": "text/html", ".htm": "text/html", ".json": "application/json",
 
 
 def try_(
-    page: Annotated[str, typer.Argument(metavar="URL", help="The page; or a file, if --as gives its URL.")],
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="A site file; without it, those of the crawl.")
-    ] = None,
-    site: Annotated[str, typer.Option("--site", metavar="NAME", help="Which site, if several match.")] = "",
-    layer: Annotated[
-        str, typer.Option("--layer", metavar="NAME", help="Read it by this layer, whatever matches.")
-    ] = "",
-    as_: Annotated[
-        str, typer.Option("--as", metavar="URL", help="Read a file on this machine as if it had come from there.")
-    ] = "",
+    page: Annotated[str, argument("URL", "The page; or a file, if --as gives its URL.")],
+    file: Annotated[Path | None, option("--file", "FILE", "A site file; without it, those of the crawl.")] = None,
+    site: Annotated[str, option("--site", "NAME", "Which site, if several match.")] = "",
+    layer: Annotated[str, option("--layer", "NAME", "Read it by this layer, whatever matches.")] = "",
+    as_: Annotated[str, option("--as", "URL", "Read a file on this machine as if it had come from there.")] = "",
     inherited: Annotated[
-        str, typer.Option("--pass", metavar="JSON", help="What the page inherits from its parent, as a JSON object.")
+        str, option("--pass", "JSON", "What the page inherits from its parent, as a JSON object.")
     ] = "",
-    save: Annotated[
-        str, typer.Option("--save", metavar="CASE", help="Keep page and result beside the site file, as a test case.")
-    ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Write over a case of that name.")] = False,
+    save: Annotated[str, option("--save", "CASE", "Keep page and result beside the site file, as a test case.")] = "",
+    force: Annotated[bool, flag("--force", "Write over a case of that name.")] = False,
     param: params.Given = None,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Fetch one page and show what the site makes of it.
 
@@ -66,8 +58,8 @@ def try_(
         raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
     passed = _passed(inherited)
     given = params.values(param)
-    grant = grant_of(options.load_settings(url, crawl), local=file is not None)
-    loaded = sound(survey(file, given)) if file is not None else _kept(url, crawl, given)
+    grant = grant_of(where.settings(), local=file is not None)
+    loaded = sound(survey(file, given)) if file is not None else _kept(where, given)
     chosen = _site(loaded, site, address, grant)
 
     # Here, not above: the libraries for fetching take a moment to load, and other verbs do not need them.
@@ -110,8 +102,8 @@ def try_(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _kept(url: str | None, crawl: str | None, given: Mapping[str, Any]) -> list[LoadedSite]:
-    with options.find_frontier(url, crawl) as frontier:
+def _kept(where: options.Where, given: Mapping[str, Any]) -> list[LoadedSite]:
+    with where.find() as frontier:
         files = Registry(frontier).files()
         texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
     if not texts:

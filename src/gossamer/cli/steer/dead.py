@@ -13,19 +13,20 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import exit_codes, options, output, progress
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.project import project_settings
 from gossamer.cli.steer.replay import Replay
 from gossamer.frontier.codec.redaction import concealed
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.status import dead as status
 
-app = options.noun("Dead letters: requests that failed for good.")
+app = options.Noun("Dead letters: requests that failed for good.")
 CALL_LETTERS = 500
 _ID = re.compile(r"(\d{1,6})\.(\d{1,18})")
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids as `gossamer dead list` shows them.")]
-All = Annotated[bool, typer.Option("--all", help="All of them, or all that the other options name.")]
-OfReason = Annotated[str, typer.Option("--reason", metavar="WORD", help="Only those that failed for this reason.")]
-OfLane = Annotated[str, typer.Option("--lane", metavar="LANE", help="Only those of this lane, group.lane.")]
+Ids = Annotated[list[str] | None, argument("ID", "Ids as `gossamer dead list` shows them.")]
+All = Annotated[bool, flag("--all", "All of them, or all that the other options name.")]
+OfReason = Annotated[str, option("--reason", "WORD", "Only those that failed for this reason.")]
+OfLane = Annotated[str, option("--lane", "LANE", "Only those of this lane, group.lane.")]
 
 
 @app.command("list")
@@ -33,16 +34,15 @@ def list_(
     group: options.Group = "",
     reason: OfReason = "",
     lane: OfLane = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show at most N.")] = 100,
+    limit: Annotated[int, option("--limit", "N", "Show at most N.", min=1)] = 100,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """List dead letters, oldest first, with their URLs.
 
     Without --group those of all groups that are defined; a group that is not defined may be named too.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         found = list(islice(status.scan_dead_of(frontier, group, reason, lane), limit + 1))
         letters, more = found[:limit], len(found) > limit
         # One by one: pages of letters come without what they hold, which may be much.
@@ -76,20 +76,17 @@ def list_(
 
 @app.command()
 def show(
-    letter: Annotated[str, typer.Argument(metavar="ID", help="An id as `gossamer dead list` shows it.")],
-    secrets: Annotated[
-        bool, typer.Option("--secrets", help="Also cookies, passwords and headers that look like secrets.")
-    ] = False,
+    letter: Annotated[str, argument("ID", "An id as `gossamer dead list` shows it.")],
+    secrets: Annotated[bool, flag("--secrets", "Also cookies, passwords and headers that look like secrets.")] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Show one dead letter: why it failed, the traceback, the request.
 
     Secrets of the request are shown as ***, unless --secrets is given.
     """
     partition, number = _parsed(letter)
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         found = frontier.dead_letter(partition, number)
     told = {**status.letter_json(found), **status.content_json(found.payload)}
     if not secrets:
@@ -120,22 +117,20 @@ def replay(
     reason: OfReason = "",
     lane: OfLane = "",
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Queue dead letters again, with their attempts and Scrapy's retries forgiven.
 
     A request that Scrapy's RetryMiddleware has given up has all its retries again, and the priority it had before them. Their lane must exist, and what was stored must be a request: a bad task is not. Exit code 1 if some could not be
     queued; they stay.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
         done = _change("replaying", chosen, Replay(frontier, _priority_adjust()))
     left = len(chosen) - done
-    if json:
-        output.write_json({"replayed": done, "left": left})
-    else:
-        output.write_line(f"{output.counted_are(done, 'dead letter')} queued again")
+    output.write_answer(
+        json, {"replayed": done, "left": left}, f"{output.counted_are(done, 'dead letter')} queued again"
+    )
     if left:
         output.write_notice(f"{left:,} could not be queued: they are not requests, or their lanes do not exist")
         raise typer.Exit(exit_codes.FAILED)
@@ -150,19 +145,15 @@ def drop(
     lane: OfLane = "",
     yes: options.Yes = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Let dead letters go for good."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
         if chosen:
             options.confirm(f"Drop {output.counted(len(chosen), 'dead letter')} for good?", yes)
         done = _change("dropping", chosen, frontier.drop_dead)
-    if json:
-        output.write_json({"dropped": done})
-    else:
-        output.write_line(f"{output.counted(done, 'dead letter')} dropped")
+    output.write_answer(json, {"dropped": done}, f"{output.counted(done, 'dead letter')} dropped")
 
 
 def _chosen(

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from gossamer.cli import options, output, progress
+from gossamer.cli.options import argument
 from gossamer.frontier.snapshot import line
 from gossamer.status.overview import counts_of
 
-app = options.noun("The groups of a crawl: a spider or a site each.")
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+app = options.Noun("The groups of a crawl: a spider or a site each.")
+Name = Annotated[str, argument("GROUP", "The group's name.")]
 
 
 @app.command("list")
-def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def list_(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List the groups with their counts, limits and pauses."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         counts = frontier.counts()
     policies = {name: line.group_policy(table) for name, table in counts.group_policies.items()}
     if json:
@@ -42,23 +41,23 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
 
 
 @app.command()
-def pause(group: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
+def pause(group: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a group.
 
     Work in progress and adding go on. The pause lasts until `gossamer group resume`, over restarts too.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.pause(group=group, reason=reason)
     output.write_line(f"group {group} is paused: {reason or 'paused'}")
 
 
 @app.command()
-def resume(group: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def resume(group: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a group.
 
     A group that holds itself back because it is full (items_full, dead_full, pages_full) goes on when there is room.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.resume(group=group)
         [row] = frontier.counts(group).groups
     output.write_line(f"group {group} {'still waits: ' + row.paused if row.paused else 'goes on'}")
@@ -66,11 +65,7 @@ def resume(group: Name, url: options.Url = None, crawl: options.Crawl = None) ->
 
 @app.command()
 def drop(
-    group: Name,
-    yes: options.Yes = False,
-    json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    group: Name, yes: options.Yes = False, json: options.Json = False, where: options.Where = options.HERE
 ) -> None:
     """Take a group away with all that is kept of it.
 
@@ -78,12 +73,13 @@ def drop(
     pushed and no worker has taken stays. Pages in progress end first, so workers should run or their leases
     expire meanwhile. Broken off, it is finished by calling it again.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         [row] = counts_of(frontier, group).groups
         question = f"Drop group {group}: {row.open:,} open, {output.counted(row.items_waiting, 'item')}, {output.counted(row.dead, 'dead letter')}?"
         options.confirm(question, yes)
         dropped = progress.drop(row.open + row.dead, frontier.drop_group(group))
-    if json:
-        output.write_json({"group": group, "dropped": dropped})
-    else:
-        output.write_line(f"group {group} is gone, and with it {dropped:,} requests and dead letters")
+    output.write_answer(
+        json,
+        {"group": group, "dropped": dropped},
+        f"group {group} is gone, and with it {dropped:,} requests and dead letters",
+    )

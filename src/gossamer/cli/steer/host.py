@@ -9,32 +9,30 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import options, output
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
 from gossamer.frontier.snapshot.line import host_policy_from
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.counts import HostInfo
 from gossamer.status import overview as status
 
-app = options.noun("The hosts of a crawl, as the whole fleet treats them.")
-Name = Annotated[str, typer.Argument(metavar="HOST", help="Host name, with its port unless it is the scheme's own.")]
+app = options.Noun("The hosts of a crawl, as the whole fleet treats them.")
+Name = Annotated[str, argument("HOST", "Host name, with its port unless it is the scheme's own.")]
 
 
 @app.command()
 def show(
-    hosts: Annotated[
-        list[str] | None, typer.Argument(metavar="HOST", help="Hosts to show; none: those treated specially.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show at most N.")] = 100,
+    hosts: Annotated[list[str] | None, argument("HOST", "Hosts to show; none: those treated specially.")] = None,
+    limit: Annotated[int, option("--limit", "N", "Show at most N.", min=1)] = 100,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Show how hosts are treated now.
 
     Without a name: those that are blocked or paused, have a policy of their own, or a delay that robots.txt asks for.
     These are searched for, page by page, among all hosts of which something is known.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         names = hosts or list(islice(_special(frontier), limit))
         found = status.hosts(frontier, names)
     if json:
@@ -47,25 +45,22 @@ def show(
 @app.command()
 def block(
     host: Name,
-    lasting: Annotated[
-        float, typer.Option("--for", metavar="TIME", parser=options.seconds, help="How long: 90s, 10m, 2h, 1d.")
-    ] = "1h",  # type: ignore[assignment]
+    lasting: Annotated[float, option("--for", "TIME", "How long: 90s, 10m, 2h, 1d.", parser=options.seconds)] = "1h",  # type: ignore[assignment]
     reason: options.Reason = "blocked by hand",
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Lease nothing from a host for some time."""
     if lasting <= 0:
         raise typer.BadParameter("a block of no length; to end one use `gossamer host unblock`")
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.block(host, lasting, reason)
     output.write_line(f"host {host} is blocked for {duration(lasting)}: {reason}")
 
 
 @app.command()
-def unblock(host: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def unblock(host: Name, where: options.Where = options.HERE) -> None:
     """End a block now, set by a worker or by hand."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.block(host, 0)
     output.write_line(f"host {host} is not blocked")
 
@@ -73,16 +68,11 @@ def unblock(host: Name, url: options.Url = None, crawl: options.Crawl = None) ->
 @app.command()
 def slow(
     host: Name,
-    delay: Annotated[
-        float | None, typer.Option("--delay", metavar="S", help="Seconds between two requests of the fleet.")
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", help="Requests in flight at most; 0: no limit.")
-    ] = None,
-    default: Annotated[bool, typer.Option("--default", help="Treat it as any other host again.")] = False,
+    delay: Annotated[float | None, option("--delay", "S", "Seconds between two requests of the fleet.")] = None,
+    concurrency: Annotated[int | None, option("--concurrency", "N", "Requests in flight at most; 0: no limit.")] = None,
+    default: Annotated[bool, flag("--default", "Treat it as any other host again.")] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Give a host a delay or a concurrency of its own.
 
@@ -94,7 +84,7 @@ def slow(
     changes = {name: value for name, value in changes.items() if value is not None}
     if bool(changes) == default:
         raise typer.BadParameter("give --delay, --concurrency or both; or --default alone")
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         [now] = status.hosts(frontier, [host])
         if delay is not None:
             changes["crawl_delay"] = False
@@ -111,17 +101,17 @@ def slow(
 
 
 @app.command()
-def pause(host: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
+def pause(host: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a host until it is resumed."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.pause(host=host, reason=reason)
     output.write_line(f"host {host} is paused: {reason or 'paused'}")
 
 
 @app.command()
-def resume(host: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def resume(host: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a host. A block stays; see `gossamer host unblock`."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.resume(host=host)
     output.write_line(f"host {host} goes on")
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import options, output, progress
+from gossamer.cli.options import argument, flag, option
 from gossamer.errors import PolicyError
 from gossamer.frontier import item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -21,27 +22,26 @@ from gossamer.items.export import export as export_items
 from gossamer.model.policy import NAME
 from gossamer.status.overview import counts_of
 
-app = options.noun("Items: followed, or written to files.")
+app = options.Noun("Items: followed, or written to files.")
 LOOK_SECONDS = 0.5
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="Whose items.")]
+Name = Annotated[str, argument("GROUP", "Whose items.")]
 Row = tuple[str, int, bytes]
 
 
 @app.command()
 def tail(
     group: Name,
-    count: Annotated[int, typer.Option("-n", "--lines", min=0, metavar="N", help="How many of the last ones.")] = 10,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with those that come, until Ctrl-C.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="With partition and position around each item.")] = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    count: Annotated[int, option("-n --lines", "N", "How many of the last ones.", min=0)] = 10,
+    follow: Annotated[bool, flag("-f --follow", "Go on with those that come, until Ctrl-C.")] = False,
+    json: Annotated[bool, flag("--json", "With partition and position around each item.")] = False,
+    where: options.Where = options.HERE,
 ) -> None:
     """Write the last items as lines of JSON.
 
     Acknowledges nothing. Only items that some consumer has not kept yet are still there; with -f one that is kept and
     trimmed at once may be missed.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         counts_of(frontier, group)
         for position, partition, data in _last(frontier, group, count, follow):
             item = item_rows.fields(data)
@@ -53,22 +53,15 @@ def tail(
 @app.command()
 def export(
     group: Name,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write; it may have items of earlier exports.")],
-    form: Annotated[
-        Format | None, typer.Option("--format", help="How to write. [default: as the name of FILE ends]")
-    ] = None,
+    file: Annotated[Path, argument("FILE", "Where to write; it may have items of earlier exports.")],
+    form: Annotated[Format | None, option("--format", "", "How to write. [default: as the name of FILE ends]")] = None,
     consumer: Annotated[
-        str, typer.Option("--consumer", metavar="NAME", help="Who has kept the items then; each has all of them.")
+        str, option("--consumer", "NAME", "Who has kept the items then; each has all of them.")
     ] = "export",
-    fields: Annotated[
-        str, typer.Option("--fields", metavar="A,B", help="CSV and Parquet: only these columns, in this order.")
-    ] = "",
-    look: Annotated[
-        int, typer.Option("--look", min=0, metavar="N", help="CSV: the first items, which set the columns; 0: all.")
-    ] = LOOK,
+    fields: Annotated[str, option("--fields", "A,B", "CSV and Parquet: only these columns, in this order.")] = "",
+    look: Annotated[int, option("--look", "N", "CSV: the first items, which set the columns; 0: all.", min=0)] = LOOK,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Write the items that wait to a file, and acknowledge them.
 
@@ -85,7 +78,7 @@ def export(
     if not NAME.match(consumer):
         raise PolicyError(f"consumer {consumer!r} must be a plain name of letters, digits and _ . : -")
     plan = ExportPlan(group, consumer, file, found, columns, look)
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         [counts] = counts_of(frontier, group).groups
         new = consumer not in item_stream.consumers(frontier, group)
         with progress.live("exporting", counts.items_waiting, sys.stderr, "items") as show:
@@ -96,19 +89,20 @@ def export(
         output.write_notice(
             f"from now on items of {group} wait for consumer {consumer}; `gossamer items forget {group} {consumer} --drop` ends that"
         )
-    if json:
-        output.write_json({"group": group, "consumer": consumer, "file": str(file), "format": found, "items": written})
-    else:
-        output.write_line(f"{output.counted(written, 'item')} written to {file}")
+    output.write_answer(
+        json,
+        {"group": group, "consumer": consumer, "file": str(file), "format": found, "items": written},
+        f"{output.counted(written, 'item')} written to {file}",
+    )
 
 
 @app.command()
-def consumers(group: Name, json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def consumers(group: Name, json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List who reads a group's items, and up to where each has kept them.
 
     What one of them has not kept is not trimmed, and a group with too many of those pauses as items_full.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         [counts] = counts_of(frontier, group).groups
         found = item_stream.consumers(frontier, group)
     if json:
@@ -126,18 +120,17 @@ def consumers(group: Name, json: options.Json = False, url: options.Url = None, 
 @app.command()
 def forget(
     group: Name,
-    consumer: Annotated[str, typer.Argument(metavar="CONSUMER", help="As `gossamer items consumers` lists it.")],
-    drop: Annotated[bool, typer.Option("--drop", help="Also remove the items that only this consumer lacks.")] = False,
+    consumer: Annotated[str, argument("CONSUMER", "As `gossamer items consumers` lists it.")],
+    drop: Annotated[bool, flag("--drop", "Also remove the items that only this consumer lacks.")] = False,
     yes: options.Yes = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Wait no longer for a consumer.
 
     What all others have kept is removed then. If there is no other, the items stay, and those of every later round with them, until
     an export takes them: --drop removes them instead.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         counts_of(frontier, group)
         everyone = item_stream.consumers(frontier, group)
         # Items without a consumer can be dropped by any name: the one who forgot their last consumer may come back for them.

@@ -7,22 +7,21 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import options, output, progress
+from gossamer.cli.options import argument, option
 from gossamer.errors import UnknownLane
 from gossamer.frontier.snapshot import line
 from gossamer.model import Order
 from gossamer.model.counts import Counts
 from gossamer.status.overview import counts_of
 
-app = options.noun("The lanes of a crawl: named sub-queues of its groups.")
-Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's full name, group.lane.")]
+app = options.Noun("The lanes of a crawl: named sub-queues of its groups.")
+Name = Annotated[str, argument("LANE", "The lane's full name, group.lane.")]
 
 
 @app.command("list")
-def list_(
-    group: options.Group = "", json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None
-) -> None:
+def list_(group: options.Group = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List the lanes with their counts, policies and pauses."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         counts = counts_of(frontier, group)
     policies = {name: line.lane_policy(table) for name, table in counts.lane_policies.items()}
     if json:
@@ -51,20 +50,20 @@ def list_(
 
 
 @app.command()
-def pause(lane: Name, reason: options.Reason = "paused", url: options.Url = None, crawl: options.Crawl = None) -> None:
+def pause(lane: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a lane.
 
     Work in progress and adding go on. The pause lasts until `gossamer lane resume`, over restarts too.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.pause(lane=lane, reason=reason)
     output.write_line(f"lane {lane} is paused: {reason or 'paused'}")
 
 
 @app.command()
-def resume(lane: Name, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def resume(lane: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a lane."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         frontier.resume(lane=lane)
     output.write_line(f"lane {lane} goes on")
 
@@ -72,24 +71,20 @@ def resume(lane: Name, url: options.Url = None, crawl: options.Crawl = None) -> 
 @app.command("set")
 def set_(
     lane: Name,
-    order: Annotated[Order | None, typer.Option("--order", help="Inside a priority of a host: fifo or lifo.")] = None,
-    tier: Annotated[int | None, typer.Option("--tier", metavar="N", help="A lower one goes strictly first.")] = None,
-    weight: Annotated[
-        float | None, typer.Option("--weight", metavar="X", help="Its share among lanes of the same tier.")
-    ] = None,
+    order: Annotated[Order | None, option("--order", "", "Inside a priority of a host: fifo or lifo.")] = None,
+    tier: Annotated[int | None, option("--tier", "N", "A lower one goes strictly first.")] = None,
+    weight: Annotated[float | None, option("--weight", "X", "Its share among lanes of the same tier.")] = None,
     max_queued: Annotated[
-        int | None, typer.Option("--max-queued", metavar="N", help="The most requests that may wait; 0: no limit.")
+        int | None, option("--max-queued", "N", "The most requests that may wait; 0: no limit.")
     ] = None,
     max_leased: Annotated[
-        int | None, typer.Option("--max-leased", metavar="N", help="The most requests in progress; 0: no limit.")
+        int | None, option("--max-leased", "N", "The most requests in progress; 0: no limit.")
     ] = None,
     stage: Annotated[
-        str | None,
-        typer.Option("--stage", metavar="NAME", help='The worker pool that serves it; "" is the general one.'),
+        str | None, option("--stage", "NAME", 'The worker pool that serves it; "" is the general one.')
     ] = None,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Change the policy of a lane; what is not named stays.
 
@@ -103,39 +98,35 @@ def set_(
     if not changes:
         raise typer.BadParameter("nothing to change; name an option such as --weight or --tier")
     group, _, name = lane.rpartition(".")
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         fields = {**_policy(frontier.counts(group), lane), **changes}
         frontier.define(group, {name: line.lane_policy_from(fields)})
-    if json:
-        output.write_json({"lane": lane, "policy": fields})
-    else:
-        output.write_line(f"lane {lane}: " + ", ".join(f"{name} {value}" for name, value in changes.items()))
+    output.write_answer(
+        json,
+        {"lane": lane, "policy": fields},
+        f"lane {lane}: " + ", ".join(f"{name} {value}" for name, value in changes.items()),
+    )
 
 
 @app.command()
-def drop(
-    lane: Name,
-    yes: options.Yes = False,
-    json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
-) -> None:
+def drop(lane: Name, yes: options.Yes = False, json: options.Json = False, where: options.Where = options.HERE) -> None:
     """Empty a lane and take it away.
 
     In small steps. Pages in progress end first, so workers should run or their leases expire meanwhile. Broken off,
     it is finished by calling it again. What is queued in it is no longer seen; what was fetched stays seen by lanes with the
     same seen policy.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         counts = frontier.counts(lane.rpartition(".")[0])
         _policy(counts, lane)
         row = next(each for each in counts.lanes if each.lane == lane)
         options.confirm(f"Drop lane {lane} with {output.counted(row.queued + row.delayed, 'request')}?", yes)
         dropped = progress.drop(row.queued + row.delayed + row.leased, frontier.drop_lane(lane))
-    if json:
-        output.write_json({"lane": lane, "dropped": dropped})
-    else:
-        output.write_line(f"lane {lane} is gone, and with it {output.counted(dropped, 'request')}")
+    output.write_answer(
+        json,
+        {"lane": lane, "dropped": dropped},
+        f"lane {lane} is gone, and with it {output.counted(dropped, 'request')}",
+    )
 
 
 def _policy(counts: Counts, lane: str) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from gossamer.cli import options, output
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
 from gossamer.cli.site.site import user
 from gossamer.cli.timestamp import moment
@@ -15,7 +14,7 @@ from gossamer.frontier.seen.clear import clear_seen, seen_known
 from gossamer.model import Drained, RoundInfo
 from gossamer.status.overview import counts_of
 
-app = options.noun("The rounds of a site or spider: passes over it.")
+app = options.Noun("The rounds of a site or spider: passes over it.")
 
 
 @app.callback()
@@ -25,11 +24,10 @@ def _round() -> None:
 
 @app.command("list")
 def list_(
-    name: Annotated[str, typer.Argument(metavar="GROUP", help="The spider or the site.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Show at most N.")] = 20,
+    name: Annotated[str, argument("GROUP", "The spider or the site.")],
+    limit: Annotated[int, option("--limit", "N", "Show at most N.", min=1, max=1000)] = 20,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """List the last rounds, newest first.
 
@@ -38,7 +36,7 @@ def list_(
     where dead letters were replayed after its end. What comes of them counts with it until the next round begins;
     `failed` and `dead` say what happened in it and do not go down. 1,000 rounds of each spider or site are kept.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         try:
             rounds, now = frontier.rounds(name, limit), frontier.counts().now
             drained = frontier.drained(name)
@@ -72,15 +70,13 @@ def list_(
 
 @app.command()
 def new(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The spider or the site.")],
+    group: Annotated[str, argument("GROUP", "The spider or the site.")],
     forget: Annotated[
-        bool,
-        typer.Option("--forget", help="Also forget what is remembered over all rounds: everything is fetched again."),
+        bool, flag("--forget", "Also forget what is remembered over all rounds: everything is fetched again.")
     ] = False,
     yes: options.Yes = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Begin the next round of a spider or a site.
 
@@ -88,7 +84,7 @@ def new(
     the next one that starts, and what was seen in the last round only is new again. Under SCHEDULER_PERSIST or `seen: forever` pages stay
     seen over all rounds: --forget makes them new too. A round that is not over is cut short; what is queued stays queued.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         [row] = counts_of(frontier, group).groups
         unfinished = f" {row.open:,} of round {row.round} are still open and stay so." if row.open else ""
         known = seen_known(frontier, group) if forget else 0
@@ -98,12 +94,11 @@ def new(
         if forget:
             clear_seen(frontier, group)
         number = frontier.new_round(group, row.round + 1, trigger="by hand", who=user(None))
-    if json:
-        output.write_json({"group": group, "round": number, "forgotten": known})
-    else:
-        output.write_line(
-            f"round {number} of {group} begins" + (f"; {output.counted_are(known, 'page')} new again" if forget else "")
-        )
+    output.write_answer(
+        json,
+        {"group": group, "round": number, "forgotten": known},
+        f"round {number} of {group} begins" + (f"; {output.counted_are(known, 'page')} new again" if forget else ""),
+    )
 
 
 def _state(info: RoundInfo, drained: Drained) -> str:

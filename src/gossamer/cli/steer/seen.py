@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import exit_codes, options, output
+from gossamer.cli.options import argument, option
 from gossamer.cli.project import SCRAPY_REDIS, project_settings
 from gossamer.cli.view.status import size
 from gossamer.frontier.seen.clear import clear_seen, seen_known
@@ -16,21 +17,19 @@ from gossamer.frontier.snapshot.line import fingerprint_text
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.status.overview import counts_of
 
-app = options.noun("What a crawl remembers to have queued before.")
-Spider = Annotated[str, typer.Argument(metavar="SPIDER", help="The spider's name.")]
+app = options.Noun("What a crawl remembers to have queued before.")
+Spider = Annotated[str, argument("SPIDER", "The spider's name.")]
 _FINGERPRINT = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 
 
 @app.command()
-def stats(
-    group: options.Group = "", json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None
-) -> None:
+def stats(group: options.Group = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
     """Show how much each memory knows and takes.
 
     A memory belongs to a group and a policy; lanes with the same policy share one. A bloom filter counts what it took
     in; bytes are estimated from a sample.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         found = [each for each in frontier.seen_counts() if not group or each.name.startswith(f"{group}|")]
     if json:
         output.write_json([each._asdict() for each in found])
@@ -44,16 +43,13 @@ def stats(
 
 @app.command()
 def forget(
-    lane: Annotated[str, typer.Argument(metavar="LANE", help="Whose memory: the lane's full name, group.lane.")],
-    pages: Annotated[
-        list[str], typer.Argument(metavar="PAGE", help="A URL, or a fingerprint of 16 hexadecimal digits.")
-    ],
-    method: Annotated[str, typer.Option("--method", metavar="NAME", help="Of the requests of the URLs.")] = "GET",
-    body: Annotated[str, typer.Option("--body", metavar="TEXT", help="Of the requests of the URLs.")] = "",
+    lane: Annotated[str, argument("LANE", "Whose memory: the lane's full name, group.lane.")],
+    pages: Annotated[list[str], argument("PAGE", "A URL, or a fingerprint of 16 hexadecimal digits.")],
+    method: Annotated[str, option("--method", "NAME", "Of the requests of the URLs.")] = "GET",
+    body: Annotated[str, option("--body", "TEXT", "Of the requests of the URLs.")] = "",
     yes: options.Yes = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Make pages new again.
 
@@ -63,7 +59,7 @@ def forget(
     headers) cannot be named here: give the fingerprint that `gossamer dead` shows. All lanes of the group with the same
     seen policy share the memory. Exit code 1 if none of the pages was known.
     """
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     numbers = _numbers(pages, lane, method, body, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
     with ValkeyFrontier.find(settings) as frontier:
         known = frontier.seen(lane, numbers)
@@ -84,11 +80,10 @@ def forget(
 
 @app.command()
 def clear(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="Whose memories: a spider or a site.")],
+    group: Annotated[str, argument("GROUP", "Whose memories: a spider or a site.")],
     yes: options.Yes = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Make every page of a group new again.
 
@@ -96,19 +91,18 @@ def clear(
     fetched by that alone: push the seeds again, or begin a round with `gossamer round new`. Workers may run meanwhile; a page
     that is queued at this moment may then be fetched twice.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         counts_of(frontier, group)
         known = seen_known(frontier, group)
         options.confirm(f"Forget {output.counted(known, 'page')} that group {group} has seen?", yes)
         clear_seen(frontier, group)
-    if json:
-        output.write_json({"group": group, "forgotten": known})
-    else:
-        output.write_line(f"group {group} has forgotten {output.counted(known, 'page')}")
+    output.write_answer(
+        json, {"group": group, "forgotten": known}, f"group {group} has forgotten {output.counted(known, 'page')}"
+    )
 
 
 @app.command()
-def filters(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def filters(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List the memories of seen filters for plain Scrapy.
 
     Those of DUPEFILTER_CLASS = gossamer.scrapy.dupefilter.…, of all crawls on the server. The whole server is looked through
@@ -116,8 +110,8 @@ def filters(json: options.Json = False, url: options.Url = None, crawl: options.
     """
     from gossamer.scrapy.seen.filters import listed
 
-    settings = options.load_settings(url, crawl)
-    rows = [each for each in listed(settings) if crawl is None or each.crawl == crawl]
+    settings = where.settings()
+    rows = [each for each in listed(settings) if where.crawl in (None, each.crawl)]
     if json:
         output.write_json([each._asdict() for each in rows])
         return
@@ -129,11 +123,7 @@ def filters(json: options.Json = False, url: options.Url = None, crawl: options.
 
 @app.command("clear-filter")
 def clear_filter(
-    spider: Spider,
-    yes: options.Yes = False,
-    json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    spider: Spider, yes: options.Yes = False, json: options.Json = False, where: options.Where = options.HERE
 ) -> None:
     """Make every page new again for the seen filter of a plain Scrapy spider.
 
@@ -141,32 +131,24 @@ def clear_filter(
     """
     from gossamer.scrapy.seen import filters as memories
 
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     with memories.look(settings) as connection:
         mine = memories.of_spider(connection, settings, spider)
     options.confirm(f"Forget all that {spider} has seen ({', '.join(each.kind for each in mine)})?", yes)
     known = sum(memories.clear(settings, each) for each in mine)
-    if json:
-        output.write_json({"spider": spider, "forgotten": known})
-    else:
-        output.write_line(f"spider {spider} has forgotten {output.counted(known, 'page')}")
+    output.write_answer(
+        json, {"spider": spider, "forgotten": known}, f"spider {spider} has forgotten {output.counted(known, 'page')}"
+    )
 
 
 @app.command("copy-filter")
 def copy_filter(
     spider: Spider,
-    to_url: Annotated[
-        str | None, typer.Option("--to-url", metavar="URL", help="Another server; the same one if left out.")
-    ] = None,
-    to_crawl: Annotated[
-        str | None, typer.Option("--to-crawl", metavar="NAME", help="Another crawl; the same one if left out.")
-    ] = None,
-    to_spider: Annotated[
-        str, typer.Option("--to-spider", metavar="NAME", help="Another spider; the same one if left out.")
-    ] = "",
+    to_url: Annotated[str | None, option("--to-url", "URL", "Another server; the same one if left out.")] = None,
+    to_crawl: Annotated[str | None, option("--to-crawl", "NAME", "Another crawl; the same one if left out.")] = None,
+    to_spider: Annotated[str, option("--to-spider", "NAME", "Another spider; the same one if left out.")] = "",
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Copy what the seen filter of a plain Scrapy spider knows.
 
@@ -174,13 +156,14 @@ def copy_filter(
     """
     from gossamer.scrapy.seen import filters as memories
 
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     target = options.load_settings(to_url or settings["GOSSAMER_URL"], to_crawl or settings["GOSSAMER_CRAWL"])
     copied = memories.copy(settings, spider, target, to_spider or spider)
-    if json:
-        output.write_json({"spider": spider, "copied": [each.kind for each in copied]})
-    else:
-        output.write_line(f"copied what {spider} has seen: {', '.join(each.kind for each in copied)}")
+    output.write_answer(
+        json,
+        {"spider": spider, "copied": [each.kind for each in copied]},
+        f"copied what {spider} has seen: {', '.join(each.kind for each in copied)}",
+    )
 
 
 def _numbers(pages: Sequence[str], lane: str, method: str, body: str, default_ports: bool) -> list[int]:

@@ -13,22 +13,21 @@ from typing import Annotated, cast
 import typer
 
 from gossamer.cli import options, output, progress
+from gossamer.cli.options import argument, flag, option
 from gossamer.errors import FrontierUnavailable, PushStopped
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.producer import Kind, Producer, checked, chunks, too_long
 from gossamer.status.tasks import TaskQueue, task_queues
 
-app = options.noun("Tasks: what outside producers push to spiders.")
+app = options.Noun("Tasks: what outside producers push to spiders.")
 BOM = b"\xef\xbb\xbf"
 Look = Callable[[bytes], bytes]
 
 
 @app.command("list")
-def list_(
-    group: options.Group = "", json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None
-) -> None:
+def list_(group: options.Group = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List the keys that feed groups, and how many tasks wait there."""
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         queues = task_queues(frontier, frontier.counts(group))
     if json:
         output.write_json([each._asdict() for each in queues])
@@ -39,23 +38,16 @@ def list_(
 
 @app.command()
 def push(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key that the spider reads, such as news:start_urls.")],
-    data: Annotated[
-        list[str] | None, typer.Argument(metavar="DATA", help="Tasks: a URL or a JSON object with a url each.")
-    ] = None,
-    file: Annotated[
-        str, typer.Option("--file", metavar="FILE", help="A file of such tasks, one per line; - is standard input.")
-    ] = "",
+    key: Annotated[str, argument("KEY", "The key that the spider reads, such as news:start_urls.")],
+    data: Annotated[list[str] | None, argument("DATA", "Tasks: a URL or a JSON object with a url each.")] = None,
+    file: Annotated[str, option("--file", "FILE", "A file of such tasks, one per line; - is standard input.")] = "",
     kind: Annotated[
-        Kind | None,
-        typer.Option("--kind", help="What a new key becomes; an existing one must be that. [default: list]"),
+        Kind | None, option("--kind", "", "What a new key becomes; an existing one must be that. [default: list]")
     ] = None,
     priority: Annotated[
-        float | None, typer.Option("--priority", metavar="N", help="In a sorted set (zset): the highest goes first.")
+        float | None, option("--priority", "N", "In a sorted set (zset): the highest goes first.")
     ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Push without a check, for a spider with its own form of tasks.")
-    ] = False,
+    raw: Annotated[bool, flag("--raw", "Push without a check, for a spider with its own form of tasks.")] = False,
     json: options.Json = False,
     url: options.Url = None,
 ) -> None:

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from gossamer.cli import options, output
+from gossamer.cli.options import argument, option
 from gossamer.cli.view.status import ago, serves, state
 from gossamer.errors import UnknownWorker
 from gossamer.model import WorkerInfo
 from gossamer.status.overview import is_alive, worker_json
 
-app = options.noun("The workers of a crawl.")
-Names = Annotated[
-    list[str], typer.Argument(metavar="WORKER", help="Name, incarnation, or the first letters of an incarnation.")
-]
+app = options.Noun("The workers of a crawl.")
+Names = Annotated[list[str], argument("WORKER", "Name, incarnation, or the first letters of an incarnation.")]
 
 
 @app.command("list")
-def list_(json: options.Json = False, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def list_(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List the workers, longest silent first.
 
     A worker that ends takes itself off the list. One that was killed is shown as silent as long as it holds something, which
     goes to others; --json lists it for an hour.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         now, workers = frontier.counts().now, frontier.workers()
     if json:
         output.write_json([worker_json(x, now) for x in workers])
@@ -53,38 +50,34 @@ def list_(json: options.Json = False, url: options.Url = None, crawl: options.Cr
 
 
 @app.command()
-def drain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def drain(workers: Names, where: options.Where = options.HERE) -> None:
     """Ask workers to take nothing more.
 
     They finish what they hold and end, with exit code 0. `gossamer worker undrain` takes it back until then.
     """
-    _drain(workers, True, url, crawl)
+    _drain(workers, True, where)
 
 
 @app.command()
-def undrain(workers: Names, url: options.Url = None, crawl: options.Crawl = None) -> None:
+def undrain(workers: Names, where: options.Where = options.HERE) -> None:
     """Let workers take work again that were asked to drain and still finish what they hold."""
-    _drain(workers, False, url, crawl)
+    _drain(workers, False, where)
 
 
 @app.command()
 def forget(
     silent: Annotated[
-        float,
-        typer.Option(
-            "--silent", metavar="TIME", parser=options.seconds, help="Only those silent for at least this time."
-        ),
+        float, option("--silent", "TIME", "Only those silent for at least this time.", parser=options.seconds)
     ] = "1h",  # type: ignore[assignment]
     yes: options.Yes = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Remove workers from the list that were silent for long.
 
     Only those that hold nothing. A worker that comes back is listed again, without its info.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         now, known = frontier.counts().now, frontier.workers()
         gone = [worker for worker in known if worker.held == 0 and now - worker.seen >= silent]
         if gone:
@@ -93,14 +86,15 @@ def forget(
         while gone and frontier.forget_workers(silent):
             pass
         left = frontier.workers()
-    if json:
-        output.write_json({"forgotten": len(known) - len(left), "left": len(left)})
-    else:
-        output.write_line(f"{output.counted(len(known) - len(left), 'worker')} forgotten, {len(left):,} left")
+    output.write_answer(
+        json,
+        {"forgotten": len(known) - len(left), "left": len(left)},
+        f"{output.counted(len(known) - len(left), 'worker')} forgotten, {len(left):,} left",
+    )
 
 
-def _drain(names: Sequence[str], draining: bool, url: str | None, crawl: str | None) -> None:
-    with options.find_frontier(url, crawl) as frontier:
+def _drain(names: Sequence[str], draining: bool, where: options.Where) -> None:
+    with where.find() as frontier:
         known = frontier.workers()
         # All are looked up before the first is asked: a misspelt name changes nothing.
         for worker in [_found(known, name) for name in names]:

@@ -9,25 +9,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, TextIO
 
-import typer
-
 from gossamer.cli import options, output, progress
+from gossamer.cli.options import argument, flag
 from gossamer.cli.progress import throttled
 from gossamer.frontier.snapshot.export import Export
 from gossamer.frontier.valkey import ValkeyFrontier
 
-app = options.noun()
+app = options.Noun()
 
 
 @app.command()
 def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is standard output.")],
-    items: Annotated[bool, typer.Option("--items", help="Also the items that no consumer has kept yet.")] = False,
-    secrets: Annotated[
-        bool, typer.Option("--secrets", help="Also cookies, passwords and headers that look like secrets.")
-    ] = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    file: Annotated[str, argument("FILE", "Where to write; - is standard output.")],
+    items: Annotated[bool, flag("--items", "Also the items that no consumer has kept yet.")] = False,
+    secrets: Annotated[bool, flag("--secrets", "Also cookies, passwords and headers that look like secrets.")] = False,
+    where: options.Where = options.HERE,
 ) -> None:
     """Write all that a crawl holds to a file of JSON lines.
 
@@ -36,7 +32,7 @@ def export(
     alone. Without --secrets, a request that has some is written without them and marked; `gossamer import` stops there
     unless --without-secrets is given; cookies that workers share are left out, and both commands say how many. Site files and items are written as they are.
     """
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     with ValkeyFrontier.find(settings) as frontier, _opened(file) as stream:
         counts, memories = frontier.counts(), frontier.seen_counts()
         total = sum(lane.queued + lane.delayed + lane.leased for lane in counts.lanes) + sum(m.known for m in memories)

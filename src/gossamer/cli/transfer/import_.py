@@ -10,6 +10,7 @@ import typer.core
 
 from gossamer.cli import options, output, progress
 from gossamer.cli.input_file import open_input
+from gossamer.cli.options import argument, flag
 from gossamer.cli.progress import throttled
 from gossamer.cli.transfer.neocrawler import neocrawler
 from gossamer.cli.transfer.requests_seen import requests_seen
@@ -28,7 +29,7 @@ class FileOrSource(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = options.noun("Bring in what `gossamer export` wrote, or another tool holds.")
+app = options.Noun("Bring in what `gossamer export` wrote, or another tool holds.")
 app.info.cls = FileOrSource
 app.command("scrapy-redis")(scrapy_redis)
 app.command("requests-seen")(requests_seen)
@@ -37,28 +38,26 @@ app.command("neocrawler")(neocrawler)
 
 @app.command("file")
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `gossamer export` wrote; - is standard input.")],
+    file: Annotated[str, argument("FILE", "What `gossamer export` wrote; - is standard input.")],
     forget_bloom: Annotated[
-        bool,
-        typer.Option("--forget-bloom", help="Leave bloom filters out: what they knew is fetched again."),
+        bool, flag("--forget-bloom", "Leave bloom filters out: what they knew is fetched again.")
     ] = False,
     without_secrets: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--without-secrets",
-            help="Restore also what was exported without its secrets: requests then lack headers and cookies.",
+            "Restore also what was exported without its secrets: requests then lack headers and cookies.",
         ),
     ] = False,
     again: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--again",
-            help="Import though another export of the same crawl is there: its items, counts and dead letters are doubled.",
+            "Import though another export of the same crawl is there: its items, counts and dead letters are doubled.",
         ),
     ] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Restore a crawl from a file of JSON lines; the word `file` may be left out.
 
@@ -67,9 +66,9 @@ def import_(
     """
     with open_input(file) as (stream, size, called):
         source = SnapshotFile(called, stream)
-        settings = options.load_settings(url, crawl)
+        settings = where.settings()
         if settings.source("GOSSAMER_CRAWL") == DEFAULT:
-            settings = options.load_settings(url, str(source.header["crawl"]))
+            settings = options.load_settings(where.url, str(source.header["crawl"]))
         with ValkeyFrontier.open(settings) as frontier, progress.live("importing", size, sys.stderr, "bytes") as show:
             say = throttled(show)
             restore = Restore(

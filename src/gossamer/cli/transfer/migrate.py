@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import exit_codes, options, output
+from gossamer.cli.options import argument, flag
 from gossamer.errors import PolicyError
 from gossamer.migrate.scrapy_redis import RULES, Finding, FindingVerdict, Project, ScanReport, scan
 
-app = options.noun("Projects that are written for another tool.")
+app = options.Noun("Projects that are written for another tool.")
 
 
 @app.callback()
@@ -22,17 +23,12 @@ def _migrate() -> None:
 
 @app.command("scrapy-redis")
 def scrapy_redis(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The folder of the project, or one Python file.")],
-    write: Annotated[
-        bool, typer.Option("--write", help="Rewrite imports and settings. Without it nothing is changed.")
-    ] = False,
+    path: Annotated[Path, argument("PATH", "The folder of the project, or one Python file.")],
+    write: Annotated[bool, flag("--write", "Rewrite imports and settings. Without it nothing is changed.")] = False,
     allow_dirty: Annotated[
-        bool,
-        typer.Option("--allow-dirty", help="Write although git has not committed all of the files that are rewritten."),
+        bool, flag("--allow-dirty", "Write although git has not committed all of the files that are rewritten.")
     ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Also list each place that moves as it is, instead of their number.")
-    ] = False,
+    every: Annotated[bool, flag("--all", "Also list each place that moves as it is, instead of their number.")] = False,
     json: options.Json = False,
 ) -> None:
     """Say what a scrapy-redis project needs to run on Gossamer, and rewrite it.

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import exit_codes, options, output
+from gossamer.cli.options import argument, flag, option
 from gossamer.errors import BadRules, FilesExist
 from gossamer.migrate.neocrawler.convert import ConvertedSite, convert
 from gossamer.migrate.neocrawler.fields import FieldNote
@@ -18,15 +19,10 @@ from gossamer.sites.file.problems import errors_of
 
 
 def neocrawler(
-    rules: Annotated[
-        str,
-        typer.Argument(metavar="RULES", help="A file of rules: JSON, or what rule-dump.js wrote; - is standard input."),
-    ],
-    folder: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the site files go; made if it is missing.")
-    ] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what has no counterpart.")] = False,
+    rules: Annotated[str, argument("RULES", "A file of rules: JSON, or what rule-dump.js wrote; - is standard input.")],
+    folder: Annotated[Path, option("-o --output", "DIR", "Where the site files go; made if it is missing.")] = Path(),
+    force: Annotated[bool, flag("--force", "Write over files that are there.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only report what has no counterpart.")] = False,
     json: options.Json = False,
 ) -> None:
     """Turn NEOCrawler's rules into site files.

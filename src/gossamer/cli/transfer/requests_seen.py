@@ -5,28 +5,23 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from gossamer.cli import options, output, progress
 from gossamer.cli.input_file import open_input
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import throttled
 from gossamer.model import SeenKind
 from gossamer.scrapy.seen.memory import RequestsSeen, import_requests_seen, open_memory
 
 
 def requests_seen(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The requests.seen of a JOBDIR; - is standard input.")],
-    spider: Annotated[str, typer.Option("--spider", metavar="NAME", help="The spider's name.")],
+    file: Annotated[str, argument("FILE", "The requests.seen of a JOBDIR; - is standard input.")],
+    spider: Annotated[str, option("--spider", "NAME", "The spider's name.")],
     kind: Annotated[
-        SeenKind | None,
-        typer.Option("--kind", help="The kind of the spider's seen filter, instead of GOSSAMER_SEEN_KIND."),
+        SeenKind | None, option("--kind", "", "The kind of the spider's seen filter, instead of GOSSAMER_SEEN_KIND.")
     ] = None,
-    custom: Annotated[
-        bool, typer.Option("--custom", help="The project has a REQUEST_FINGERPRINTER_CLASS of its own.")
-    ] = False,
+    custom: Annotated[bool, flag("--custom", "The project has a REQUEST_FINGERPRINTER_CLASS of its own.")] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Teach a spider's seen filter what a JOBDIR has seen.
 
@@ -36,16 +31,15 @@ def requests_seen(
     with open_input(file) as (stream, size, called):
         source = RequestsSeen(stream, called)
         with (
-            open_memory(spider, options.load_settings(url, crawl), kind) as memory,
+            open_memory(spider, where.settings(), kind) as memory,
             progress.live("importing", size, sys.stderr, "bytes") as show,
         ):
             done = import_requests_seen(source, memory, custom=custom, heard=throttled(show))
             known = memory.count()
     if done.cut:
         output.write_notice("the last fingerprint is cut off and was left out")
-    if json:
-        output.write_json(
-            {"spider": spider, "new": done.new, "known": done.known, "cut": done.cut, "remembered": known}
-        )
-    else:
-        output.write_line(f"{spider}: {done.new:,} new, {done.known:,} known already, {known:,} remembered")
+    output.write_answer(
+        json,
+        {"spider": spider, "new": done.new, "known": done.known, "cut": done.cut, "remembered": known},
+        f"{spider}: {done.new:,} new, {done.known:,} known already, {known:,} remembered",
+    )

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import exit_codes, options, output, progress
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import throttled
 from gossamer.errors import FrontierUnavailable, InvalidRequest, UnknownCrawl
 from gossamer.frontier import inspection
@@ -35,48 +36,40 @@ _LEFT = ("unreadable", "refused", "foreign")
 
 
 def scrapy_redis(
-    spider: Annotated[str, typer.Argument(metavar="SPIDER", help="The spider's name.")],
+    spider: Annotated[str, argument("SPIDER", "The spider's name.")],
     source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="URL", help="The server of scrapy-redis, if it is not the frontier's."),
+        str | None, option("--from", "URL", "The server of scrapy-redis, if it is not the frontier's.")
     ] = None,
     allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read pickled requests; nothing that they name is run.")
+        bool, flag("--allow-pickle", "Read pickled requests; nothing that they name is run.")
     ] = False,
-    queue_key: Annotated[
-        str, typer.Option("--queue-key", metavar="KEY", help="As SCHEDULER_QUEUE_KEY.")
-    ] = "%(spider)s:requests",
+    queue_key: Annotated[str, option("--queue-key", "KEY", "As SCHEDULER_QUEUE_KEY.")] = "%(spider)s:requests",
     dupefilter_key: Annotated[
-        str, typer.Option("--dupefilter-key", metavar="KEY", help="As SCHEDULER_DUPEFILTER_KEY.")
+        str, option("--dupefilter-key", "KEY", "As SCHEDULER_DUPEFILTER_KEY.")
     ] = "%(spider)s:dupefilter",
     seeds_key: Annotated[
-        list[str] | None,
-        typer.Option("--seeds-key", metavar="KEY", help="As REDIS_START_URLS_KEY; may be given more than once."),
+        list[str] | None, option("--seeds-key", "KEY", "As REDIS_START_URLS_KEY; may be given more than once.")
     ] = None,
-    group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group; the spider's name if empty.")] = "",
+    group: Annotated[str, option("--group", "NAME", "The group; the spider's name if empty.")] = "",
     scope: Annotated[
-        SeenScope,
-        typer.Option("--seen-scope", help="forever for a project with SCHEDULER_PERSIST, round for one without."),
+        SeenScope, option("--seen-scope", "", "forever for a project with SCHEDULER_PERSIST, round for one without.")
     ] = SeenScope.FOREVER,
     fingerprints: Annotated[
         str,
-        typer.Option(
+        option(
             "--fingerprints",
-            metavar="KIND",
-            help="What the dupefilter holds: new, old (scrapy-redis 0.7.3 and older), own (a request_fingerprint of the project), "
+            "KIND",
+            "What the dupefilter holds: new, old (scrapy-redis 0.7.3 and older), own (a request_fingerprint of the project), "
             "none (leave it), or auto: found from what is queued.",
         ),
     ] = "auto",
-    lifo: Annotated[
-        bool, typer.Option("--lifo", help="The queue was a LifoQueue or SpiderStack: last in, first out.")
-    ] = False,
+    lifo: Annotated[bool, flag("--lifo", "The queue was a LifoQueue or SpiderStack: last in, first out.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be moved and whether it can be read. Changes nothing.")
+        bool, flag("--dry-run", "Say what would be moved and whether it can be read. Changes nothing.")
     ] = False,
     yes: options.Yes = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Move the live keys of a scrapy-redis project into a crawl.
 
@@ -99,7 +92,7 @@ def scrapy_redis(
         digests = DigestKind(fingerprints)
     except ValueError:
         raise typer.BadParameter(f"--fingerprints {fingerprints}: give one of {', '.join(DigestKind)}") from None
-    settings = options.load_settings(url, crawl)
+    settings = where.settings()
     names, templates = {"spider": spider, "name": spider}, (queue_key, dupefilter_key, *(seeds_key or (SEEDS,)))
     keys = ProjectKeys(templates[0] % names, templates[1] % names, tuple(key % names for key in templates[2:]))
     with _client(connection, settings, source) as server:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from gossamer.cli import options, output
+from gossamer.cli.options import flag, option
 from gossamer.cli.progress import duration
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.model import WorkerInfo
@@ -15,28 +14,25 @@ from gossamer.model.counts import HostInfo
 from gossamer.status import overview as reading
 from gossamer.status.depth import depths_of
 
-app = options.noun()
+app = options.Noun()
 
 WORKERS_SHOWN = 20
 
 
 @app.command()
 def status(
-    group: Annotated[str, typer.Option("--group", metavar="NAME", help="Only this group and its lanes.")] = "",
-    host: Annotated[
-        list[str] | None, typer.Option("--host", metavar="HOST", help="Also this host; may be given again.")
-    ] = None,
-    counters: Annotated[bool, typer.Option("--counters", help="Also the counters of every group.")] = False,
+    group: Annotated[str, option("--group", "NAME", "Only this group and its lanes.")] = "",
+    host: Annotated[list[str] | None, option("--host", "HOST", "Also this host; may be given again.")] = None,
+    counters: Annotated[bool, flag("--counters", "Also the counters of every group.")] = False,
     json: options.Json = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    where: options.Where = options.HERE,
 ) -> None:
     """Show a crawl at a glance: server, groups, lanes, workers.
 
     Workers that have ended or fell silent are left out. Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts
     may be many, so only those asked for are shown, and those that are blocked longest.
     """
-    with options.find_frontier(url, crawl) as frontier:
+    with where.find() as frontier:
         view = reading.overview(frontier, group)
         hosts = reading.hosts(frontier, host or [])
         depths = depths_of(frontier, view.lanes)

@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
-import typer
-
 from gossamer.cli import options, output
+from gossamer.cli.options import flag, option
 from gossamer.errors import FrontierError
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.status import overview as reading
 from gossamer.status.rates import Rates
 
-app = options.noun()
+app = options.Noun()
 
 DRAW_SECONDS = 1.0
 LINE_SECONDS = 5.0
@@ -26,17 +25,13 @@ LINE_SECONDS = 5.0
 
 @app.command()
 def top(
-    group: Annotated[str, typer.Option("--group", metavar="NAME", help="Only this group and its lanes.")] = "",
+    group: Annotated[str, option("--group", "NAME", "Only this group and its lanes.")] = "",
     every: Annotated[
-        float,
-        typer.Option(
-            "--every", metavar="SECONDS", min=0.0, help="How often to look; 0: each second, off a terminal every 5."
-        ),
+        float, option("--every", "SECONDS", "How often to look; 0: each second, off a terminal every 5.", min=0.0)
     ] = 0.0,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=0, help="End after N looks; 0: never.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Write a line of JSON at each look.")] = False,
-    url: options.Url = None,
-    crawl: options.Crawl = None,
+    count: Annotated[int, option("--count", "N", "End after N looks; 0: never.", min=0)] = 0,
+    json: Annotated[bool, flag("--json", "Write a line of JSON at each look.")] = False,
+    where: options.Where = options.HERE,
 ) -> None:
     """Watch a crawl as it goes: lanes, groups, workers, rates.
 
@@ -47,7 +42,7 @@ def top(
     drawn = sys.stdout.isatty() and not json
     interval = every or (DRAW_SECONDS if drawn else LINE_SECONDS)
     with (
-        ValkeyFrontier.find(reading.hasty(options.load_settings(url, crawl))) as frontier,
+        ValkeyFrontier.find(reading.hasty(where.settings())) as frontier,
         contextlib.suppress(KeyboardInterrupt),
     ):
         # The first look may fail like any command; later ones wait for the frontier to come back.
