@@ -15,9 +15,9 @@ from tests.support.tutorial import FENCE, FILE
 from gossamer.engine.archive.warc import WarcWriter
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import CompiledSite, compile_site
-from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.file.environment import variables
 from gossamer.sites.file.load import survey_text
+from gossamer.sites.python.reader import FunctionReader
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 GUIDES = (
@@ -144,8 +144,8 @@ async def test_the_handler_runs(tmp_path: Path) -> None:
     site = sites("write-a-handler-in-python", tmp_path)[0]
     pages = module("write-a-handler-in-python", "shop_pages.py", tmp_path)
     body = b"<h1> Shirt </h1><table class=sizes><tr><td>M</td><td>9.50</td></tr></table><a class=colour href=/item/2>red</a>"
-    reading = await handler_reader(
-        pages.item, site, "item", Response("https://shop.example/item/1", 200, {}, body, {"kind": "a"})
+    reading = await FunctionReader(pages.item, site, "item").read(
+        Response("https://shop.example/item/1", 200, {}, body, {"kind": "a"})
     )
     assert [record.fields for record in reading.records] == [{"name": "Shirt", "size": "M", "price": 9.5, "kind": "a"}]
     assert [(link.url, link.layer, dict(link.inherited)) for link in reading.links] == [

@@ -16,6 +16,7 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.plan import LISTINGS
+from gossamer.sites.python.reader import FunctionReader
 
 RETRIES, REDIRECTS = 3, 10
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
@@ -27,8 +28,8 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds."""
 
     __slots__ = (
-        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "guarded", "handler", "lane", "name",
-        "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "stored", "strict",
+        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "function", "guarded", "lane", "name",
+        "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "strict",
     )  # fmt: skip
 
     def __init__(self, site: ServedSite, name: str, rule: Layer | None) -> None:
@@ -50,14 +51,16 @@ class ServedLayer:
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
         self.retry_status = frozenset(_said(asking, "retry_status", RETRY_STATUS))
-        self.stored = rule is not None and name in whole.store
         found = {one: hooks.find(named, grant) if (named := _hook(whole.hooks, rule, one)) else None for one in _HOOKS}
         self.before_request: Hook | None = found["before_request"]
         self.after_download: Hook | None = found["after_download"]
         self.after_extract: Hook | None = found["after_extract"]
         self.before_store: Hook | None = found["before_store"]
         self.on_fail: Hook | None = found["on_fail"]
-        self.handler: Hook | None = hooks.find(rule.handler, grant) if rule is not None and rule.handler else None
+        self.function: FunctionReader | None = None
+        """What reads its pages, if no rules do."""
+        if rule is not None and rule.handler:
+            self.function = FunctionReader(hooks.find(rule.handler, grant), site.compiled, name)
 
     def manner(self, url: str, before: str = "") -> tuple[FetchOptions, Mapping[str, str]]:
         """The options and cookies of a page. Passwords, keys and sessions are for the site's own hosts only. FetchError for an invalid

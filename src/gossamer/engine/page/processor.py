@@ -35,7 +35,6 @@ from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import GARBAGE, PIPELINE, of_status
 from gossamer.sites.downloader import ItemFailed, PageDropped
-from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.page import PageVerdict as Judged
 from gossamer.sites.page import Reading
 from gossamer.sites.plan import FEED, SITEMAP
@@ -247,8 +246,8 @@ class PageProcessor:
         status = response.status
         if layer.after_download is not None:
             response = await hooks.call(layer.after_download, response)
-        if layer.handler is not None:
-            reading = await handler_reader(layer.handler, layer.site.compiled, layer.name, response)
+        if layer.function is not None:
+            reading = await layer.function.read(response, request.round)
         elif len(response.body) > BIG:
             reading = await asyncio.to_thread(layer.site.compiled.read, layer.name, response)
         else:
@@ -317,13 +316,16 @@ class PageProcessor:
         self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]
     ) -> tuple[list[bytes], int]:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
+        # A function may yield records of other layers, too.
+        tables = layer.site.compiled.site.store
+        items = [
+            codec.encode({"layer": one.layer, "url": response.url, **one.fields}, limit=self._payload_max)
+            for one in records
+            if one.layer not in tables
+        ]
+        records = [one for one in records if one.layer in tables] if items else records
         if not records:
-            return [], 0
-        if not layer.stored:
-            return [
-                codec.encode({"layer": one.layer, "url": response.url, **one.fields}, limit=self._payload_max)
-                for one in records
-            ], 0
+            return items, 0
         try:
             if not await self._record_sink.put(layer, request, response, records):
                 raise PageFailed(
@@ -334,7 +336,7 @@ class PageProcessor:
         except StoreRefused as error:
             raise PageFailed("store_refused", str(error), again=False) from error
         self._site_counters.of(layer.site.name).add("site/records", len(records))
-        return [], len(records)
+        return items, len(records)
 
     def _listed(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
         links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)

@@ -19,7 +19,6 @@ from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader, PageDropped
 from gossamer.sites.extract import charset
-from gossamer.sites.extract.handler import handler_reader
 from gossamer.sites.extract.layer import compile_layer
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS, Follow, Format
@@ -214,8 +213,8 @@ async def read_page(layer: ServedLayer, document: Response) -> Reading:
     """What a page says, after the hooks of its layer, as a worker stores it."""
     if layer.after_download is not None:
         document = await hooks.call(layer.after_download, document)
-    if layer.handler is not None:
-        reading = await handler_reader(layer.handler, layer.site.compiled, layer.name, document)
+    if layer.function is not None:
+        reading = await layer.function.read(document)
     else:
         reading = layer.site.compiled.read(layer.name, document)
     if layer.after_extract is not None:

@@ -30,7 +30,7 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
         _check_records(checker, layer.records, (*path, "records"), layer.format)
         if not layer.fields:
             checker.add((*path, "records"), "records needs fields: what is to be found in each", "write fields")
-    for place, wanted in enumerate(layer.require):
+    for place, wanted in enumerate(layer.require if layer.handler is None else ()):
         for field in (wanted,) if isinstance(wanted, str) else wanted:
             if field not in layer.fields:
                 checker.add((*path, "require", place), f"there is no field {field}", did_you_mean(field, layer.fields))

@@ -1,0 +1,1 @@
+"""Sites whose pages Python functions read, and sites written in Python."""

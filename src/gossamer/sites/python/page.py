@@ -1,0 +1,193 @@
+"""The page that a function of a layer reads: `async def lamp(page): yield {…}; yield page.follow(…)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, TypeVar, cast, overload
+
+from lxml import etree  # type: ignore[import-untyped]
+from parsel import Selector
+from parsel.selector import SelectorList
+
+from gossamer.errors import SiteError
+from gossamer.model.page import NOTHING, PageRequest
+from gossamer.sites.compile import CompiledSite
+from gossamer.sites.extract.content import PageContent
+from gossamer.sites.extract.links import ATTRIBUTES, LEFT_ALONE
+from gossamer.sites.format import Body, Format
+from gossamer.sites.python.json_ld import JsonLd
+from gossamer.sites.request import request_parts
+
+T = TypeVar("T")
+_MISSING: Any = object()
+
+
+class Page:
+    """A page as received, and the usual ways to query it. Everything is made when it is first asked for: a function that reads
+    only `page.json()` never parses HTML."""
+
+    def __init__(self, site: CompiledSite, layer: str, content: PageContent, round: int | None = None) -> None:
+        document = content.document
+        self._site, self._content = site, content
+        self.layer: str = layer
+        """The layer that the page belongs to."""
+        self.url: str = document.url
+        """The URL of the page, after redirects."""
+        self.status: int = document.status
+        """The HTTP status."""
+        self.headers: Mapping[str, str] = document.headers
+        """The headers of the response; their names have lower-case letters."""
+        self.body: bytes = document.body
+        """The body as bytes, decompressed."""
+        self.inherited: Mapping[str, Any] = document.inherited
+        """What the page that led here passed on."""
+        self.turn: int = document.turn
+        """How many page turns lie between the first page of the list and this one."""
+        self.depth: int = document.depth
+        """How many steps lie between the seeds and this page."""
+        self.round: int | None = round
+        """The number of the round; None in `gossamer site try` and `site test`."""
+
+    @property
+    def text(self) -> str:
+        """The body as text, in the character set of the page."""
+        return self._content.text()
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters of the site that have one value."""
+        return self._site.params
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The named groups of the layer's `match` in the page's URL."""
+        return self._content.groups()
+
+    @cached_property
+    def selector(self) -> Selector:
+        """The whole page as a selector of parsel, which Scrapy uses, too."""
+        kind = "xml" if self._content.format is Format.XML else "html"
+        return Selector(root=self._content.root(), type=kind)
+
+    def css(self, query: str) -> SelectorList[Selector]:
+        """What a CSS selector finds, with `::text` and `::attr(name)` as in Scrapy."""
+        return self.selector.css(query)
+
+    def xpath(self, query: str) -> SelectorList[Selector]:
+        """What an XPath expression finds."""
+        return self.selector.xpath(query)
+
+    def json(self) -> Any:
+        """The body as JSON. A page that is not JSON is retried, and finally a dead letter."""
+        return self._content.data()
+
+    @overload
+    def json_ld(self, type: str) -> dict[str, Any]: ...
+    @overload
+    def json_ld(self, type: str, default: T) -> dict[str, Any] | T: ...
+    def json_ld(self, type: str, default: Any = _MISSING) -> Any:
+        """The first thing of a type (`Product`) in the page's JSON-LD, also inside lists and `@graph`. Without one: `default`, or
+        a LookupError that names the types that there are."""
+        found = self._json_ld.first(type)
+        if found is None:
+            if default is _MISSING:
+                raise LookupError(f"{self.url} has {self._json_ld.missing(type)}")
+            return default
+        return found
+
+    def json_ld_all(self, type: str | None = None) -> list[dict[str, Any]]:
+        """Everything of a type in the page's JSON-LD, in the order of the page; without a type, everything that has one."""
+        return self._json_ld.every(type)
+
+    @cached_property
+    def _json_ld(self) -> JsonLd:
+        return JsonLd(self._content.root())
+
+    def urljoin(self, address: str) -> str:
+        """An address of this page as an absolute URL, as a browser makes it: `<base>` counts. ValueError if it cannot be a URL."""
+        return self._content.absolute(address)
+
+    def follow(
+        self,
+        link: str | Selector,
+        to: str | None = None,
+        *,
+        inherited: Mapping[str, Any] = NOTHING,
+        method: str = "",
+        headers: Mapping[str, str] = NOTHING,
+        cookies: Mapping[str, str] = NOTHING,
+        form: Mapping[str, Any] | None = None,
+        json: Any = None,
+        body: bytes = b"",
+        priority: int = 0,
+        again: bool = False,
+    ) -> PageRequest | None:
+        """A link to yield. `link` is a URL, also a relative one, or a selector: of an `<a>`, or of its attribute. `to` is the layer
+        of the linked page; without it, the layer whose `match` fits best. `inherited` is what the page will find in its
+        `inherited`; `again` follows a link that was seen before. A link to the same layer is a page turn: it is not deeper, and
+        inherits what this page inherited.
+
+        None, which may be yielded, for what no crawler follows: mailto: and the like, an address within the page, one that cannot
+        be a URL, one that fits no layer, one deeper than `limits.depth`.
+        """
+        address = link if isinstance(link, str) else _attribute(link)
+        url = self._absolute(address) if address is not None else None
+        if address is None or url is None:
+            return None
+        site = self._site
+        if to is None:
+            found = site.layer_of(url.partition("#")[0])
+            if found is None:
+                return None
+            to = found[0]
+        elif not site.has_layer(to):
+            raise SiteError(f"page.follow: there is no layer {to}; there are {', '.join(site.layers)}.")
+        if "#" in url and not (site.layers[to].identity or site.site.identity).fragment:
+            if address.lstrip()[:1] == "#":
+                return None
+            url = url.partition("#")[0]
+        turning = to == self.layer
+        depth = self.depth + (0 if turning else 1)
+        if site.limits_depth and depth > site.limits_depth:
+            return None
+        if turning and self.inherited:
+            inherited = {**self.inherited, **inherited}
+        if form is not None or json is not None:
+            fields = dict(form) if form is not None else None
+            beside = Body(method=cast(Any, method or None), headers=dict(headers), form=fields, json=json)
+            parts = request_parts(beside, lambda data: data)
+            url, method, headers, body = parts.url(url), parts.method, parts.headers, parts.body
+        return site.link(
+            url, to, inherited=inherited, method=method or ("POST" if body else "GET"), headers=headers, cookies=cookies,
+            body=body, priority=priority, turn=self.turn + 1 if turning else 0, depth=depth, dont_filter=again,
+        )  # fmt: skip
+
+    def _absolute(self, address: str) -> str | None:
+        """The absolute URL of an address; None if no crawler follows it."""
+        begin = address.lstrip()[:11].lower()
+        if not begin or begin.startswith(LEFT_ALONE):
+            return None
+        try:
+            url = self._content.absolute(address)
+        except ValueError as error:
+            self._content.note(f"links: {error}")
+            return None
+        return url if url.startswith(("http://", "https://")) else None
+
+    def __repr__(self) -> str:
+        return f"<Page {self.status} {self.url} ({self.layer})>"
+
+
+def _attribute(link: Selector) -> str | None:
+    thing = link.root
+    if isinstance(thing, str):
+        return thing
+    if isinstance(thing, etree._Element):
+        for name in ATTRIBUTES:
+            if (address := thing.get(name)) is not None:
+                return str(address)
+        return None
+    raise TypeError(
+        f"page.follow takes a URL, or a selector of a link or an attribute, not one of {type(thing).__name__}"
+    )
