@@ -14,8 +14,6 @@ PATH = re.compile(r"\b(?:src|tests|scripts|bench|examples|docs)/[\w./*-]*[\w*]")
 FILES = {"gossamer.toml", "gossamer.json"}
 MADE = {"bench/results"}
 """What the benches write."""
-FORMER = {"gossamer.worker"}
-"""What the changelog says is no more."""
 
 
 def there(name: str) -> bool:
@@ -39,8 +37,7 @@ def missing(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_what_a_page_names_is_there(page: Path) -> None:
-    text = page.read_text("utf-8")
-    assert [name for name in missing(text) if not (page.name == "CHANGELOG.md" and name in FORMER)] == []
+    assert missing(page.read_text("utf-8")) == []
 
 
 def test_what_is_not_there_is_found() -> None:
