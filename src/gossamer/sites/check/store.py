@@ -47,7 +47,7 @@ def check_store(checker: Checker) -> None:
                 checker.add(
                     (*path, "table"),
                     f"{table.name!r} cannot be the name of a table",
-                    "write table: with letters, digits and _, at most 63",
+                    "write table: with the letters a to z and A to Z, digits and _, at most 63",
                 )
             other = used.setdefault(table.name.lower(), name)
             if other != name:
@@ -94,7 +94,7 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
             checker.add(
                 (*path, "columns", field),
                 f"{column!r} cannot be the name of a column",
-                "use letters, digits and _, at most 63",
+                "use the letters a to z and A to Z, digits and _, at most 63",
             )
     _check_columns(checker, rule, layer, path)
     for field, child in rule.children.items():

@@ -16,7 +16,7 @@ from gossamer.sites.extract.regex import TooSlow
 from gossamer.sites.extract.selector.columns import Column, column_of
 from gossamer.sites.extract.selector.extractor import Extractor, First
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, text_of
-from gossamer.sites.extract.types import Turn, UrlBase, as_text, turn_into
+from gossamer.sites.extract.types import NOWHERE, Turn, UrlBase, as_text, turn_into
 from gossamer.sites.format import FieldRule, Format, Kind, Selected
 from gossamer.sites.template import UnknownName, filled, named
 
@@ -142,6 +142,8 @@ def _as_it_is(value: Any, place: UrlBase) -> Any:
 
 def _default(rule: FieldRule) -> Callable[[], Any]:
     value = rule.default
+    if isinstance(value, str) and rule.type in (Kind.DATE, Kind.DATETIME, Kind.DECIMAL):
+        value = turn_into(rule)(value, NOWHERE)  # YAML has no dates.
     return (lambda: copy.deepcopy(value)) if isinstance(value, list | dict) else (lambda: value)
 
 
