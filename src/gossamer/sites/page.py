@@ -18,12 +18,24 @@ def records_of(layer: str, filled: Iterable[dict[str, Any]]) -> list[Record]:
     return list(map(_new_record, zip(repeat(layer), filled, strict=False)))
 
 
+LINKS = 100_000
+"""Maximum number of links of a page, a sitemap or a feed."""
+RECORDS = 100_000
+"""Maximum number of records of a page, nested ones included."""
+
+
+class LimitExceeded(Exception):
+    """A page has more than can be read of one page; the message says what, and what to do. Such a page fails as a whole."""
+
+
 class PageVerdict(enum.Enum):
-    """OK: read. INVALID: the page fails `valid`; retry. LACK: a required field is missing."""
+    """OK: read. INVALID: the page fails `valid`; retry. LACK: a required field is missing. LIMIT: the page exceeds a limit, and
+    nothing of it is used."""
 
     OK = "ok"
     INVALID = "invalid"
     LACK = "lack"
+    LIMIT = "limit"
 
 
 class Reading(NamedTuple):

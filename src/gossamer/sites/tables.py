@@ -8,7 +8,8 @@ from typing import Any
 
 from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
-from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, SiteSpec, StoreRule
+from gossamer.sites.extract.clean import gives_list
+from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule
 
 EXTRA = {
     "url": "text",
@@ -44,11 +45,7 @@ def _plain(name: str) -> str:
 
 
 def type_of(rule: FieldRule) -> str:
-    several = rule.all
-    for step in rule.clean:
-        if isinstance(step, Clean):
-            several = step.split is not None or (several and step.join is None)
-    if several or rule.fields:
+    if rule.fields or gives_list(rule.all, rule.clean):
         return "json"
     return _TYPES.get(rule.type, rule.type.value)
 

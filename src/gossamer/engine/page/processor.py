@@ -35,8 +35,8 @@ from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import GARBAGE, PIPELINE, of_status
 from gossamer.sites.downloader import ItemFailed, PageDropped
+from gossamer.sites.page import LimitExceeded, Reading
 from gossamer.sites.page import PageVerdict as Judged
-from gossamer.sites.page import Reading
 from gossamer.sites.plan import FEED, SITEMAP
 
 logger = logging.getLogger(__name__)
@@ -258,6 +258,8 @@ class PageProcessor:
         if reading.verdict is Judged.INVALID:
             # An unwanted status stays; a page that looks wrong may look right the next time.
             raise PageFailed("invalid", reading.reason, again=200 <= status < 300)
+        if reading.verdict is Judged.LIMIT:
+            raise PageFailed("limit", reading.reason, again=False)
         if reading.verdict is Judged.LACK and layer.rule.lacking == "fail":
             raise PageFailed("lack", reading.reason, again=False)
         records = reading.records
@@ -339,7 +341,10 @@ class PageProcessor:
         return items, len(records)
 
     def _listed(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
-        links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)
+        try:
+            links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)
+        except LimitExceeded as error:
+            raise PageFailed("limit", str(error), again=False) from error
         if links is None:
             raise PageFailed("invalid", f"{response.url} is not a {'feed' if layer.name == FEED else 'sitemap'}.")
         children, withheld = self._children(links, layer, request)

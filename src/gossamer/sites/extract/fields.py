@@ -1,7 +1,7 @@
 """Fields: rules compiled into functions of a page and the thing to look at.
 
-A function never raises: a missing value is null (or the default) and in the page's `missing`; a value that cannot be converted to
-its type is null and in the page's `notes`.
+A function raises nothing but LimitExceeded: a missing value is null (or the default) and in the page's `missing`; a value that
+cannot be converted to its type is null and in the page's `notes`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from gossamer.sites.extract.clean import Cleaning, cleaning
+from gossamer.sites.extract.clean import Cleaning, cleaning, gives_list
 from gossamer.sites.extract.content import PageContent
-from gossamer.sites.extract.regex import TooSlow
 from gossamer.sites.extract.selector.columns import Column, column_of
 from gossamer.sites.extract.selector.extractor import Extractor, First
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, text_of
@@ -196,6 +195,7 @@ def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn:
 def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn: Turn) -> Extract:
     default, strip = _default(rule), rule.strip
     plain = rule.type is Kind.TEXT and clean is None and strip
+    empty = gives_list(True, rule.clean) and rule.default is None
 
     def extract(page: PageContent, thing: Any) -> Any:
         try:
@@ -208,7 +208,7 @@ def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn:
             return _failed(page, name, error)
         if not values:
             page.missing[name] = None
-            return [] if rule.default is None else default()
+            return [] if empty else default()
         if not isinstance(values, list):
             return _turned(page, name, values, turn)
         return [_turned(page, name, one, turn) for one in values]
@@ -233,8 +233,7 @@ def _turned(page: PageContent, name: str, value: Any, turn: Turn) -> Any:
 
 
 def _failed(page: PageContent, name: str, error: BaseException) -> None:
-    why = str(error) if isinstance(error, TooSlow) else f"{type(error).__name__}: {error}"
-    page.note(f"{name}: {why}")
+    page.note(f"{name}: {type(error).__name__}: {error}")
     page.missing[name] = None
 
 
@@ -289,12 +288,7 @@ def _nested(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extr
             return [] if many and rule.default is None else default()
         if not many:
             return fill(page, [found[nth]], fields)[0]
-        if len(found) > page.records_left:
-            page.note(
-                f"{name}: {len(found)} records are too many for one page; only the first {page.records_left} are kept"
-            )
-            found = found[: page.records_left]
-        page.records_left -= len(found)
+        page.count_records(name, len(found))
         return fill(page, found, fields)
 
     return extract

@@ -17,7 +17,7 @@ from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.format import Format, Layer
-from gossamer.sites.page import PageVerdict, Reading, records_of
+from gossamer.sites.page import LimitExceeded, PageVerdict, Reading, records_of
 
 
 class RuleProblems(ValueError):
@@ -32,7 +32,8 @@ class RuleProblems(ValueError):
 class LayerReader:
     """The rules of a layer, compiled. `read` returns the same for the same page, and never raises because of a page's content.
 
-    A page that fails `valid`, or is not of the layer's format, is INVALID: no records, no links. A page whose record lacks a required
+    A page that fails `valid`, or is not of the layer's format, is INVALID: no records, no links. A page that exceeds a limit is
+    LIMIT: a part of its records or links would pass for all of them, so it has none. A page whose record lacks a required
     field is LACK; with `lacking: fail` nothing of it is used, with `keep` everything, with `drop` its links and its complete
     records.
     """
@@ -83,6 +84,8 @@ class LayerReader:
             return self._read(page)
         except WrongFormat as error:
             return Reading(PageVerdict.INVALID, f"{error} (format: {layer.format.value})", [], [], (), notes_of(page))
+        except LimitExceeded as error:
+            return Reading(PageVerdict.LIMIT, str(error), [], [], (), notes_of(page))
 
     def _read(self, page: PageContent) -> Reading:
         layer = self._layer
@@ -109,10 +112,7 @@ class LayerReader:
             found = []
         if not found:
             page.missing["records"] = None
-        elif len(found) > page.records_left:
-            page.note(f"records: only the first {page.records_left} of {len(found)} are kept")
-            found = found[: page.records_left]
-        page.records_left -= len(found)
+        page.count_records("records", len(found))
         return found
 
     def _links(self, page: PageContent, things: list[Any], filled: list[dict[str, Any]]) -> list[PageRequest]:
