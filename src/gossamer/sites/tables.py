@@ -9,7 +9,7 @@ from typing import Any
 from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
 from gossamer.sites.extract.clean import gives_list
-from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule
+from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
 
 EXTRA = {
     "url": "text",
@@ -86,7 +86,7 @@ class _TableShape:
         """history, archive, existing"""
         self.open = not fields
         """Whether only the records name the columns."""
-        for field, rule in fields.items():
+        for field, rule in stored_fields(fields).items():
             child = children.get(field)
             if rule.each is not None and not (child and child.json_):
                 shape = _TableShape(child_name(name, field, child), rule.fields, _plain, {})

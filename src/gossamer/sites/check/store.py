@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import FieldRule, Layer, StoreRule
+from gossamer.sites.format import FieldRule, Layer, StoreRule, stored_fields
 from gossamer.sites.tables import EXTRA, column_of, described
 
 if TYPE_CHECKING:
@@ -63,23 +63,24 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
         checker.add(
             path, "a handler does not say which columns there are", "create the table, and write existing: true"
         )
-    elif layer.handler is None and not layer.fields:
+    elif layer.handler is None and not stored_fields(layer.fields):
         checker.add(path, "this layer has no fields, so there is nothing to store", "write fields in the layer")
     for place, extra in enumerate(rule.add):
         if extra not in EXTRA:
             checker.add((*path, "add", place), f"there is no column {extra} to add", did_you_mean(extra, EXTRA))
-    known = {*layer.fields, *rule.add, *EXTRA}
-    nested = {name for name, field in layer.fields.items() if field.each is not None}
+    fields = stored_fields(layer.fields)
+    known = {*fields, *rule.add, *EXTRA}
+    nested = {name for name, field in fields.items() if field.each is not None}
     if not rule.key:
         checker.add((*path, "key"), "nothing tells records apart", "name fields in key")
     for place, key in enumerate(rule.key):
         if key not in known and layer.handler is None:
-            checker.add((*path, "key", place), f"there is no field {key}", did_you_mean(key, sorted(known)))
+            checker.add((*path, "key", place), *_missing(key, layer, known))
         elif key in nested:
             checker.add(
                 (*path, "key", place), f"{key} is a list of records and tells nothing apart", "name a plain field"
             )
-    if layer.records is not None and set(rule.key) <= set(EXTRA) - set(layer.fields):
+    if layer.records is not None and set(rule.key) <= set(EXTRA) - set(fields):
         checker.add(
             (*path, "key"),
             "all records of a page have the same key, so only the last would stay",
@@ -87,9 +88,7 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
         )
     for field, column in rule.columns.items():
         if field not in known:
-            checker.add(
-                (*path, "columns", field), f"there is no field {field}", did_you_mean(field, sorted(known)), key=True
-            )
+            checker.add((*path, "columns", field), *_missing(field, layer, known), key=True)
         elif not _IDENTIFIER.match(column):
             checker.add(
                 (*path, "columns", field),
@@ -98,7 +97,7 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
             )
     _check_columns(checker, rule, layer, path)
     for field, child in rule.children.items():
-        there = layer.fields.get(field)
+        there = fields.get(field)
         where = (*path, "children", field)
         if there is None or there.each is None:
             checker.add(where, f"there is no list of records {field}", did_you_mean(field, sorted(nested)), key=True)
@@ -106,9 +105,15 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
         _check_child(checker, there, child.key, where)
 
 
+def _missing(name: str, layer: Layer, known: Iterable[str]) -> tuple[str, str]:
+    if name in layer.fields:
+        return f"{name} is a helper field, which is stored nowhere", "give it a name without _ at its beginning"
+    return f"there is no field {name}", did_you_mean(name, sorted(known))
+
+
 def _check_columns(checker: Checker, rule: StoreRule, layer: Layer, path: Path) -> None:
     columns: dict[str, str] = {}
-    for field in dict.fromkeys((*layer.fields, *rule.add)):
+    for field in dict.fromkeys((*stored_fields(layer.fields), *rule.add)):
         column = column_of(rule, field)
         other = columns.setdefault(column.lower(), field)
         if other != field:
@@ -121,5 +126,5 @@ def _check_columns(checker: Checker, rule: StoreRule, layer: Layer, path: Path) 
 
 def _check_child(checker: Checker, field: FieldRule, key: tuple[str, ...], path: Path) -> None:
     for place, name in enumerate(key):
-        if name not in field.fields:
-            checker.add((*path, "key", place), f"the records have no field {name}", did_you_mean(name, field.fields))
+        if name not in (known := stored_fields(field.fields)):
+            checker.add((*path, "key", place), f"the records have no field {name}", did_you_mean(name, known))

@@ -16,7 +16,7 @@ from gossamer.sites.extract.selector.columns import Column, column_of
 from gossamer.sites.extract.selector.extractor import Extractor, First
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, text_of
 from gossamer.sites.extract.types import NOWHERE, Turn, UrlBase, as_text, turn_into
-from gossamer.sites.format import FieldRule, Format, Kind, Selected
+from gossamer.sites.format import FieldRule, Format, Kind, Selected, is_helper
 from gossamer.sites.template import UnknownName, filled, named
 
 Path = tuple[str | int, ...]
@@ -113,6 +113,29 @@ def _fill_by_columns(page: PageContent, things: list[Any], fields: Fields) -> li
         for record, value in zip(records, values, strict=True):
             record[name] = value
     return records
+
+
+Trim = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def without_helpers(rules: Mapping[str, FieldRule]) -> Trim | None:
+    """What takes helper fields out of a record, those of nested records too; None if there are none."""
+    nested = {name: trim for name, rule in rules.items() if rule.fields and (trim := without_helpers(rule.fields))}
+    helpers = frozenset(filter(is_helper, rules))
+    if not helpers and not nested:
+        return None
+
+    def trimmed(record: dict[str, Any]) -> dict[str, Any]:
+        rest = {name: value for name, value in record.items() if name not in helpers}
+        for name, trim in nested.items():
+            value = rest.get(name)
+            if isinstance(value, list):
+                rest[name] = [trim(one) if isinstance(one, dict) else one for one in value]
+            elif isinstance(value, dict):
+                rest[name] = trim(value)
+        return rest
+
+    return trimmed
 
 
 def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extract:

@@ -11,12 +11,12 @@ from gossamer.model.page import PageRequest, Response
 from gossamer.sites.extract.charset import known
 from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
-from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill
+from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill, without_helpers
 from gossamer.sites.extract.links import FollowRule, LinkSet
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
 from gossamer.sites.extract.validity import compile_required, compile_valid
-from gossamer.sites.format import Format, Layer
+from gossamer.sites.format import Format, Layer, stored_fields
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading, records_of
 
 
@@ -53,6 +53,9 @@ class LayerReader:
         self._fields = compile_fields(
             layer.fields, FieldOptions(layer.format, lambda path, message: problems.append((path, message)))
         )
+        self._keeps = bool(stored_fields(layer.fields))
+        """Whether its pages have records: fields that are not helpers."""
+        self._trim = without_helpers(layer.fields) if self._keeps else None
         self._rules: list[FollowRule] = [
             attempt(("follow", place), partial(FollowRule, name, place, follow, layer.format, site))
             for place, follow in enumerate(layer.follow)
@@ -101,7 +104,9 @@ class LayerReader:
                 if layer.lacking == "drop":
                     complete = [fields for fields, lack in zip(filled, lacks, strict=True) if not lack]
         links = self._links(page, things, filled) if self._rules else []
-        records = records_of(self.name, complete) if layer.fields else []
+        if self._trim is not None:
+            complete = list(map(self._trim, complete))
+        records = records_of(self.name, complete) if self._keeps else []
         return Reading(verdict, reason, records, links, tuple(page.missing), notes_of(page))
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:

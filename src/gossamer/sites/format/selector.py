@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -179,6 +180,16 @@ class FieldRule(Selected):
         if self.all and self.nth is not None:
             raise ValueError("all and nth exclude each other")
         return self
+
+
+def is_helper(name: str) -> bool:
+    """Whether a field only serves others, `follow` and `when`: its name begins with _, and it is stored nowhere."""
+    return name.startswith("_")
+
+
+def stored_fields(fields: Mapping[str, FieldRule]) -> dict[str, FieldRule]:
+    """The fields that records keep."""
+    return {name: rule for name, rule in fields.items() if not is_helper(name)}
 
 
 class Body(SiteModel):
