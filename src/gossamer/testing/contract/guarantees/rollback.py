@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 
 from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     AddOutcome,
     GroupPolicy,
@@ -45,6 +46,15 @@ def another_process(crawl: Crawl, partition: int = 0) -> None:
     """As if what is there had been written by a server process that is gone."""
     key = keys.base(crawl.frontier.crawl, partition) + keys.SUFFIXES["meta"]
     crawl.command(("HSET", key, "run", "another"), key)
+
+
+def forget_crawl_delay(frontier: ValkeyFrontier, host: str) -> None:
+    """As if the server had been replaced by one that had not heard yet what the robots.txt of a host asks for."""
+    frontier.pause(host=host)
+    frontier.set_crawl_delay(host, 0)
+    key = keys.meta(frontier.crawl)
+    frontier.connection.execute("HSET", key, "run", "another", key=key)
+    frontier.resume(host=host)
 
 
 class CachingWorker:
