@@ -16,8 +16,6 @@ from gossamer.sites.format.selector import (
     Kind,
     Selected,
     Step,
-    is_helper,
-    stored_fields,
 )
 from gossamer.sites.format.site import (
     ChildTable,
@@ -61,6 +59,4 @@ __all__ = [
     "Step",
     "StoreRule",
     "Valid",
-    "is_helper",
-    "stored_fields",
 ]
