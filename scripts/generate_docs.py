@@ -140,6 +140,8 @@ def site_files_page() -> str:
         "as `500kB`, `10MiB`. Where a list may stand, one thing may stand for a list of it.\n\n"
         "`{name}` in a text is a parameter; `{{name}}` stands for `{name}` itself; anything else in braces is left as it is. `${NAME}` is "
         "an environment variable of the worker, in `database`, `proxies`, `auth`, `proxy`, headers and cookies.\n\n"
+        "Keys that begin with `x-`, at the top of the file or in a layer, are yours: a home for YAML anchors. "
+        "Names of layers and fields have the letters a to z and A to Z, digits, `_`, `:` and `-`.\n\n"
         "Editors that know the YAML language server complete and check keys by the [JSON Schema](site-file.schema.json), if the file "
         "begins with `# yaml-language-server: $schema=` and where it is.\n\n"
         "A file may hold several documents, divided by `---`: each is a site. "

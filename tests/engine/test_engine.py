@@ -17,6 +17,7 @@ from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.errors import SiteError
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
+from gossamer.testing.contract.guarantees.rollback import forget_crawl_delay
 from gossamer.testing.servers import Server
 
 FORUM = """
@@ -160,6 +161,23 @@ async def test_robots_take_the_place_of_a_page_at_a_host_that_takes_one_at_a_tim
     with crawl.frontier() as frontier:
         [host] = frontier.hosts([site.host])
     assert host.in_flight == 0
+
+
+async def test_the_delay_that_robots_ask_for_holds_from_the_first_page_on_and_on_a_server_that_forgot_it(
+    crawl: Crawl, site: Site
+) -> None:
+    forum(site, lists=1, posts=6)
+    site.on("/robots.txt", Reply(body="User-agent: *\nCrawl-delay: 0.4", headers={"Content-Type": "text/plain"}))
+    crawl.push(FORUM.replace("robots: ignore", "robots: obey"))
+    running = asyncio.ensure_future(crawl.run())
+    await asyncio.to_thread(site.wait, lambda paths: len(paths) >= 4, "the second post")
+    with crawl.frontier() as frontier:
+        forget_crawl_delay(frontier, site.host)
+        await running
+        assert frontier.hosts([site.host])[0].crawl_delay == 0.4
+    times = [visit.time for visit in site.visits]
+    assert len(times) >= 8
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.35
 
 
 async def test_a_page_is_asked_for_only_if_it_has_changed(crawl: Crawl, site: Site) -> None:

@@ -67,7 +67,7 @@ class Site:
         return f"{self._server.address}:{self._server.port}"
 
     def on(self, path: str, *replies: Reply) -> Self:
-        """From now on the path answers so, one after the other."""
+        """From now on the path answers so, one after the other; with its query, only where that is asked for."""
         with self._changed:
             self._replies[path] = [(reply, reply.times) for reply in replies]
         return self
@@ -98,8 +98,8 @@ class Site:
         """Return when a path was asked for so often."""
         self.wait(lambda paths: paths.count(path) >= times, f"{path} to be asked for")
 
-    def _next(self, path: str) -> Reply:
-        rest = self._replies.get(path, [])
+    def _next(self, target: str, path: str) -> Reply:
+        rest = self._replies.get(target) or self._replies.get(path, [])
         if not rest:
             return Reply()
         reply, left = rest[0]
@@ -118,7 +118,7 @@ class Site:
         )  # fmt: skip
         with self._changed:
             self.visits.append(visit)
-            reply, gate = self._next(path), self._gates.get(path)
+            reply, gate = self._next(handler.path, path), self._gates.get(path)
             self._changed.notify_all()
         if gate is not None:
             gate.wait()

@@ -19,7 +19,7 @@ from typing import Any
 from gossamer.courier.config import CourierConfig, EngineCallbacks
 from gossamer.courier.counters import Counters
 from gossamer.courier.leases import HeldLease, HeldLeases, LeaseRenewal
-from gossamer.courier.outage import LAST, Outage
+from gossamer.courier.outage import LAST, Outage, pause
 from gossamer.courier.reports import PendingExchange, PendingReports
 from gossamer.courier.rounds import follow
 from gossamer.courier.seen_cache import SeenCache
@@ -130,8 +130,8 @@ class Courier:
         """Return a lease that was taken and not fetched: it goes ahead of other work, here or elsewhere."""
         if lease in self.held:
             self._reports.not_sent(lease)
-            # Its host may have been asked for something else in its place (robots.txt): then the delay counts from now.
-            self._release([lease], asked=lease.paced)
+            # Its host may have been asked for something else in its place (robots.txt), and have a delay since: it counts from now.
+            self._release([lease], asked=True)
 
     def fetched(self, arrival: Fetched) -> None:
         """The response has arrived: its host may be asked again."""
@@ -172,11 +172,24 @@ class Courier:
         """The connection that is open as long as this worker lives: when it closes, others know that the worker is gone."""
         self._reports.connected(connection)
 
-    def crawl_delay(self, host: str, seconds: float) -> None:
-        """The robots.txt of a host asks for this delay, 0 for none: it counts for the whole fleet."""
+    def crawl_delay(self, host: str, seconds: float, told: Callable[[], None] = lambda: None) -> None:
+        """The robots.txt of a host asks for this delay, 0 for none: it counts for the whole fleet. Repeated until the frontier has
+        answered; then `told` is called."""
+
+        def answered(_answer: Any, error: BaseException | None) -> None:
+            if isinstance(error, FrontierUnavailable) and not self._closed:
+                self.link.later(pause(), say)
+                return
+            if error is not None:
+                logger.error("The delay that robots.txt of %s asks for could not be reported: %s", host, error)
+            told()
+
+        def say() -> None:
+            self.link.call(Frontier.set_crawl_delay, answered, host, seconds)
+
         if seconds:
             logger.info("robots.txt of %s asks for %g s between requests.", host, seconds)
-        self.link.call(Frontier.set_crawl_delay, lambda _answer, _error: None, host, seconds)
+        say()
 
     def look(self) -> None:
         """The engine has room again, or another reason to call at once."""

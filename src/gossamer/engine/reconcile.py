@@ -24,7 +24,7 @@ from gossamer.sites import tables as tables_
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import did_you_mean
-from gossamer.sites.format import SELECTORS
+from gossamer.sites.format import SELECTORS, stored_fields
 from gossamer.sites.plan import LayerGraph
 from gossamer.store import Store
 
@@ -153,7 +153,7 @@ def _inherited(site: CompiledSite, layer: str) -> dict[str, str]:
     """The inherited values of a layer's pages that its own table has: name and column."""
     rule = site.site.store[layer]
     found = {}
-    for name, one in site.layers[layer].fields.items():
+    for name, one in stored_fields(site.layers[layer].fields).items():
         first, _, rest = one.source.partition(".")
         if first == "parent" and rest and "." not in rest and all(getattr(one, way) is None for way in SELECTORS):
             found[rest] = tables_.column_of(rule, name)

@@ -185,7 +185,7 @@ class NativeWorker:
         self._fetcher: Fetcher = scrapy_fetcher or native
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
         download_counters = DownloadCounters(self._fetcher.fetch, self._site_counters)
-        robots = Robots(download_counters.fetch, delayed=lambda *asked: self._engine.courier.crawl_delay(*asked))
+        self._robots = robots = Robots(download_counters.fetch, self._tell_delay)
         self._page_processor = page_processor = PageProcessor(
             self._site_set,
             download_counters,
@@ -461,7 +461,14 @@ class NativeWorker:
         """The frontier may have an older state: check its files, groups and rounds again."""
         self._source.doubt()
         self._rounds.rolled_back()
+        self._robots.rolled_back()
         self._behind = True
+
+    async def _tell_delay(self, host: str, seconds: float) -> None:
+        """Tell the fleet what the robots.txt of a host asks for; return when the frontier knows it."""
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._engine.courier.crawl_delay(host, seconds, lambda: None if told.done() else told.set_result(None))
+        await told
 
     async def _served_again(self, define: bool) -> bool:
         """Serve changed files; False if that has to be tried again. `define`: also define the groups of unchanged sites."""

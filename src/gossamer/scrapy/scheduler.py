@@ -173,8 +173,9 @@ class FleetScheduler(BaseScheduler):
         apart(engine, self.pages.__contains__)
         self.stopping = Shutdown(engine, self.link, self.pages, self.join.settings)
         loosen(engine.downloader)
+        self._crawl_delays: robots.Told = {}
         if self.join.policy.crawl_delay:
-            robots.listen(engine.downloader, self.courier.crawl_delay)
+            self._crawl_delays = robots.listen(engine.downloader, self.courier.crawl_delay)
         connect = self.crawler.signals.connect
         connect(self._on_idle, signals.spider_idle)
         connect(self.pages.answered, signals.response_downloaded)
@@ -463,6 +464,8 @@ class FleetScheduler(BaseScheduler):
 
     def rolled_back(self) -> None:
         self.idle.forget()
+        # Reported again with the next request for each host.
+        self._crawl_delays.clear()
         if self.cookies is not None:
             self.cookies.rolled_back()
         deferred_from_coro(self.membership.rejoin())

@@ -15,9 +15,10 @@ from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]
 
+from gossamer.sites.page import LINKS, LimitExceeded
+
 MOST_BYTES = 64 * 2**20
 """A sitemap has at most 50 MB uncompressed."""
-MOST_URLS = 100_000
 
 
 class FeedEntry(NamedTuple):
@@ -35,13 +36,14 @@ class FeedUrls(NamedTuple):
 
 
 def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
-    """What a sitemap names, in XML (also an index of others) or as plain text, compressed or not; None for anything else."""
+    """What a sitemap names, in XML (also an index of others) or as plain text, compressed or not; None for anything else. Raises
+    LimitExceeded for one that is too large."""
     body = _unpacked(body)
     root = _tree(body)
     if root is None:
         lines = [line.strip() for line in body.decode("utf-8-sig", "replace").splitlines()]
-        pages = [FeedEntry(line, None) for line in lines[:MOST_URLS] if line.startswith(("http://", "https://"))]
-        return FeedUrls(pages, []) if pages else None
+        pages = [FeedEntry(line, None) for line in lines if line.startswith(("http://", "https://"))]
+        return _bounded(FeedUrls(pages, [])) if pages else None
     kind = _name(root)
     if kind not in ("urlset", "sitemapindex"):
         return None
@@ -49,8 +51,8 @@ def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
         FeedEntry(urljoin(base, loc), _time(_text(entry, "lastmod")))
         for entry in root
         if _name(entry) in ("url", "sitemap") and (loc := _text(entry, "loc"))
-    ][:MOST_URLS]
-    return FeedUrls([], found) if kind == "sitemapindex" else FeedUrls(found, [])
+    ]
+    return _bounded(FeedUrls([], found) if kind == "sitemapindex" else FeedUrls(found, []))
 
 
 def read_feed(body: bytes, base: str) -> FeedUrls | None:
@@ -65,9 +67,14 @@ def read_feed(body: bytes, base: str) -> FeedUrls | None:
                 _text(entry, "updated") or _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date")
             )
             found.append(FeedEntry(urljoin(base, link), _time(when)))
-            if len(found) == MOST_URLS:
-                break
-    return FeedUrls(found, [])
+    return _bounded(FeedUrls(found, []))
+
+
+def _bounded(urls: FeedUrls) -> FeedUrls:
+    number = len(urls.pages) + len(urls.further)
+    if number > LINKS:
+        raise LimitExceeded(f"it names {number:,} URLs; at most {LINKS:,} are read of one (a sitemap may have 50,000)")
+    return urls
 
 
 def _link(entry: Any) -> str:
@@ -99,13 +106,15 @@ def _tree(body: bytes) -> Any:
 
 
 def _unpacked(body: bytes) -> bytes:
-    if body[:2] != b"\x1f\x8b":
-        return body[:MOST_BYTES]
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
-            return packed.read(MOST_BYTES)
-    except (OSError, EOFError, zlib.error):
-        return b""
+    if body[:2] == b"\x1f\x8b":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
+                body = packed.read(MOST_BYTES + 1)
+        except (OSError, EOFError, zlib.error):
+            return b""
+    if len(body) > MOST_BYTES:
+        raise LimitExceeded(f"it has more than {MOST_BYTES >> 20} MiB unpacked (a sitemap may have 50 MB)")
+    return body
 
 
 def _name(element: Any) -> str:

@@ -18,18 +18,29 @@ def records_of(layer: str, filled: Iterable[dict[str, Any]]) -> list[Record]:
     return list(map(_new_record, zip(repeat(layer), filled, strict=False)))
 
 
+LINKS = 100_000
+"""Maximum number of links of a page, a sitemap or a feed."""
+RECORDS = 100_000
+"""Maximum number of records of a page, nested ones included."""
+
+
+class LimitExceeded(Exception):
+    """A page has more than can be read of one page; the message says what, and what to do. Such a page fails as a whole."""
+
+
 class PageVerdict(enum.Enum):
-    """OK: read. INVALID: the page fails `valid`; retry. LACK: a required field is missing."""
+    """OK: read. INVALID: the page fails `valid`; retry. LACK: a required field is missing. LIMIT: the page exceeds a limit, and
+    nothing of it is used."""
 
     OK = "ok"
     INVALID = "invalid"
     LACK = "lack"
+    LIMIT = "limit"
 
 
 class Reading(NamedTuple):
     """What a page says. `reason` explains a verdict other than OK; `missing` names fields that found nothing; `notes` are
-    values that could not be converted to their type, as "field: why"; `cut_off`: there are further pages that no link leads to,
-    because of `pages`."""
+    values that could not be converted to their type, as "field: why"."""
 
     verdict: PageVerdict
     reason: str
@@ -37,4 +48,3 @@ class Reading(NamedTuple):
     links: list[PageRequest]
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    cut_off: bool = False

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gossamer.model.page import Record
-from gossamer.model.table import PAGES, Column, PagePart, Row, Table
-from gossamer.sites.format import ChildTable, Clean, FieldRule, Kind, SiteSpec, StoreRule
-from gossamer.sites.parts import TableParts, joined
+from gossamer.model.table import Column, Row, Table
+from gossamer.sites.extract.clean import gives_list
+from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
 
 EXTRA = {
     "url": "text",
@@ -45,11 +45,7 @@ def _plain(name: str) -> str:
 
 
 def type_of(rule: FieldRule) -> str:
-    several = rule.all
-    for step in rule.clean:
-        if isinstance(step, Clean):
-            several = step.split is not None or (several and step.join is None)
-    if several or rule.fields:
+    if rule.fields or gives_list(rule.all, rule.clean):
         return "json"
     return _TYPES.get(rule.type, rule.type.value)
 
@@ -67,9 +63,7 @@ def described(site: SiteSpec, layer: str) -> list[Table]:
 
 def tables(site: SiteSpec) -> list[Table]:
     """All tables of a site, parents first."""
-    found = {layer: described(site, layer) for layer in site.store}
-    pages = [PAGES] if TableParts(site, found, EXTRA).templates else []
-    return [*joined(table for each in found.values() for table in each), *pages]
+    return [table for layer in site.store for table in described(site, layer)]
 
 
 class _TableShape:
@@ -92,7 +86,7 @@ class _TableShape:
         """history, archive, existing"""
         self.open = not fields
         """Whether only the records name the columns."""
-        for field, rule in fields.items():
+        for field, rule in stored_fields(fields).items():
             child = children.get(field)
             if rule.each is not None and not (child and child.json_):
                 shape = _TableShape(child_name(name, field, child), rule.fields, _plain, {})
@@ -137,20 +131,9 @@ class Rows:
 
     def __init__(self, site: SiteSpec) -> None:
         self._shapes = {layer: _TableShape.of(site, layer) for layer in site.store if layer in site.layers}
-        parts = TableParts(site, {layer: list(shape.tables()) for layer, shape in self._shapes.items()}, EXTRA)
-        self.parts: Mapping[str, PagePart] = parts.templates
-        """The layers whose rows come in parts."""
-        self._optional = {layer: names for layer, names in parts.optional.items() if names}
 
-    def row(self, record: Record, facts: Mapping[str, Any], part: PagePart | None = None) -> Row | None:
+    def row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:
         """`facts` has what is known about the page itself, by the names of `EXTRA`."""
-        row = self._row(record, facts)
-        if row is not None and (optional := self._optional.get(record.layer)):
-            kept = {name: value for name, value in row.values.items() if value is not None or name not in optional}
-            row = row._replace(values=kept)
-        return row if row is None or part is None else row._replace(part=part)
-
-    def _row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:
         shape = self._shapes.get(record.layer)
         if shape is None:
             return None

@@ -4,18 +4,18 @@ stands for {name} itself."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import islice, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import Any
 
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.types import as_text
+from gossamer.sites.page import LINKS, LimitExceeded
 
 _WORDS = r"([A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)"
 NAME = re.compile(rf"\{{\{{{_WORDS}\}}\}}|(?<!\$)\{{{_WORDS}\}}")
 """The first group is a name that only stands for itself, the second one that stands for something."""
-MOST = 10_000
-"""URLs that one text with lists in it may give."""
 
 
 class UnknownName(Exception):
@@ -44,6 +44,15 @@ def look_up(name: str, page: PageContent, fields: Mapping[str, Any]) -> Any:
     if (group := page.groups().get(name)) is not None:
         return group
     return dig(page.site.params, name)
+
+
+def _scope(name: str, page: PageContent, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where `look_up` finds it."""
+    for scope in (fields, page.document.inherited):
+        if dig(scope, name) is not None:
+            return scope
+    groups = page.groups()
+    return groups if groups.get(name) is not None else page.site.params
 
 
 def named(value: Any) -> bool:
@@ -75,23 +84,74 @@ def filled(value: Any, page: PageContent, fields: Mapping[str, Any]) -> Any:
 
 
 def urls(template: str, page: PageContent, fields: Mapping[str, Any]) -> Iterator[str]:
-    """The URLs of a text; a name that stands for a list gives one for each member. What a name stands for cannot end the argument
-    of the query that it is in, nor begin a fragment, unless the whole URL begins with it."""
+    """The URLs of a text; a name that stands for a list gives one for each member. Names of the same list ({posts.id},
+    {posts.slug}) go together, member by member; different lists are combined. What a name stands for cannot end the argument of the
+    query that it is in, nor begin a fragment, unless the whole URL begins with it."""
     literals, names = _divided(template)
-    values = []
-    query = ""
-    for literal, name in zip(literals, names, strict=False):
-        query += literal
-        value = _known(name, page, fields)
-        members = value if isinstance(value, list) else [value]
-        texts = [as_text(member) for member in members if member is not None]
-        if "?" in query:
-            texts = [_in_query(text) for text in texts]
-        elif query:
-            texts = [text.replace("#", "%23") for text in texts]
-        values.append(texts)
-    for chosen in islice(product(*values), MOST):
-        yield literals[0] + "".join(value + literal for value, literal in zip(chosen, literals[1:], strict=True))
+    values = [_known(name, page, fields) for name in names]
+    if any(isinstance(value, list) for value in values):
+        unfolding = _Unfolding(template)
+        rows: Iterable[Row] = unfolding.rows([(_scope(name, page, fields), name) for name in names])
+        if unfolding.empty:
+            page.note(f"{template}: {unfolding.empty} values are empty and give no URL")
+    else:
+        rows = [dict(enumerate(values))]
+    for row in rows:
+        url = literals[0]
+        for place, literal in enumerate(literals[1:]):
+            url += _fitting(as_text(row[place]), url) + literal
+        yield url
+
+
+Row = dict[int, Any]
+"""What each name of a template stands for in one URL, by the name's place."""
+
+
+class _Unfolding:
+    """The combinations of what the names of one template stand for."""
+
+    def __init__(self, template: str) -> None:
+        self.empty = 0
+        """How many values found nothing."""
+        self._template = template
+
+    def rows(self, names: Sequence[tuple[Mapping[str, Any], str]]) -> list[Row]:
+        """`names` are those of the template, each with the mapping that has it."""
+        groups: dict[tuple[int, str], tuple[Any, list[tuple[int, list[str]]]]] = {}
+        for place, (scope, name) in enumerate(names):
+            first, *rest = [name] if name in scope else name.split(".")
+            groups.setdefault((id(scope), first), (scope[first], []))[1].append((place, rest))
+        return self._combined([self._of(value, wanted) for value, wanted in groups.values()])
+
+    def _of(self, value: Any, wanted: list[tuple[int, list[str]]]) -> list[Row]:
+        if isinstance(value, list):
+            return self._bounded([row for member in value for row in self._of(member, wanted)])
+        parts = []
+        if here := [place for place, rest in wanted if not rest]:
+            self.empty += value is None or value == ""
+            parts.append([] if value is None or value == "" else [dict.fromkeys(here, value)])
+        inside: dict[str, list[tuple[int, list[str]]]] = {}
+        for place, rest in wanted:
+            if rest:
+                inside.setdefault(rest[0], []).append((place, rest[1:]))
+        for key, further in inside.items():
+            parts.append(self._of(value.get(key) if isinstance(value, Mapping) else None, further))
+        return self._combined(parts)
+
+    def _combined(self, parts: list[list[Row]]) -> list[Row]:
+        if len(parts) == 1:
+            return parts[0]
+        if prod(map(len, parts)) > LINKS:
+            raise self._too_many()
+        return [{place: value for part in chosen for place, value in part.items()} for chosen in product(*parts)]
+
+    def _bounded(self, rows: list[Row]) -> list[Row]:
+        if len(rows) > LINKS:
+            raise self._too_many()
+        return rows
+
+    def _too_many(self) -> LimitExceeded:
+        return LimitExceeded(f"{self._template} gives more than {LINKS:,} URLs; a page may have {LINKS:,} links")
 
 
 def _divided(template: str) -> tuple[list[str], list[str]]:
@@ -107,6 +167,13 @@ def _divided(template: str) -> tuple[list[str], list[str]]:
             literals.append("")
     literals[-1] += template[end:]
     return literals, names
+
+
+def _fitting(text: str, before: str) -> str:
+    """What a name stands for, as it may stand after this part of a URL."""
+    if "?" in before:
+        return _in_query(text)
+    return text.replace("#", "%23") if before else text
 
 
 def _in_query(text: str) -> str:

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gossamer.model.table import PAGES, TYPES, UNREAD, Column, PagePart, Row, Table
+from gossamer.model.table import TYPES, Column, Row, Table
 from gossamer.store.thread import in_thread
 
 if TYPE_CHECKING:
     from gossamer.store.store import Store
     from gossamer.store.writer import Writer
 
-__all__ = ["PAGES", "TYPES", "UNREAD", "Column", "PagePart", "Row", "Store", "Table", "Writer", "in_thread"]
+__all__ = ["TYPES", "Column", "Row", "Store", "Table", "Writer", "in_thread"]
 
 
 def __getattr__(name: str) -> Any:

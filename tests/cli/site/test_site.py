@@ -115,6 +115,19 @@ class TestCheck:
             "1 file, 1 site, 0 seeds, 1 warning",
         ]
 
+    def test_what_could_never_work_is_told_before_the_crawl(self, command: Command) -> None:
+        write(
+            "a.yaml",
+            "site: a\nseeds: http://a.example/\nx-text: &text {clean: squeeze}\nlayers:\n"
+            "  p: {match: '^p/', fields: {t: {css: h1, <<: *text}}, follow: [{css: a, to: p, when: tt}]}\n",
+        )
+        assert command("site", "check", "a.yaml", code=2).out.splitlines()[0] == (
+            "a.yaml:5:87: layers.p.follow[0].when: there is no field tt (did you mean t?)"
+        )
+        write("a.yaml", Path("a.yaml").read_text().replace("when: tt", "when: t"))
+        said = command("site", "check", "a.yaml", code=2).out.splitlines()
+        assert said[0].startswith("a.yaml:5:14: layers.p.match: no path fits this: what is looked at begins with /")
+
     def test_hooks_are_imported_when_asked_for(self, command: Command) -> None:
         hooks = "hooks: {after_download: 'nowhere_at_all:run', on_fail: 'failures_of_a_site:tell'}\n"
         Path("failures_of_a_site.py").write_text("def tell(url, reason, detail): ...\n")

@@ -26,7 +26,11 @@ class Watched:
         self.asked: list[str] = []
         self.delays: list[tuple[str, float]] = []
         self._fetcher = fetcher
-        self.robots = Robots(self._fetch, lambda host, seconds: self.delays.append((host, seconds)), clock=self.clock)
+        self.robots = Robots(self._fetch, self._tell, clock=self.clock)
+
+    async def _tell(self, host: str, seconds: float) -> None:
+        await asyncio.sleep(0)
+        self.delays.append((host, seconds))
 
     async def _fetch(self, request: PageRequest) -> Response:
         self.asked.append(request.url)
@@ -49,6 +53,21 @@ async def test_rules_by_agent(watched: Watched) -> None:
     host = f"some.test:{watched.hard.ports['http']}"
     assert watched.asked == [f"http://{host}/robots.txt"]
     assert watched.delays == [(host, 2.0)]
+
+
+async def test_a_delay_is_told_again_to_whoever_may_have_forgotten_it(watched: Watched) -> None:
+    """Until that is done nothing is known of its host; the file is not fetched again."""
+    page, plain = watched.hard.url("/private", "some.test"), watched.hard.url("/", "none.test")
+    await watched.robots.ask(page, AGENT)
+    await watched.robots.ask(plain, AGENT)
+    asked, delays = len(watched.asked), list(watched.delays)
+    watched.robots.rolled_back()
+    assert watched.robots.known(page, AGENT) is None
+    assert watched.robots.known(plain, AGENT) == ALLOWED
+    first, second = await asyncio.gather(watched.robots.ask(page, AGENT), watched.robots.ask(page, AGENT))
+    assert first == second == watched.robots.known(page, AGENT) == ALLOWED
+    assert watched.delays == [*delays, delays[0]]
+    assert len(watched.asked) == asked
 
 
 @pytest.mark.parametrize("host", ["none.test", "forbidden.test", "garbage.test", "looped.test"])

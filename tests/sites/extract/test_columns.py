@@ -68,7 +68,9 @@ def compiled(fields: dict[str, Any], **more: Any) -> LayerReader:
 
 
 def outcome(reader: LayerReader, data: Any) -> Reading:
-    return reader.read(Response(URL, 200, {}, json.dumps(data).encode()))
+    """`missing` is a set by nature: which field was missed first says nothing."""
+    reading = reader.read(Response(URL, 200, {}, json.dumps(data).encode()))
+    return reading._replace(missing=tuple(sorted(reading.missing)))
 
 
 def usual(fields: dict[str, Any]) -> dict[str, Any]:

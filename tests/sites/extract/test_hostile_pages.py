@@ -249,37 +249,39 @@ def test_regular_expressions_that_never_end(expression: str, text: str, monkeypa
     monkeypatch.setattr(regex, "PATIENCE", 0.2)
     rule = f"fields: {{bad: {{regex: '{expression}'}}, later: {{regex: 'x+y+'}}, n: {{css: b, clean: [{{take: '{expression}'}}]}}, fine: b}}\nfollow: [{{css: a, to: here, match: '{expression}'}}]"
     reading = read(rule, f"<b>5</b>{text}<a href=/{'a' * 100}!>")
-    found = reading.records[0].fields
-    assert (found["bad"], found["fine"]) == (None, "5")
-    assert any(
-        note.startswith("bad: the regular expression") and "took more than 0.2 s" in note for note in reading.notes
-    )
-    assert "later: no time was left for the regular expression 'x+y+'" in reading.notes
-    assert reading.links == []
-    assert reading.verdict is PageVerdict.OK
+    assert reading.verdict is PageVerdict.LIMIT
+    assert reading.reason.startswith(f"the regular expression {expression!r} took more than 0.2 s on ")
+    # Without the field, the time runs out where links are chosen: they are not taken for none.
+    fields, follow = rule.split("\n")
+    assert read(f"fields: {{x: b}}\n{follow}", f"<a href='/{text}!'>").verdict is PageVerdict.LIMIT, fields
 
 
-def test_only_so_much_of_a_text_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regex, "LONGEST", 5_000)
-    assert read("fields: {a: {regex: 'abc'}}", b" " * 4_997 + b"abc").records[0].fields == {"a": "abc"}
-    assert read("fields: {a: {regex: 'abc'}}", b" " * 4_998 + b"abc").records[0].fields == {"a": None}
+def test_all_of_a_long_text_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = "fields: {a: {regex: 'ab+c'}, n: {regex: 'x', all: true, clean: [{join: ''}]}}"
+    assert read(rule, b"x" * 1_200_000 + b"abc").verdict is PageVerdict.LIMIT
+    monkeypatch.setattr(regex, "MOST", 2_000_000)
+    found = read(rule, b"x" * 1_200_000 + b"abc").records[0].fields
+    assert (found["a"], len(found["n"])) == ("abc", 1_200_000)
 
 
 def test_a_hundred_thousand_links_and_as_many_records() -> None:
-    reading = lean(b"".join(b"<li><a href=/%d>x</a>" % n for n in range(100_000)))
-    assert len(reading.links) == 10_000
-    assert "links: only the first 10000 are kept" in reading.notes
+    page = b"".join(b"<li><a href=/%d>x</a>" % n for n in range(100_000))
+    reading = lean(page)
+    assert len(reading.links) == len(reading.records[0].fields["all"]) == 100_000
+    reading = lean(page + b"<a href=/more>x</a>")
+    assert (reading.verdict, reading.links) == (PageVerdict.LIMIT, [])
+    assert reading.reason.startswith("the page has more than 100,000 links")
 
 
 def test_records_within_records_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "RECORDS", 50)
     rule = "fields: {a: {each: {css: li}, fields: {b: {each: {xpath: //li}, fields: {t: {from: content}}}}}}"
     found = read(rule, b"<li>x" * 20)
-    assert sum(len(one["b"]) for one in found.records[0].fields["a"]) == 30
-    assert found.notes[0].startswith("a.b: 20 records are too many")
-    many = read("records: {css: li}\nfields: {t: {from: content}}", b"<li>x" * 60)
-    assert len(many.records) == 50
-    assert many.notes == ("records: only the first 50 of 60 are kept",)
+    assert (found.verdict, found.records) == (PageVerdict.LIMIT, [])
+    assert found.reason == "a.b: the page has more than 50 records, nested ones included"
+    many = "records: {css: li}\nfields: {t: {from: content}}"
+    assert len(read(many, b"<li>x" * 50).records) == 50
+    assert read(many, b"<li>x" * 51).reason == "records: the page has more than 50 records, nested ones included"
 
 
 def test_notes_are_bounded() -> None:
@@ -341,6 +343,5 @@ def test_an_expression_that_cannot_be_stopped_is_not_run() -> None:
     reading = read(
         "fields: {a: {regex: '[ [:foo:]]+a+'}, b: {css: p, clean: [{remove: '[ [:foo:]]+a+'}]}}", b"<p>" + b"a" * 3000
     )
-    assert reading.records[0].fields == {"a": None, "b": None}
-    assert reading.missing == ("a", "b")
-    assert all("cannot be run" in note for note in reading.notes)
+    assert reading.verdict is PageVerdict.LIMIT
+    assert "cannot be run" in reading.reason

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.sites.extract.small_site import URL, SmallSite, read, saved, urls
 from w3lib.url import safe_url_string
 
+from gossamer.sites import template
 from gossamer.sites.extract import links
 from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.page import PageVerdict
@@ -318,11 +319,55 @@ def test_requests_with_bodies_headers_and_cookies() -> None:
 
 
 def test_too_many_links_of_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "MOST", 100)
-    reading = read(ALL, "".join(f"<a href=/{n}>" for n in range(130)))
-    assert len(reading.links) == 100
-    assert reading.notes == ("links: only the first 100 are kept",)
-    assert reading.verdict is PageVerdict.OK
+    monkeypatch.setattr(links, "LINKS", 100)
+    monkeypatch.setattr(template, "LINKS", 100)
+    assert len(read(ALL, "".join(f"<a href=/{n}>" for n in range(100))).links) == 100
+    reading = read(ALL, "".join(f"<a href=/{n}>" for n in range(101)))
+    assert (reading.verdict, reading.links) == (PageVerdict.LIMIT, [])
+    rule = "fields: {a: {css: b, all: true}, c: {css: i, all: true}}\nfollow: [{url: '/{a}/{c}', to: here}]"
+    assert len(read(rule, "<b>x</b>" * 10 + "".join(f"<i>{n}</i>" for n in range(10))).links) == 10
+    reading = read(rule, "<b>x</b>" * 10 + "<i>x</i>" * 11)
+    assert reading.reason == "/{a}/{c} gives more than 100 URLs; a page may have 100 links"
+
+
+def test_names_of_one_record_go_together() -> None:
+    rule = """
+    format: json
+    fields:
+      topics: {each: {jmespath: topics}, fields: {id: {jmespath: id, type: int}, slug: {jmespath: slug}, tags: {jmespath: tags, all: true}}}
+      views: {jmespath: views, all: true}
+      user: {jmespath: user, type: json}
+    follow: [{url: '%s', to: here}]
+    """
+    body = json.dumps(
+        {
+            "topics": [
+                {"id": 1, "slug": "one", "tags": ["a", "b"]},
+                {"id": 2, "slug": "two", "tags": ["c"]},
+                {"id": 3, "slug": None, "tags": []},
+            ],
+            "views": ["new", "top"],
+            "user": {
+                "ids": [7, 8],
+                "names": ["x", "y"],
+                "roles": [{"n": "r", "of": [{"i": 1, "j": 2}, {"i": 3, "j": 4}]}],
+            },
+        }
+    )
+
+    def gives(template: str) -> list[str]:
+        reading = read(rule % template, body, content_type="application/json")
+        return [link.url.removeprefix("http://bbs.example") for link in reading.links]
+
+    assert gives("/t/{topics.slug}/{topics.id}") == ["/t/one/1", "/t/two/2"]
+    assert gives("/t/{topics.id}?x={topics.id}") == ["/t/1?x=1", "/t/2?x=2", "/t/3?x=3"]
+    # Lists within a record go with that record, other lists with every record.
+    assert gives("/{topics.id}/{topics.tags}") == ["/1/a", "/1/b", "/2/c"]
+    assert gives("/{views}/{topics.id}/{topics.slug}") == ["/new/1/one", "/new/2/two", "/top/1/one", "/top/2/two"]
+    assert gives("/{user.ids}/{user.names}") == ["/7/x", "/7/y", "/8/x", "/8/y"]
+    assert gives("/{user.roles.n}/{user.roles.of.i}-{user.roles.of.j}") == ["/r/1-2", "/r/3-4"]
+    reading = read(rule % "/t/{topics.slug}/{topics.id}", body, content_type="application/json")
+    assert reading.notes == ("/t/{topics.slug}/{topics.id}: 1 values are empty and give no URL",)
 
 
 SAFE_BASES = st.sampled_from(

@@ -64,7 +64,7 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
         ("site: a\nrequest: {max_size: 5 acres}\n" + LAYERS, "is not a size (write 500000, 500kB or 10MiB)"),
         (
             "site: a\nlayers: {a b: {}}\n",
-            "f.yaml:2:10: layers.a b: 'a b' cannot be a name (use letters, digits, _, : and -, beginning with a letter or digit)",
+            "f.yaml:2:10: layers.a b: 'a b' cannot be a name (use the letters a to z and A to Z, digits, _, : and -, beginning with a letter, a digit or _)",
         ),
         ("site: a\nlayers: {a: {order: fifoo}}\n", "it must be fifo, lifo or priority (did you mean fifo?)"),
         ("site: a\nlayers: {a: {tier: deep}}\n", "it must be deepest or a whole number (did you mean deepest?)"),

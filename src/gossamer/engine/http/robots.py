@@ -45,53 +45,74 @@ ALLOWED, FORBIDDEN = RobotsVerdict(True), RobotsVerdict(False)
 
 
 class _Rules(NamedTuple):
-    """The rules of one file. Without a parser everything is allowed, or nothing is known."""
+    """The rules of one file. Without a parser everything is allowed, or nothing is known. `delay` is what it asks for, and `edition`
+    the one in which that was told last."""
 
     until: float
     parser: Protego | None
     unknown: bool = False
     failures: int = 0
     why: FetchError | None = None
+    delay: float = 0.0
+    edition: int = 0
 
 
 Fetch = Callable[[PageRequest], Awaitable[Response]]
+Tell = Callable[[str, float], Awaitable[None]]
+
+
+async def tell_nobody(host: str, seconds: float) -> None:
+    """Where no delay counts."""
 
 
 class Robots:
-    """`delayed(host, seconds)` is called with the delay that a host asks for, each time its file has been read."""
+    """`tell(host, seconds)` is awaited with the delay that a host asks for: each time its file has been read, and again after
+    `rolled_back`. Before that is done nothing of the file is known."""
 
     def __init__(
         self,
         fetch: Fetch,
-        delayed: Callable[[str, float], None] = lambda host, seconds: None,
+        tell: Tell = tell_nobody,
         clock: Callable[[], float] = time.monotonic,
         kept: float = KEPT,
         kept_without: float = KEPT_WITHOUT,
         most: int = MOST,
     ) -> None:
-        self._fetch, self._delayed, self._clock = fetch, delayed, clock
+        self._fetch, self._tell, self._clock = fetch, tell, clock
         self._kept, self._kept_without, self._most = kept, kept_without, most
         self._known: OrderedDict[str, _Rules] = OrderedDict()
         self._asking: dict[tuple[str, NetworkGuard], asyncio.Task[_Rules]] = {}
+        self._edition = 0
 
     def known(self, url: str, agent: str) -> RobotsVerdict | None:
-        """What is known already; None if the file has to be fetched first."""
-        rules = self._known.get(_origin(url))
-        if rules is None or rules.until <= self._clock():
-            return None
-        return self._word(rules, url, agent)
+        """What is known already; None if the file has to be fetched first, or its delay to be told again."""
+        rules = self._fresh(_origin(url))
+        return None if rules is None or self._untold(rules) else self._word(rules, url, agent)
+
+    def rolled_back(self) -> None:
+        """Whoever was told of delays may have forgotten them."""
+        self._edition += 1
+
+    def _fresh(self, origin: str) -> _Rules | None:
+        rules = self._known.get(origin)
+        return None if rules is None or rules.until <= self._clock() else rules
+
+    def _untold(self, rules: _Rules) -> bool:
+        return rules.delay > 0 and rules.edition != self._edition
 
     async def ask(self, url: str, agent: str, site: str = "", options: FetchOptions = DEFAULT) -> RobotsVerdict:
         """Whether `agent` may fetch `url`. `site` and `options` are those of the page: the file is fetched in the same way. Raises
         FetchError if its address is not allowed."""
         origin = _origin(url)
-        rules = self._known.get(origin)
-        if rules is None or rules.until <= self._clock():
+        rules = self._fresh(origin)
+        if rules is None or self._untold(rules):
             # What one site may not connect to, another may.
             key = origin, options.guard
             asking = self._asking.get(key)
             if asking is None:
-                asking = self._asking[key] = asyncio.ensure_future(self._get(origin, agent, site, options))
+                asking = self._asking[key] = asyncio.ensure_future(
+                    self._get(origin, agent, site, options) if rules is None else self._told(origin, rules)
+                )
                 asking.add_done_callback(lambda task: self._asked(key, task))
             # One that stops waiting does not cancel it for the others.
             rules = await asyncio.shield(asking)
@@ -131,11 +152,17 @@ class Robots:
             rules = _Rules(now + self._kept_without, None, True)
         elif 200 <= response.status < 300:
             parser = parse(response.body)
-            rules = _Rules(now + self._kept, parser)
-            self._delayed(host_of(origin), crawl_delay(parser, agent))
+            return await self._told(origin, _Rules(now + self._kept, parser, delay=crawl_delay(parser, agent)))
         else:
-            rules = _Rules(now + self._kept, None)
-            self._delayed(host_of(origin), 0.0)
+            return await self._told(origin, _Rules(now + self._kept, None))
+        return self._keep(origin, rules)
+
+    async def _told(self, origin: str, rules: _Rules) -> _Rules:
+        edition = self._edition
+        await self._tell(host_of(origin), rules.delay)
+        return self._keep(origin, rules._replace(edition=edition))
+
+    def _keep(self, origin: str, rules: _Rules) -> _Rules:
         self._known[origin] = rules
         self._known.move_to_end(origin)
         if len(self._known) > self._most:

@@ -35,9 +35,8 @@ from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import GARBAGE, PIPELINE, of_status
 from gossamer.sites.downloader import ItemFailed, PageDropped
+from gossamer.sites.page import LimitExceeded, Reading
 from gossamer.sites.page import PageVerdict as Judged
-from gossamer.sites.page import Reading
-from gossamer.sites.parts import turns
 from gossamer.sites.plan import FEED, SITEMAP
 
 logger = logging.getLogger(__name__)
@@ -259,6 +258,8 @@ class PageProcessor:
         if reading.verdict is Judged.INVALID:
             # An unwanted status stays; a page that looks wrong may look right the next time.
             raise PageFailed("invalid", reading.reason, again=200 <= status < 300)
+        if reading.verdict is Judged.LIMIT:
+            raise PageFailed("limit", reading.reason, again=False)
         if reading.verdict is Judged.LACK and layer.rule.lacking == "fail":
             raise PageFailed("lack", reading.reason, again=False)
         records = reading.records
@@ -270,8 +271,7 @@ class PageProcessor:
                 records = await self.scrapy_fetcher.through(layer.site.name, response.url, records)
             except ItemFailed as error:
                 raise PageFailed(PIPELINE, error.detail, again=False) from error
-        further = turns(reading, layer.name) if layer.site.compiled.part(layer.name) is not None else ()
-        items, kept = await self._stored(layer, request, response, records, further)
+        items, kept = await self._stored(layer, request, response, records)
         children, withheld = self._children(reading.links, layer, request)
         return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
 
@@ -315,12 +315,7 @@ class PageProcessor:
         return children
 
     async def _stored(
-        self,
-        layer: ServedLayer,
-        request: PageRequest,
-        response: Response,
-        records: list[Record],
-        further: Sequence[int],
+        self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]
     ) -> tuple[list[bytes], int]:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
         # A function may yield records of other layers, too.
@@ -334,7 +329,7 @@ class PageProcessor:
         if not records:
             return items, 0
         try:
-            if not await self._record_sink.put(layer, request, response, records, further):
+            if not await self._record_sink.put(layer, request, response, records):
                 raise PageFailed(
                     "store_away",
                     "The database could not be reached in time.",
@@ -346,7 +341,10 @@ class PageProcessor:
         return items, len(records)
 
     def _listed(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
-        links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)
+        try:
+            links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)
+        except LimitExceeded as error:
+            raise PageFailed("limit", str(error), again=False) from error
         if links is None:
             raise PageFailed("invalid", f"{response.url} is not a {'feed' if layer.name == FEED else 'sitemap'}.")
         children, withheld = self._children(links, layer, request)

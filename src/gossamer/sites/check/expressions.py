@@ -18,6 +18,8 @@ from gossamer.sites.extract.selector.selector import compiled, translated
 from gossamer.sites.url.match import pattern_of
 
 Complaint = tuple[str, str] | None
+_ESCAPED = re.compile(r"[\x00\x07\x08\x0b\x1b]")
+# What "\0", "\a", "\b", "\v" and "\e" are in YAML.
 
 
 @lru_cache(16_384)
@@ -65,6 +67,9 @@ def regex(text: str) -> Complaint:
         return f"this is not a regular expression: {error.msg}{at}", hint
     except (RecursionError, OverflowError):
         return "this regular expression is too large", ""
+    if found := _ESCAPED.search(text):
+        said = f"here stands the control character {ascii(found[0])[1:-1]}, which pages do not have"
+        return said, "in double quotes YAML reads \\b as such a character: write single quotes"
     return None
 
 

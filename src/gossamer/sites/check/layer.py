@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gossamer.sites.check import expressions
-from gossamer.sites.file.params import names_in
+from gossamer.sites.check.names import check_names, passed_to
+from gossamer.sites.check.values import check_default
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Layer, Selected, SiteSpec
+from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Layer, Selected
 from gossamer.sites.url.match import pattern_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,13 @@ _LOOKS = (
 def check_layer(checker: Checker, name: str, layer: Layer) -> None:
     path: Path = ("layers", name)
     _check_fields(checker, layer.fields, (*path, "fields"), layer.format)
-    if layer.records is not None:
+    if layer.records is None:
+        for field, rule in layer.fields.items():
+            _check_data(
+                checker, rule.each or rule, (*path, "fields", field, *(("each",) if rule.each else ())), layer.format
+            )
+    else:
+        _check_data(checker, layer.records, (*path, "records"), layer.format)
         _check_records(checker, layer.records, (*path, "records"), layer.format)
         if not layer.fields:
             checker.add((*path, "records"), "records needs fields: what is to be found in each", "write fields")
@@ -39,10 +46,9 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
     for place, status in enumerate(valid.status):
         if not 100 <= status <= 599:
             checker.add((*path, "valid", "status", place), f"{status} is not a status", "from 100 to 599")
-    passed = _passed(checker.site, name)
     for place, follow in enumerate(layer.follow):
-        _check_follow(checker, name, layer, follow, (*path, "follow", place), passed)
-    if passed is not None:
+        _check_follow(checker, name, layer, follow, (*path, "follow", place))
+    if (passed := passed_to(checker.site, name)) is not None:
         for field, rule in layer.fields.items():
             first, _, rest = rule.source.partition(".")
             if first == "parent" and rest and rest.split(".")[0] not in passed:
@@ -73,6 +79,16 @@ def _check_selected(checker: Checker, rule: Selected, path: Path, format: Format
         checker.add((*path, "html"), "only elements have markup", "write css or xpath")
 
 
+def _check_data(checker: Checker, rule: Selected, path: Path, format: Format) -> None:
+    """JMESPath on a whole page that is markup: it would have to be JSON all the same."""
+    if rule.jmespath is not None and rule.source == "content" and format in MARKUP and not (rule.css or rule.xpath):
+        checker.warn(
+            (*path, "jmespath"),
+            f"JMESPath reads JSON, and pages of this layer are {format.value}",
+            "write format: json in the layer, or css: of the element whose text is JSON",
+        )
+
+
 def _check_records(checker: Checker, rule: Selected, path: Path, format: Format) -> None:
     if not (rule.css or rule.xpath or rule.regex or rule.jmespath or rule.source != "content"):
         checker.add(path, "nothing says where the records are", "write css, xpath or jmespath")
@@ -92,6 +108,8 @@ def _check_field(
     # What is inside a record may be an element of it, a text or a value: only the page itself has a certain format.
     _check_selected(checker, rule, path, Format.HTML if nested else format)
     checker.must(expressions.zone, rule.tz, (*path, "tz"))
+    if expressions.zone(rule.tz or "UTC") is None:
+        check_default(checker, rule, path)
     first, _, rest = rule.source.partition(".")
     if first == "fields" and not nested and rest.split(".")[0] not in before:
         message = f"no field {rest.split('.')[0]} is found before this one" if rest else "from: fields says no field"
@@ -128,93 +146,23 @@ def _check_step(checker: Checker, step: Clean, path: Path) -> None:
                 )
 
 
-def _check_follow(
-    checker: Checker, name: str, layer: Layer, follow: Follow, path: Path, passed: set[str] | None
-) -> None:
+def _check_follow(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:
     _check_selected(checker, follow, path, layer.format)
+    if layer.records is None:
+        _check_data(checker, follow, path, layer.format)
     check_method(checker, follow, path)
     checker.layer(follow.to, (*path, "to"))
     checker.must(expressions.regex, follow.match, (*path, "match"))
     checker.must(expressions.regex, follow.skip, (*path, "skip"))
-    checker.must(expressions.query, follow.when, (*path, "when"))
     if follow.pages is not None and follow.to not in (None, name):
         checker.add(
             (*path, "pages"),
             f"pages is for links to the same layer, {name}; these go to {follow.to}",
             "use limit, or leave it out",
         )
-    known = {*layer.fields, *_groups(layer), *(passed or ())}
-    if isinstance(follow.carry, dict):
-        for key, expression in follow.carry.items():
-            checker.must(expressions.query, expression, (*path, "pass", key))
-    elif passed is not None:
-        # That it passes a name itself does not make it known here.
-        others = {
-            *layer.fields,
-            *_groups(layer),
-            *(_passed(checker.site, name, follow) or ()),
-            *checker.params.single(),
-        }
-        for place, field in enumerate(follow.carry):
-            if field not in others:
-                checker.add((*path, "pass", place), f"there is no field {field}", did_you_mean(field, sorted(others)))
-    if passed is not None:
-        _check_names(checker, follow, path, known)
+    check_names(checker, name, layer, follow, path)
 
 
 def check_method(checker: Checker, body: Body, path: Path) -> None:
     if body.method in ("GET", "HEAD") and (body.json_ is not None or body.body is not None):
         checker.add((*path, "method"), f"a {body.method} request has no body", "write POST, or leave json and body out")
-
-
-def _check_names(checker: Checker, follow: Follow, path: Path, known: set[str]) -> None:
-    """The {names} of a link's texts: fields, what was passed on, groups of `match`, parameters with one value."""
-    single = checker.params.single()
-    for where, text in _texts(follow):
-        for name in names_in(text):
-            if name in known or name in single:
-                continue
-            if name in checker.params.names:
-                checker.add(
-                    (*path, *where),
-                    f"parameter {name} has several values; here it must have one",
-                    "use it in seeds, and pass it on",
-                )
-            else:
-                checker.add(
-                    (*path, *where),
-                    f"{{{name}}} is not a field, parameter or group of match",
-                    did_you_mean(name, sorted({*known, *single})),
-                )
-
-
-def _texts(follow: Follow) -> Iterator[tuple[Path, str]]:
-    if follow.url is not None:
-        yield ("url",), follow.url
-    for key in ("headers", "cookies", "form"):
-        for name, value in (getattr(follow, key) or {}).items():
-            if isinstance(value, str):
-                yield (key, name), value
-    if follow.body is not None:
-        yield ("body",), follow.body
-
-
-def _groups(layer: Layer) -> Iterator[str]:
-    if layer.match is not None and expressions.regex(layer.match) is None:
-        yield from pattern_of(layer.match).groupindex
-
-
-def _passed(site: SiteSpec, name: str, besides: Follow | None = None) -> set[str] | None:
-    """The names that pages of a layer may inherit; None if unknown (functions and tasks pass anything)."""
-    found: set[str] = set()
-    for layer in site.layers.values():
-        if layer.handler is not None or layer.hooks.after_extract is not None:
-            return None
-        for follow in layer.follow:
-            if follow is not besides and follow.to in (None, name):
-                found.update(follow.carry)
-    for seed in site.seeds:
-        if seed.tasks is not None:
-            return None
-        found.update(seed.inherited)
-    return found

@@ -15,9 +15,11 @@ from gossamer.sites import plan
 from gossamer.sites.check import expressions
 from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method
+from gossamer.sites.check.match import check_match
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
 from gossamer.sites.check.store import check_store
+from gossamer.sites.check.values import check_variables
 from gossamer.sites.file.environment import wrong_references
 from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.params import Parameters
@@ -89,6 +91,7 @@ def check_with(checker: Checker) -> None:
         check_layer(checker, name, layer)
     check_store(checker)
     check_needs(checker)
+    check_variables(checker)
     if checker.sound:
         _check_ways(checker)
 
@@ -220,8 +223,14 @@ def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
     if layer.seen is not None:
         rule = layer.seen
         _policy(checker, (*path, "seen"), lambda: plan.seen(rule))
-    if layer.revisit is not None and layer.revisit.max and layer.revisit.min > layer.revisit.max:
-        checker.add((*path, "revisit"), "min is more than max")
+    if layer.revisit is not None:
+        if layer.revisit.max and layer.revisit.min > layer.revisit.max:
+            checker.add((*path, "revisit"), "min is more than max")
+        checker.warn(
+            (*path, "revisit"),
+            "no worker acts on revisit: pages are due again in the next round only",
+            "write schedule, and seen: round in the layer",
+        )
     if layer.hooks.after_round is not None:
         checker.add(
             (*path, "hooks", "after_round"), "after_round is only for the site", "write it in the hooks of the site"
@@ -244,6 +253,7 @@ def _check_ways(checker: Checker) -> None:
     for name, layer in site.layers.items():
         path: Path = ("layers", name)
         if layer.match is not None:
+            check_match(checker, layer.match, (*path, "match"), layout.hosts or ())
             other = known.setdefault(normal(layer.match), name)
             if other != name:
                 checker.add(

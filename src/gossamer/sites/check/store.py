@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gossamer.model.table import PAGES, Table
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import FieldRule, Layer, StoreRule
-from gossamer.sites.parts import continues
+from gossamer.sites.format import FieldRule, Layer, StoreRule, stored_fields
 from gossamer.sites.tables import EXTRA, column_of, described
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ def shared_archives(store: Any) -> Iterator[Path]:
 
 
 def check_store(checker: Checker) -> None:
-    used: dict[str, tuple[str, Table]] = {}
+    used: dict[str, str] = {}
     for name, rule in checker.site.store.items():
         path: Path = ("store", name)
         layer = checker.site.layers.get(name)
@@ -49,50 +47,15 @@ def check_store(checker: Checker) -> None:
                 checker.add(
                     (*path, "table"),
                     f"{table.name!r} cannot be the name of a table",
-                    "write table: with letters, digits and _, at most 63",
+                    "write table: with the letters a to z and A to Z, digits and _, at most 63",
                 )
-            if table.name.lower() == PAGES.name:
-                checker.add(
-                    (*path, "table"), f"{table.name} is a table that the store keeps itself", "choose another name"
-                )
-            other, known = used.setdefault(table.name.lower(), (name, table))
-            if other != name and (problem := _contradiction(known, table)):
+            other = used.setdefault(table.name.lower(), name)
+            if other != name:
                 checker.add(
                     (*path, "table"),
-                    f"layer {other} writes to table {table.name}, too, {problem}",
-                    "describe the table alike in both, or give one of them another table",
+                    f"layer {other} writes to table {table.name}, too",
+                    "give one of them another table",
                 )
-        if continues(checker.site, name, EXTRA):
-            _check_turns(checker, layer, rule, path)
-
-
-def _contradiction(one: Table, other: Table) -> str:
-    """Why two layers cannot feed one table; "" if they can."""
-    if one.name != other.name:
-        return f"and spells it {one.name}"
-    if set(one.key) != set(other.key):
-        return f"with the key ({', '.join(one.key) or 'position'}) and not ({', '.join(other.key) or 'position'})"
-    if one.parent != other.parent:
-        return "for records of another table"
-    for option in ("history", "archive", "existing"):
-        if getattr(one, option) != getattr(other, option):
-            return f"and only one of them says {option}"
-    types = {column.name: column.type for column in one.columns}
-    for column in other.columns:
-        if types.get(column.name, column.type) != column.type:
-            return f"and its column {column.name} is {types[column.name]} there and {column.type} here"
-    return ""
-
-
-def _check_turns(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
-    """Nested records in a column of a thread: one page's would replace the other's."""
-    for field, child in rule.children.items():
-        if child.json_ and field in layer.fields:
-            checker.add(
-                (*path, "children", field, "json"),
-                f"the page turns of this layer bring more {field}, and one column holds those of one page only",
-                "leave json out, so that they go into a table of their own",
-            )
 
 
 def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
@@ -100,23 +63,24 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
         checker.add(
             path, "a handler does not say which columns there are", "create the table, and write existing: true"
         )
-    elif layer.handler is None and not layer.fields:
+    elif layer.handler is None and not stored_fields(layer.fields):
         checker.add(path, "this layer has no fields, so there is nothing to store", "write fields in the layer")
     for place, extra in enumerate(rule.add):
         if extra not in EXTRA:
             checker.add((*path, "add", place), f"there is no column {extra} to add", did_you_mean(extra, EXTRA))
-    known = {*layer.fields, *rule.add, *EXTRA}
-    nested = {name for name, field in layer.fields.items() if field.each is not None}
+    fields = stored_fields(layer.fields)
+    known = {*fields, *rule.add, *EXTRA}
+    nested = {name for name, field in fields.items() if field.each is not None}
     if not rule.key:
         checker.add((*path, "key"), "nothing tells records apart", "name fields in key")
     for place, key in enumerate(rule.key):
         if key not in known and layer.handler is None:
-            checker.add((*path, "key", place), f"there is no field {key}", did_you_mean(key, sorted(known)))
+            checker.add((*path, "key", place), *_missing(key, layer, known))
         elif key in nested:
             checker.add(
                 (*path, "key", place), f"{key} is a list of records and tells nothing apart", "name a plain field"
             )
-    if layer.records is not None and set(rule.key) <= set(EXTRA) - set(layer.fields):
+    if layer.records is not None and set(rule.key) <= set(EXTRA) - set(fields):
         checker.add(
             (*path, "key"),
             "all records of a page have the same key, so only the last would stay",
@@ -124,18 +88,16 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
         )
     for field, column in rule.columns.items():
         if field not in known:
-            checker.add(
-                (*path, "columns", field), f"there is no field {field}", did_you_mean(field, sorted(known)), key=True
-            )
+            checker.add((*path, "columns", field), *_missing(field, layer, known), key=True)
         elif not _IDENTIFIER.match(column):
             checker.add(
                 (*path, "columns", field),
                 f"{column!r} cannot be the name of a column",
-                "use letters, digits and _, at most 63",
+                "use the letters a to z and A to Z, digits and _, at most 63",
             )
     _check_columns(checker, rule, layer, path)
     for field, child in rule.children.items():
-        there = layer.fields.get(field)
+        there = fields.get(field)
         where = (*path, "children", field)
         if there is None or there.each is None:
             checker.add(where, f"there is no list of records {field}", did_you_mean(field, sorted(nested)), key=True)
@@ -143,9 +105,15 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
         _check_child(checker, there, child.key, where)
 
 
+def _missing(name: str, layer: Layer, known: Iterable[str]) -> tuple[str, str]:
+    if name in layer.fields:
+        return f"{name} is a helper field, which is stored nowhere", "give it a name without _ at its beginning"
+    return f"there is no field {name}", did_you_mean(name, sorted(known))
+
+
 def _check_columns(checker: Checker, rule: StoreRule, layer: Layer, path: Path) -> None:
     columns: dict[str, str] = {}
-    for field in dict.fromkeys((*layer.fields, *rule.add)):
+    for field in dict.fromkeys((*stored_fields(layer.fields), *rule.add)):
         column = column_of(rule, field)
         other = columns.setdefault(column.lower(), field)
         if other != field:
@@ -158,5 +126,5 @@ def _check_columns(checker: Checker, rule: StoreRule, layer: Layer, path: Path) 
 
 def _check_child(checker: Checker, field: FieldRule, key: tuple[str, ...], path: Path) -> None:
     for place, name in enumerate(key):
-        if name not in field.fields:
-            checker.add((*path, "key", place), f"the records have no field {name}", did_you_mean(name, field.fields))
+        if name not in (known := stored_fields(field.fields)):
+            checker.add((*path, "key", place), f"the records have no field {name}", did_you_mean(name, known))

@@ -63,6 +63,14 @@ def cleaning(steps: Iterable[Step]) -> Cleaning | None:
     return clean
 
 
+def gives_list(several: bool, steps: Iterable[Step]) -> bool:
+    """Whether a list comes of a value, or of `several`, when these steps are done."""
+    for step in steps:
+        if isinstance(step, Clean):
+            several = step.split is not None or (several and step.join is None)
+    return several
+
+
 def of_text(steps: Iterable[Step]) -> Callable[[str], str] | None:
     """All steps as one that takes a text and gives a text; None if there are none, or others than such."""
     chain = [OF_TEXTS.get(step) if isinstance(step, str) else None for step in steps]

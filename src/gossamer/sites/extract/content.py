@@ -17,11 +17,10 @@ from gossamer.sites.extract.regex import PATIENCE
 from gossamer.sites.extract.types import loads
 from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import Format
+from gossamer.sites.page import RECORDS, LimitExceeded
 
 NOTES = 50
 """Maximum number of notes of a page."""
-RECORDS = 100_000
-"""Maximum number of records of a page, nested ones included."""
 BASES = etree.XPath("string((//base/@href)[1])", smart_strings=False)
 TOKEN = re.compile(rb"""["'\]]|<!--|<\?""")
 ENDS = {b"<!--": b"-->", b"<?": b"?>"}
@@ -55,8 +54,8 @@ class PageContent:
     """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "cut_off", "document", "encoding", "format",
-        "layer", "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted",
+        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "document", "encoding", "format", "layer",
+        "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
@@ -71,7 +70,6 @@ class PageContent:
         self.missing: dict[str, None] = {}
         self.notes: list[str] = []
         self.unnoted = 0
-        self.cut_off = False
         self._text: str | None = None
         self._plain = False  # Whether the bytes are UTF-8 as they came.
         self._root: Any = None
@@ -86,6 +84,12 @@ class PageContent:
             self.notes.append(text)
         else:
             self.unnoted += 1
+
+    def count_records(self, name: str, count: int) -> None:
+        """Raises LimitExceeded where the page has more records than one page may have."""
+        self.records_left -= count
+        if self.records_left < 0:
+            raise LimitExceeded(f"{name}: the page has more than {RECORDS:,} records, nested ones included")
 
     def text(self) -> str:
         """The page as text; for a binary page, one character per byte."""

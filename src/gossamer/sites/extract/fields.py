@@ -1,7 +1,7 @@
 """Fields: rules compiled into functions of a page and the thing to look at.
 
-A function never raises: a missing value is null (or the default) and in the page's `missing`; a value that cannot be converted to
-its type is null and in the page's `notes`.
+A function raises nothing but LimitExceeded: a missing value is null (or the default) and in the page's `missing`; a value that
+cannot be converted to its type is null and in the page's `notes`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from gossamer.sites.extract.clean import Cleaning, cleaning
+from gossamer.sites.extract.clean import Cleaning, cleaning, gives_list
 from gossamer.sites.extract.content import PageContent
-from gossamer.sites.extract.regex import TooSlow
 from gossamer.sites.extract.selector.columns import Column, column_of
 from gossamer.sites.extract.selector.extractor import Extractor, First
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, text_of
-from gossamer.sites.extract.types import Turn, UrlBase, as_text, turn_into
-from gossamer.sites.format import FieldRule, Format, Kind, Selected
+from gossamer.sites.extract.types import NOWHERE, Turn, UrlBase, as_text, turn_into
+from gossamer.sites.format import FieldRule, Format, Kind, Selected, is_helper
 from gossamer.sites.template import UnknownName, filled, named
 
 Path = tuple[str | int, ...]
@@ -116,6 +115,29 @@ def _fill_by_columns(page: PageContent, things: list[Any], fields: Fields) -> li
     return records
 
 
+Trim = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def without_helpers(rules: Mapping[str, FieldRule]) -> Trim | None:
+    """What takes helper fields out of a record, those of nested records too; None if there are none."""
+    nested = {name: trim for name, rule in rules.items() if rule.fields and (trim := without_helpers(rule.fields))}
+    helpers = frozenset(filter(is_helper, rules))
+    if not helpers and not nested:
+        return None
+
+    def trimmed(record: dict[str, Any]) -> dict[str, Any]:
+        rest = {name: value for name, value in record.items() if name not in helpers}
+        for name, trim in nested.items():
+            value = rest.get(name)
+            if isinstance(value, list):
+                rest[name] = [trim(one) if isinstance(one, dict) else one for one in value]
+            elif isinstance(value, dict):
+                rest[name] = trim(value)
+        return rest
+
+    return trimmed
+
+
 def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extract:
     if rule.fields:
         return _nested(name, rule, shape, path)
@@ -142,6 +164,8 @@ def _as_it_is(value: Any, place: UrlBase) -> Any:
 
 def _default(rule: FieldRule) -> Callable[[], Any]:
     value = rule.default
+    if isinstance(value, str) and rule.type in (Kind.DATE, Kind.DATETIME, Kind.DECIMAL):
+        value = turn_into(rule)(value, NOWHERE)  # YAML has no dates.
     return (lambda: copy.deepcopy(value)) if isinstance(value, list | dict) else (lambda: value)
 
 
@@ -194,6 +218,7 @@ def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn:
 def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn: Turn) -> Extract:
     default, strip = _default(rule), rule.strip
     plain = rule.type is Kind.TEXT and clean is None and strip
+    empty = gives_list(True, rule.clean) and rule.default is None
 
     def extract(page: PageContent, thing: Any) -> Any:
         try:
@@ -206,7 +231,7 @@ def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn:
             return _failed(page, name, error)
         if not values:
             page.missing[name] = None
-            return [] if rule.default is None else default()
+            return [] if empty else default()
         if not isinstance(values, list):
             return _turned(page, name, values, turn)
         return [_turned(page, name, one, turn) for one in values]
@@ -231,8 +256,7 @@ def _turned(page: PageContent, name: str, value: Any, turn: Turn) -> Any:
 
 
 def _failed(page: PageContent, name: str, error: BaseException) -> None:
-    why = str(error) if isinstance(error, TooSlow) else f"{type(error).__name__}: {error}"
-    page.note(f"{name}: {why}")
+    page.note(f"{name}: {type(error).__name__}: {error}")
     page.missing[name] = None
 
 
@@ -287,12 +311,7 @@ def _nested(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extr
             return [] if many and rule.default is None else default()
         if not many:
             return fill(page, [found[nth]], fields)[0]
-        if len(found) > page.records_left:
-            page.note(
-                f"{name}: {len(found)} records are too many for one page; only the first {page.records_left} are kept"
-            )
-            found = found[: page.records_left]
-        page.records_left -= len(found)
+        page.count_records(name, len(found))
         return fill(page, found, fields)
 
     return extract

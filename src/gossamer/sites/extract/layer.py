@@ -11,13 +11,13 @@ from gossamer.model.page import PageRequest, Response
 from gossamer.sites.extract.charset import known
 from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
-from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill
+from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill, without_helpers
 from gossamer.sites.extract.links import FollowRule, LinkSet
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
 from gossamer.sites.extract.validity import compile_required, compile_valid
-from gossamer.sites.format import Format, Layer
-from gossamer.sites.page import PageVerdict, Reading, records_of
+from gossamer.sites.format import Format, Layer, stored_fields
+from gossamer.sites.page import LimitExceeded, PageVerdict, Reading, records_of
 
 
 class RuleProblems(ValueError):
@@ -32,7 +32,8 @@ class RuleProblems(ValueError):
 class LayerReader:
     """The rules of a layer, compiled. `read` returns the same for the same page, and never raises because of a page's content.
 
-    A page that fails `valid`, or is not of the layer's format, is INVALID: no records, no links. A page whose record lacks a required
+    A page that fails `valid`, or is not of the layer's format, is INVALID: no records, no links. A page that exceeds a limit is
+    LIMIT: a part of its records or links would pass for all of them, so it has none. A page whose record lacks a required
     field is LACK; with `lacking: fail` nothing of it is used, with `keep` everything, with `drop` its links and its complete
     records.
     """
@@ -52,6 +53,9 @@ class LayerReader:
         self._fields = compile_fields(
             layer.fields, FieldOptions(layer.format, lambda path, message: problems.append((path, message)))
         )
+        self._keeps = bool(stored_fields(layer.fields))
+        """Whether its pages have records: fields that are not helpers."""
+        self._trim = without_helpers(layer.fields) if self._keeps else None
         self._rules: list[FollowRule] = [
             attempt(("follow", place), partial(FollowRule, name, place, follow, layer.format, site))
             for place, follow in enumerate(layer.follow)
@@ -83,6 +87,8 @@ class LayerReader:
             return self._read(page)
         except WrongFormat as error:
             return Reading(PageVerdict.INVALID, f"{error} (format: {layer.format.value})", [], [], (), notes_of(page))
+        except LimitExceeded as error:
+            return Reading(PageVerdict.LIMIT, str(error), [], [], (), notes_of(page))
 
     def _read(self, page: PageContent) -> Reading:
         layer = self._layer
@@ -98,8 +104,10 @@ class LayerReader:
                 if layer.lacking == "drop":
                     complete = [fields for fields, lack in zip(filled, lacks, strict=True) if not lack]
         links = self._links(page, things, filled) if self._rules else []
-        records = records_of(self.name, complete) if layer.fields else []
-        return Reading(verdict, reason, records, links, tuple(page.missing), notes_of(page), page.cut_off)
+        if self._trim is not None:
+            complete = list(map(self._trim, complete))
+        records = records_of(self.name, complete) if self._keeps else []
+        return Reading(verdict, reason, records, links, tuple(page.missing), notes_of(page))
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:
         try:
@@ -109,10 +117,7 @@ class LayerReader:
             found = []
         if not found:
             page.missing["records"] = None
-        elif len(found) > page.records_left:
-            page.note(f"records: only the first {page.records_left} of {len(found)} are kept")
-            found = found[: page.records_left]
-        page.records_left -= len(found)
+        page.count_records("records", len(found))
         return found
 
     def _links(self, page: PageContent, things: list[Any], filled: list[dict[str, Any]]) -> list[PageRequest]:

@@ -15,11 +15,10 @@ from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES
 from gossamer.sites.format import Follow, Format
+from gossamer.sites.page import LINKS, LimitExceeded
 from gossamer.sites.request import RequestParts, request_parts
 from gossamer.sites.template import UnknownName, filled, look_up, named, urls
 
-MOST = 10_000
-"""Maximum number of links of one page."""
 LEFT_ALONE = ("javascript:", "mailto:", "tel:", "data:")
 ATTRIBUTES = ("href", "src", "action")
 
@@ -27,7 +26,7 @@ ATTRIBUTES = ("href", "src", "action")
 class LinkSet:
     """The links of one page so far, each once."""
 
-    __slots__ = ("_keys", "cut_off", "full", "given", "links", "odd")
+    __slots__ = ("_keys", "given", "links", "odd")
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []
@@ -35,9 +34,6 @@ class LinkSet:
         self.given: dict[str, int] = {}
         """How many links each rule found."""
         self.odd = 0
-        self.full = False
-        self.cut_off = False
-        """Whether further pages of the list are left out because of `pages`."""
 
     def add(self, link: PageRequest) -> bool:
         key = (link.layer, link.fingerprint)
@@ -45,14 +41,13 @@ class LinkSet:
             return False
         self._keys.add(key)
         self.links.append(link)
+        if len(self.links) > LINKS:
+            raise LimitExceeded(f"the page has more than {LINKS:,} links; choose fewer with `match`, `skip` or `limit`")
         return True
 
     def tell(self, page: PageContent) -> None:
-        page.cut_off = self.cut_off or self.full
         if self.odd:
             page.note(f"links: {self.odd} addresses are not URLs that can be fetched")
-        if self.full:
-            page.note(f"links: only the first {MOST} are kept")
 
 
 class FollowRule:
@@ -138,9 +133,6 @@ class FollowRule:
         if limit and given >= limit:
             return
         for address in addresses:
-            if len(into.links) >= MOST:
-                into.full = True
-                return
             begin = address.lstrip()[:11].lower()
             if not begin or begin.startswith(LEFT_ALONE):
                 continue
@@ -172,7 +164,6 @@ class FollowRule:
                 # Another page of the same list: not deeper, and of the same parent.
                 turn, level = page.document.turn + 1, depth - 1
                 if follow.pages and turn > follow.pages:
-                    into.cut_off = True
                     continue
                 if page.document.inherited:
                     inherited = {**page.document.inherited, **carried}

@@ -1,32 +1,31 @@
 """Regular expressions of site files on the text of strangers: no search may take long.
 
 An expression may take time that grows with the square of a text, or doubles with each of its characters. All expressions of a page
-together have PATIENCE seconds; the one that uses them up, and those after it, find nothing, and the page's notes name them.
+together have PATIENCE seconds; the one that uses them up fails the page.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
 
 import regex  # type: ignore[import-untyped]
 
+from gossamer.sites.page import LimitExceeded
+
 PATIENCE = 2.0
 """Seconds for all regular expressions on one page."""
-LONGEST = 1_000_000
-"""Characters of a text that are searched."""
-MOST = 100_000
-"""Matches of one expression in one text."""
+MOST = 1_000_000
+"""Maximum number of matches of one expression in one text."""
 # One repetition takes at most the square of the length; that of so short a text is nothing.
 SHORT = 2_000
 # Where a brace is no repetition it stands for itself; in the other language it may ask for something.
 LITERAL = re.compile(r"\\N\{[^}]*\}|\\.|\{(?!\d+(?:,\d*)?\}|,\d*\})", re.DOTALL)
 
 
-class TooSlow(Exception):
+class TooSlow(LimitExceeded):
     """A regular expression took all the time of the page, or cannot run in the engine that has a timeout."""
 
 
@@ -73,8 +72,13 @@ class Pattern:
             return [match[group] for match in self._quick.finditer(text) if match[group] is not None]
 
         def every(compiled: Any, text: str, timeout: float) -> list[str]:
-            matches = islice(compiled.finditer(text, timeout=timeout), MOST)
-            return [match[group] for match in matches if match[group] is not None]
+            found: list[str] = []
+            for match in compiled.finditer(text, timeout=timeout):
+                if match[group] is not None:
+                    found.append(match[group])
+                    if len(found) > MOST:
+                        raise LimitExceeded(f"the regular expression {self.text!r} matches more than {MOST:,} times")
+            return found
 
         return self._run(every, text, page)  # type: ignore[no-any-return]
 
@@ -102,8 +106,6 @@ class Pattern:
     def _run(self, call: Callable[[Any, str, float], Any], text: str, page: TimeBudget) -> Any:
         if page.patience <= 0:
             raise TooSlow(f"no time was left for the regular expression {self.text!r}")
-        if len(text) > LONGEST:
-            text = text[:LONGEST]
         begin = perf_counter()
         try:
             if self._careful is None:

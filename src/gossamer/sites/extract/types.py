@@ -42,6 +42,13 @@ class UrlBase(Protocol):
     def absolute(self, address: str) -> str: ...
 
 
+class _Nowhere:
+    def absolute(self, address: str) -> str:
+        return address
+
+
+NOWHERE: UrlBase = _Nowhere()
+"""The place of values that were found on no page: defaults."""
 Turn = Callable[[Any, UrlBase], Any]
 
 

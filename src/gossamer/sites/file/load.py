@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gossamer.sites.check.site import check
 from gossamer.sites.check.store import SHARED, shared_archives
 from gossamer.sites.file.extend import SourceFiles
-from gossamer.sites.file.merge import with_likes
+from gossamer.sites.file.merge import with_likes, without_own_keys
 from gossamer.sites.file.messages import problem_at, problems_of
 from gossamer.sites.file.params import BadParams, Parameters, fill_all, filled, names_in, parameters
 from gossamer.sites.file.problems import WARNING, Problem, SiteErrors, did_you_mean, errors_of, in_order
@@ -227,7 +227,7 @@ class _FileReader:
             whole = self._files.extended(document, folder, (path,))
             if whole is None:
                 continue
-            data, spot, likes = with_likes(*whole)
+            data, spot, likes = with_likes(without_own_keys(whole[0]), whole[1])
             self.problems += likes
             self._unfold(data, spot, text, folder, file)
             if "site" not in document.data:

@@ -33,6 +33,23 @@ def merged(base: Any, base_spot: Spot, over: Any, over_spot: Spot) -> tuple[Any,
     return data, spot
 
 
+def without_own_keys(data: dict[str, Any]) -> dict[str, Any]:
+    """A site without the keys that begin with x-, its own and those of its layers: a home for anchors and for other programs."""
+    layers = data.get("layers")
+    if isinstance(layers, dict) and any(isinstance(layer, dict) and any(map(_own, layer)) for layer in layers.values()):
+        rest = {name: _others(layer) if isinstance(layer, dict) else layer for name, layer in layers.items()}
+        data = {**data, "layers": rest}
+    return _others(data) if any(map(_own, data)) else data
+
+
+def _others(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if not _own(key)}
+
+
+def _own(key: object) -> bool:
+    return isinstance(key, str) and key.startswith("x-")
+
+
 def _copy(spot: Spot) -> Spot:
     copy = Spot(spot.file, spot.line, spot.column)
     copy.key_line, copy.key_column = spot.key_line, spot.key_column

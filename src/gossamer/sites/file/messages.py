@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from gossamer.sites.file.problems import Path, Problem, did_you_mean, listed, written
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import SiteSpec
+from gossamer.sites.format import SELECTORS, SiteSpec
 
 KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 _EXPECTED = {
@@ -34,7 +34,7 @@ _EXPECTED = {
     "none_required": "nothing",
 }
 _PATTERNS = {
-    "layers": "letters, digits, _, : and -, beginning with a letter or digit",
+    "layers": "the letters a to z and A to Z, digits, _, : and -, beginning with a letter, a digit or _",
     "from": "one of content, url, parent, headers, fields and status, as headers.etag",
     "hook": "module:function",
 }
@@ -87,7 +87,8 @@ def _problem(path: Path, faults: list[dict[str, Any]], data: Any, spot: Spot) ->
     value = _value_at(path, data)
     name = "this" if path and isinstance(path[-1], int) else path[-1] if path else "the file"
     if kind == "extra_forbidden":
-        return problem_at(spot, path, f"unknown key {name}", did_you_mean(name, keys_at(path[:-1])), key=True)
+        hint = _cut_off(str(name), value, _value_at(path[:-1], data)) or did_you_mean(name, keys_at(path[:-1]))
+        return problem_at(spot, path, f"unknown key {name}", hint, key=True)
     if kind == "missing":
         where = spot.find(path[:-1]).spot
         hint = "the file must say the site's name" if path == ("site",) else f"write {name}: …"
@@ -96,6 +97,18 @@ def _problem(path: Path, faults: list[dict[str, Any]], data: Any, spot: Spot) ->
         return problem_at(spot, path, f"{name!r} cannot be a name", f"use {_PATTERNS['layers']}", key=True)
     message, hint = _sentence(first, faults, value, str(name))
     return problem_at(spot, path, message, hint)
+
+
+def _cut_off(name: str, value: Any, around: Any) -> str:
+    """A hint if a key is what a comma cut off from the text before it: in { } a comma ends a text, as in {css: .a, .b}."""
+    if value is not None or not isinstance(around, Mapping):
+        return ""
+    words = list(around)
+    before = words[words.index(name) - 1] if name in words and words.index(name) else ""
+    text = around.get(before)
+    if before not in SELECTORS or not isinstance(text, str) or did_you_mean(name, SELECTORS).startswith("did"):
+        return ""
+    return f"inside {{ }} a comma ends a text: write {before}: '{text}, {name}'"
 
 
 def _sentence(first: dict[str, Any], faults: list[dict[str, Any]], value: Any, name: str) -> tuple[str, str]:

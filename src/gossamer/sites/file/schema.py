@@ -48,6 +48,8 @@ def schema() -> dict[str, Any]:
         "$defs": {name: _with_shorthands(name, one) for name, one in definitions.items()},
     }
     _complete(whole)
+    for mapping in (whole, whole["$defs"]["Layer"]):
+        mapping["patternProperties"] = {"^x-": {"description": "Yours: a home for anchors. Gossamer does not read it."}}
     return whole
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import yaml  # type: ignore[import-untyped]
 
 from gossamer.sites.file.problems import Problem
+from gossamer.sites.file.syntax import CommentFinder, syntax_problem
 
 UNFOLDED_MAX = 100_000
 """Maximum number of values that aliases may add to a file."""
@@ -153,14 +154,14 @@ def decoded(content: bytes, file: str) -> str:
 
 def read(text: str, file: str, loader: Any = None) -> Iterator[YamlDocument]:
     """The documents of a text. Raises InvalidYaml at the first error."""
-    made = None
+    made, comments = None, CommentFinder(text, file)
     try:
         made = (loader or LOADER)(text)
         while made.check_node():
-            builder = _YamlBuilder(file)
+            builder = _YamlBuilder(file, comments)
             yield YamlDocument(*builder.build(made.get_node(), ()), builder.problems)
     except yaml.YAMLError as error:
-        raise InvalidYaml(_syntax(error, text, file)) from None
+        raise InvalidYaml(syntax_problem(error, text, file)) from None
     except RecursionError:
         raise InvalidYaml(
             Problem(file, 1, 1, "", f"more than {DEEP_MAX} mappings and lists stand inside each other")
@@ -170,37 +171,12 @@ def read(text: str, file: str, loader: Any = None) -> Iterator[YamlDocument]:
             made.dispose()
 
 
-def _syntax(error: yaml.YAMLError, text: str, file: str) -> Problem:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    if mark is not None:
-        line, column = mark.line + 1, mark.column + 1
-    else:  # A character that YAML does not know has only a position.
-        position = min(getattr(error, "position", 0), len(text))
-        line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
-    lines = text.splitlines()
-    wrong = lines[line - 1] if line <= len(lines) else ""
-    said = " ".join(
-        str(part) for part in (getattr(error, "context", None), getattr(error, "problem", None)) if part
-    ) or str(getattr(error, "reason", error))
-    hint = ""
-    if "\t" in wrong[: max(column, len(wrong) - len(wrong.lstrip()))]:
-        hint = "indent with spaces, not with tabs"
-    elif "mapping values are not allowed" in said:
-        hint = "a text with a colon and a space in it needs quotes, or the indentation is wrong"
-    elif "undefined alias" in said:
-        hint = "an anchor &name must come before its *name; a text that begins with * needs quotes"
-    elif "cannot start any token" in said:
-        hint = "a text that begins with @, `, % or & needs quotes"
-    elif "%" in wrong or "{" in wrong or "[" in wrong or "expected" in said:
-        hint = "check the indentation, the brackets and the quotes before this place"
-    return Problem(file, line, column, "", f"this is not YAML: {said}", hint)
-
-
 class _YamlBuilder:
     """Converts the nodes of one document to data and spots."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, comments: CommentFinder) -> None:
         self._file = file
+        self._comments = comments if comments.possible else None
         self.problems: list[Problem] = []
         self._met: set[int] = set()
         self._unfolded = 0
@@ -254,6 +230,8 @@ class _YamlBuilder:
                     line, column, f"{name} stands here again; it was already given in {before}", "keep one of the two"
                 )
                 continue
+            if self._comments is not None:
+                self.problems += self._comments.look(name, value)
             data[name], inner = self.build(value, above)
             inner.key_line, inner.key_column = line, column
             inside[name] = inner

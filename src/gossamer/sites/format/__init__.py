@@ -16,6 +16,8 @@ from gossamer.sites.format.selector import (
     Kind,
     Selected,
     Step,
+    is_helper,
+    stored_fields,
 )
 from gossamer.sites.format.site import (
     ChildTable,
@@ -59,4 +61,6 @@ __all__ = [
     "Step",
     "StoreRule",
     "Valid",
+    "is_helper",
+    "stored_fields",
 ]

@@ -180,7 +180,7 @@ class Layer(SiteModel):
     lacking: Literal["fail", "keep", "drop"] = "fail"
     """What to do with a page that lacks a required field: fail: make it a dead letter; keep: store it anyway; drop: ignore the record. It is counted in any case."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
-    """The values to take from a page, by name, in this order."""
+    """The values to take from a page, by name, in this order. A field whose name begins with _ is a helper: read and used, stored nowhere."""
     records: Selected | None = None
     """For a page with many records: a selector of each record. Without it the page is one record."""
     follow: Annotated[tuple[Follow, ...], BeforeValidator(listed), LISTED] = ()

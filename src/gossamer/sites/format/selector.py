@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -181,6 +182,16 @@ class FieldRule(Selected):
         return self
 
 
+def is_helper(name: str) -> bool:
+    """Whether a field only serves others, `follow` and `when`: its name begins with _, and it is stored nowhere."""
+    return name.startswith("_")
+
+
+def stored_fields(fields: Mapping[str, FieldRule]) -> dict[str, FieldRule]:
+    """The fields that records keep."""
+    return {name: rule for name, rule in fields.items() if not is_helper(name)}
+
+
 class Body(SiteModel):
     """What a request has besides its URL. Texts may contain {names}: parameters, groups of `match`, fields of the parent."""
 
@@ -213,7 +224,7 @@ class Follow(Selected, Body):
     """Links of a page. A plain text instead of a mapping is a CSS selector; its links go to the layer that matches them."""
 
     url: str | None = None
-    """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member."""
+    """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member: names of one list ({posts.slug}/{posts.id}) go together, different lists are combined."""
     to: Name | None = None
     """The layer of the linked pages. Without it, the layer whose `match` fits best; links that fit none are skipped."""
     pages: Whole | None = None

@@ -8,6 +8,8 @@ A test module takes them all and says where they run:
     def crawl() -> Crawl: ...
 """
 
+import pytest
+
 from gossamer.testing.contract.crawl import Crawl, Worker
 from gossamer.testing.contract.guarantees.crowd import TestCrowd, TestSharedHost
 from gossamer.testing.contract.guarantees.fence import TestFencing
@@ -33,6 +35,13 @@ from gossamer.testing.contract.operations.drop import TestDropGroup, TestDropLan
 from gossamer.testing.contract.operations.input import TestBadInput, TestBadPolicies
 from gossamer.testing.contract.operations.snapshot import TestScan
 from gossamer.testing.contract.operations.task import TestTasks
+
+
+@pytest.fixture
+def worker(crawl: Crawl) -> Worker:
+    """A worker that takes whatever there is."""
+    return crawl.worker()
+
 
 __all__ = [
     "Crawl",
@@ -69,4 +78,5 @@ __all__ = [
     "TestWentBack",
     "TestWorkers",
     "Worker",
+    "worker",
 ]

@@ -78,7 +78,8 @@ class Worker:
 
 @dataclass
 class Crawl:
-    """A crawl that is new and empty, of partitions as the frontier has them.
+    """A crawl that is new and empty, of partitions as the frontier has them. Unless `define` says otherwise, the first request
+    makes the group `g` with the lane `a`.
 
     `move` lets seconds pass, also in the books of task keys; `command` says a plain command to the server that holds a
     key (the last argument), as an outside producer would; `lease_seconds` and `strikes` are those of the frontier.
@@ -91,7 +92,7 @@ class Crawl:
     strikes: int = 3
 
     def __post_init__(self) -> None:
-        self._numbers = count(1)
+        self._defined = False
 
     def advance(self, seconds: float, *tasks: str) -> None:
         self.move(seconds, tasks)
@@ -106,6 +107,7 @@ class Crawl:
 
     def define(self, lanes: Mapping[str, LanePolicy] | None = None, policy: GroupPolicy | None = None) -> None:
         """Group `g` with these lanes, or with one called `a`."""
+        self._defined = True
         self.frontier.define("g", {"a": LanePolicy()} if lanes is None else lanes, policy)
 
     def hosts(self, n: int, partition: int = 0) -> list[str]:
@@ -124,6 +126,8 @@ class Crawl:
 
     def request(self, name: str, host: str = "", lane: str = "g.a", **more: Any) -> Request:
         """A request called `name`: its payload, and with the host what it is known by."""
+        if not self._defined and lane == "g.a":
+            self.define()
         return Request(fingerprint(name), host or self.host, lane, name.encode(), **more)
 
     def requests(self, names: Iterable[str], host: str = "", lane: str = "g.a", **more: Any) -> list[Request]:

@@ -17,7 +17,7 @@ from lxml import etree  # type: ignore[import-untyped]
 from parsel import csstranslator  # also registers has-class() for XPath
 
 from gossamer.sites.extract.content import PageContent, tree
-from gossamer.sites.extract.regex import Pattern, TooSlow
+from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.css import every_of
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.types import as_text, loads
@@ -31,7 +31,7 @@ STRING = etree.XPath("string()", smart_strings=False, regexp=False)
 NAMESPACES = {"re": "http://exslt.org/regular-expressions", "set": "http://exslt.org/sets"}
 PROBE = etree.fromstring(b"<html/>")
 CSS = {True: csstranslator.GenericTranslator(), False: csstranslator.HTMLTranslator()}
-FAILURES = (TooSlow, etree.XPathError, JMESPathError, RecursionError, MemoryError, UnicodeError)
+FAILURES = (etree.XPathError, JMESPathError, RecursionError, MemoryError, UnicodeError)
 """What a finder may raise on a page. A rule that cannot be compiled is a ValueError before that."""
 
 _Element = etree._Element

@@ -29,23 +29,19 @@ def run_out(worker: Worker, most: int) -> list[Lease]:
 class TestCrowd:
     """Guarantees 5, 6 and 8, with more of everything than one call looks at."""
 
-    def test_hosts_that_wake_together_give_their_best_first(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_hosts_that_wake_together_give_their_best_first(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=8))
         hosts = crawl.hosts(100)
         crawl.frontier.add([crawl.request(f"first {h}", h, priority=20) for h in hosts])
         crawl.frontier.add([crawl.request(f"high {h}", h, priority=10) for h in hosts])
-        worker = crawl.worker()
         worker.settle(*drain(worker))
         crawl.frontier.add([crawl.request(f"low {h}", h, priority=5) for h in hosts])
         crawl.advance(11)
         assert Counter(name.split()[0] for name in names(drain(worker))) == {"high": 100}
 
-    def test_many_priorities_of_a_slow_host_come_in_their_order(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_many_priorities_of_a_slow_host_come_in_their_order(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=10, concurrency=1))
         crawl.frontier.add([crawl.request(str(n), priority=n) for n in range(200)])
-        worker = crawl.worker()
         got: list[str] = []
         for _ in range(5):
             leases = drain(worker, 3)
@@ -58,13 +54,11 @@ class TestCrowd:
         crawl.balanced()
 
     def test_a_lower_priority_goes_on_when_the_higher_is_empty(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host(crawl.host, HostPolicy(concurrency=1))
         crawl.frontier.add([crawl.request(str(n), priority=n) for n in range(5)])
         assert crawl.finish() == ["4", "3", "2", "1", "0"]
 
     def test_a_worker_that_fills_a_host_leaves_slots_to_another_that_asks(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(concurrency=8))
         crawl.add(*(f"{n}" for n in range(400)))
         want = 8 * crawl.frontier.partitions
@@ -81,7 +75,6 @@ class TestCrowd:
         assert len(held[first]) + len(held[second]) == 8, "no slot is left unused"
 
     def test_a_slot_kept_for_a_worker_that_is_gone_is_not_lost(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(concurrency=4))
         crawl.add(*(f"{n}" for n in range(20)))
         first = crawl.worker()
@@ -134,7 +127,6 @@ class TestCrowd:
         assert [(lease.payload, lease.alone) for lease in answer.leases] == [(b"ours", True)]
 
     def test_a_worker_reserved_for_a_suspect_that_leaves_holds_nobody_up(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("poison")
         for _ in range(crawl.strikes):
             worker = crawl.worker()
@@ -151,17 +143,15 @@ class TestCrowd:
         waited = second.exchange(want=1)
         assert waited.leases or waited.hints.ready_in is not None
 
-    def test_garbage_leaves_a_narrow_lane_open(self, crawl: Crawl) -> None:
+    def test_garbage_leaves_a_narrow_lane_open(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define({"a": LanePolicy(max_leased=1)})
         crawl.add("good")
         place = keys.partition_of(crawl.host, crawl.frontier.partitions)
         base = keys.base(crawl.frontier.crawl, place)
         crawl.command(("LPUSH", f"{base}:q:1:0:{crawl.host}", b"\xffjunk"), base)
-        worker = crawl.worker()
         assert [name for _ in range(3) for name in names(worker.lease(1))] == ["good"]
 
     def test_a_lane_defined_anew_while_it_is_dropped_is_open(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("old")
         next(crawl.frontier.drop_lane("g.a"))
         crawl.define()
@@ -179,7 +169,6 @@ class TestCrowd:
         assert crawl.frontier.start("g", token)[1] == 1
 
     def test_alone_means_alone_over_all_partitions(self, crawl: Crawl) -> None:
-        crawl.define()
         spread = crawl.spread(6)
         crawl.add("poison", host=spread[0])
         crawl.add("innocent", host=spread[1])
@@ -195,15 +184,13 @@ class TestCrowd:
         assert len([lease for _ in range(3) for lease in worker.lease(6)]) == 1
         assert crawl.frontier.dead_letters("g") == []
 
-    def test_a_worker_that_holds_other_partitions_is_emptied_first(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_worker_that_holds_other_partitions_is_emptied_first(self, crawl: Crawl, worker: Worker) -> None:
         spread = crawl.spread(6)
         crawl.add("poison", host=spread[0])
         for _ in range(crawl.strikes):
             dying = crawl.worker()
             dying.sent(*[lease for _ in range(3) for lease in dying.lease(6)])
             crawl.expire()
-        worker = crawl.worker()
         crawl.add("other", host=spread[1])
         held = worker.lease(6) or worker.lease(6)
         assert len(held) == 1
@@ -272,7 +259,6 @@ class TestSharedHost:
         assert min(done["g.a"], done["late.a"]) >= 8, done
 
     def test_a_lane_that_comes_to_another_stage_while_it_waits(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(concurrency=1))
         crawl.add("1", "2")
         worker = crawl.worker("g")

@@ -98,16 +98,13 @@ class TestFencing:
         assert second.release(new.lease) == [True]
 
     def test_another_worker_cannot_settle_with_a_copied_lease(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one")
         lease = crawl.worker().one()
         assert crawl.worker().settle(lease) == [LOST]
         assert crawl.lane().leased == 1
 
-    def test_a_lease_of_the_same_worker_again_has_another_fence(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_lease_of_the_same_worker_again_has_another_fence(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         old = worker.one()
         crawl.expire()
         new = worker.one()

@@ -53,10 +53,9 @@ class TestBounded:
         crawl.define({"a": LanePolicy(max_queued=1)})
         assert crawl.frontier.add(crawl.requests(["1", "2"]), bound=False)[0] == [ADDED, ADDED]
 
-    def test_children_are_always_accepted_and_counted_as_overflow(self, crawl: Crawl) -> None:
+    def test_children_are_always_accepted_and_counted_as_overflow(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define({"a": LanePolicy(max_queued=2)}, GroupPolicy(max_queued=2))
         crawl.add("page", "other")
-        worker = crawl.worker()
         children = crawl.requests([f"c{n}" for n in range(5)])
         answer = worker.exchange(settle=[Settlement(worker.one(), add=children)])
         assert answer.children == [[ADDED] * 5]
@@ -69,10 +68,9 @@ class TestBounded:
         crawl.define({"a": LanePolicy(max_queued=2)})
         assert crawl.add("2", "3") == [ADDED, FULL]
 
-    def test_max_leased_bounds_what_is_in_progress(self, crawl: Crawl) -> None:
+    def test_max_leased_bounds_what_is_in_progress(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define({"a": LanePolicy(max_leased=3), "b": LanePolicy()})
         crawl.add(*(f"a{n}" for n in range(10)))
-        worker = crawl.worker()
         leases = worker.lease(10)
         assert len(leases) == 3
         assert worker.lease(10) == []
@@ -94,10 +92,9 @@ class TestBounded:
         assert [lease.lane for lease in leases].count("g.a") == 5
         assert len(leases) == 6
 
-    def test_max_leased_may_be_raised(self, crawl: Crawl) -> None:
+    def test_max_leased_may_be_raised(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define({"a": LanePolicy(max_leased=1)})
         crawl.add("1", "2", "3")
-        worker = crawl.worker()
         assert len(worker.lease(3)) == 1
         crawl.define({"a": LanePolicy(max_leased=2)})
         assert len(worker.lease(3)) == 1
@@ -153,17 +150,15 @@ class TestBounded:
         assert crawl.group().paused == ""
         assert (len(worker.lease(9)), crawl.group().pages) == (2, 2)
 
-    def test_the_reason_is_told_to_every_worker_again_and_again(self, crawl: Crawl) -> None:
+    def test_the_reason_is_told_to_every_worker_again_and_again(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy(max_pages=1))
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.settle(worker.one())
         assert [paused(crawl, chosen) for chosen in (worker, worker, crawl.worker(), worker)] == ["pages_full"] * 4
 
-    def test_retries_are_no_pages(self, crawl: Crawl) -> None:
+    def test_retries_are_no_pages(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy(max_pages=1))
         crawl.add("1")
-        worker = crawl.worker()
         for _ in range(3):
             worker.settle(worker.one(), ending=Ending.RETRY)
         assert crawl.group().pages == 0

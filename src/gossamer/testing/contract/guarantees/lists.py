@@ -8,7 +8,7 @@ import pytest
 
 from gossamer.errors import FrontierError, InvalidRequest, PolicyError
 from gossamer.model import Ending, Settlement
-from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, Crawl
+from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, Crawl, Worker
 from gossamer.testing.contract.guarantees.fence import given_away
 
 ENDINGS = pytest.mark.parametrize("ending", [Ending.DONE, Ending.REPLACED, Ending.FAILED, Ending.RETRY])
@@ -33,10 +33,8 @@ class TestLists:
     """Data for ordinary lists arrive with the page that brought them."""
 
     @ENDINGS
-    def test_they_arrive_with_their_page(self, crawl: Crawl, ending: Ending) -> None:
-        crawl.define()
+    def test_they_arrive_with_their_page(self, crawl: Crawl, worker: Worker, ending: Ending) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         both = [*data(crawl, "1", "2"), *data(crawl, "a", name="other"), *data(crawl, "3"), (key_of(crawl), b"\0\xff")]
         settlement = Settlement(worker.one(), ending, add=crawl.requests(["child"]), items=[b"item"], push=both)
         answer = worker.exchange(settle=[settlement])
@@ -46,18 +44,14 @@ class TestLists:
         assert crawl.items() == [b"item"]
         crawl.balanced()
 
-    def test_a_page_may_bring_nothing_else(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_page_may_bring_nothing_else(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         assert worker.settle(worker.one(), push=data(crawl, "1")) == [SETTLED]
         assert (pushed(crawl), crawl.lane().done, crawl.group().open) == ([b"1"], 1, 0)
 
-    def test_pages_of_all_partitions_push_in_their_order(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_pages_of_all_partitions_push_in_their_order(self, crawl: Crawl, worker: Worker) -> None:
         hosts = crawl.spread(12)
         crawl.frontier.add([crawl.request(f"page {n}", host) for n, host in enumerate(hosts)])
-        worker = crawl.worker()
         leases = worker.lease(12)
         settle = [
             Settlement(
@@ -82,11 +76,9 @@ class TestLists:
         assert first.exchange(settle=[old._replace(push=push)]).settled == [LOST]
         assert pushed(crawl) == [b"1", b"2"]
 
-    def test_a_repeated_call_pushes_nothing_more(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_repeated_call_pushes_nothing_more(self, crawl: Crawl, worker: Worker) -> None:
         hosts = crawl.spread(6)
         crawl.frontier.add([crawl.request(f"page {n}", host) for n, host in enumerate(hosts)])
-        worker = crawl.worker()
         pages = worker.lease(6)
         told: dict[str, Any] = {
             "settle": [Settlement(page, items=[b"item"], push=data(crawl, "x", "y")) for page in pages],
@@ -102,10 +94,8 @@ class TestLists:
         assert again.settled == [LOST] * 6
         assert len(pushed(crawl)) == 12
 
-    def test_an_attempt_after_a_retry_is_another_page(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_an_attempt_after_a_retry_is_another_page(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         for attempt in range(3):
             ending = Ending.RETRY if attempt < 2 else Ending.DONE
             assert worker.settle(worker.one(), ending=ending, push=data(crawl, f"attempt {attempt}")) == [SETTLED]
@@ -113,7 +103,6 @@ class TestLists:
 
     @pytest.mark.parametrize("kind", ["string", "set", "hash"])
     def test_a_key_of_another_kind_refuses_the_call_and_changes_nothing(self, crawl: Crawl, kind: str) -> None:
-        crawl.define()
         crawl.add("fine", "bad")
         worker = crawl.worker()
         fine, bad = worker.lease(2)
@@ -135,19 +124,15 @@ class TestLists:
         assert crawl.frontier.exchange(worker.token, **told).settled == [SETTLED] * 2
         assert (pushed(crawl), pushed(crawl, "other"), crawl.items()) == ([b"1", b"2"], [b"3"], [b"item"] * 2)
 
-    def test_many_data_all_arrive_in_their_order(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_many_data_all_arrive_in_their_order(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page", "next")
-        worker = crawl.worker()
         many = [f"{n:05}" for n in range(9001)]
         settle = [Settlement(page, push=data(crawl, *many)) for page in worker.lease(2)]
         assert worker.exchange(settle=settle).settled == [SETTLED] * 2
         assert [text.decode() for text in pushed(crawl)] == many * 2
 
-    def test_large_data_all_arrive(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_large_data_all_arrive(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         large = [(key_of(crawl), bytes([n]) * 900_000) for n in range(12)]
         assert worker.settle(worker.one(), push=large) == [SETTLED]
         assert pushed(crawl) == [content for _, content in large]
@@ -165,7 +150,6 @@ class TestLists:
         ids=str,
     )
     def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(self, crawl: Crawl, push: Any) -> None:
-        crawl.define()
         crawl.add("page")
         worker = crawl.worker()
         page = worker.one()

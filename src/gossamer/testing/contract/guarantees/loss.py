@@ -9,7 +9,7 @@ import pytest
 from gossamer.frontier.call import Verb
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Order, Settlement, StartState
-from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, Crawl, names
+from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, Crawl, Worker, names
 
 UNLIMITED = HostPolicy(concurrency=0)
 T = TypeVar("T")
@@ -25,10 +25,8 @@ def looked(answer: T) -> Verb[T]:
 class TestNothingLost:
     """Nothing lost: settled, expired, released or retried, a request is always somewhere."""
 
-    def test_a_settled_request_is_gone(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_settled_request_is_gone(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         assert worker.settle(worker.one()) == [SETTLED]
         assert worker.lease(5) == []
         crawl.expire()
@@ -36,7 +34,6 @@ class TestNothingLost:
         assert (crawl.lane().done, crawl.group().open) == (1, 0)
 
     def test_a_leased_request_is_nobody_elses(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one")
         first, second = crawl.worker(), crawl.worker()
         first.one()
@@ -44,7 +41,6 @@ class TestNothingLost:
         assert (crawl.lane().leased, crawl.group().open) == (1, 1)
 
     def test_an_expired_lease_goes_out_again_once(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one")
         first, second, third = crawl.worker(), crawl.worker(), crawl.worker()
         old = first.one()
@@ -56,19 +52,15 @@ class TestNothingLost:
         assert crawl.group().open == 0
         assert crawl.lane().expired == 1
 
-    def test_what_ran_out_but_was_not_given_away_is_still_its_workers(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_what_ran_out_but_was_not_given_away_is_still_its_workers(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         lease = worker.one()
         crawl.expire()
         assert worker.settle(lease) == [SETTLED]
         assert crawl.group().open == 0
 
-    def test_renewing_keeps_a_lease(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_renewing_keeps_a_lease(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         lease = worker.one()
         for _ in range(3):
             crawl.advance(crawl.lease_seconds - 10)
@@ -102,7 +94,6 @@ class TestNothingLost:
         assert set(other.settle(*again)) == {SETTLED}
 
     def test_a_worker_that_has_called_lately_is_not_gone(self, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
-        crawl.define()
         crawl.add("one")
         worker, other = crawl.worker(), crawl.worker()
         lease = worker.one()
@@ -118,7 +109,6 @@ class TestNothingLost:
         assert worker.settle(lease) == [SETTLED]
 
     def test_a_worker_that_has_called_one_partition_is_gone_in_none(self, crawl: Crawl) -> None:
-        crawl.define()
         for host in crawl.spread(2):
             crawl.add(host, host=host)
         worker, other = crawl.worker(), crawl.worker()
@@ -130,7 +120,6 @@ class TestNothingLost:
         assert worker.settle(*held) == [SETTLED, SETTLED]
 
     def test_of_others_nothing_is_taken_when_one_is_gone(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one", "two")
         dead, quiet = crawl.worker(), crawl.worker()
         dead.one(), quiet.one()
@@ -138,10 +127,8 @@ class TestNothingLost:
         assert crawl.frontier.gone(dead.token.incarnation, 8) == 1
         assert names(crawl.worker().lease(5)) == ["one"]
 
-    def test_renewing_a_lost_lease_says_so(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_renewing_a_lost_lease_says_so(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one", "two")
-        worker = crawl.worker()
         one, two = worker.lease(2)
         worker.settle(two)
         assert crawl.frontier.renew(worker.token, [one, two])[1] is None
@@ -161,10 +148,9 @@ class TestNothingLost:
         assert crawl.finish() == taken + rest
 
     @ORDERS
-    def test_released_requests_go_ahead_of_others(self, crawl: Crawl, order: Order) -> None:
+    def test_released_requests_go_ahead_of_others(self, crawl: Crawl, worker: Worker, order: Order) -> None:
         crawl.define({"a": LanePolicy(order=order)})
         crawl.add("one", "two", "three", "four")
-        worker = crawl.worker()
         leases = worker.lease(2)
         assert worker.release(*leases) == [True, True]
         again = crawl.worker().lease(2)
@@ -172,18 +158,14 @@ class TestNothingLost:
         assert [lease.attempt for lease in again] == [1, 1]
         crawl.balanced()
 
-    def test_a_priority_above_goes_before_what_came_back(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_priority_above_goes_before_what_came_back(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         worker.release(worker.one())
         crawl.add("urgent", priority=5)
         assert crawl.finish() == ["urgent", "one"]
 
-    def test_releasing_twice_is_harmless(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_releasing_twice_is_harmless(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         lease = worker.one()
         assert worker.release(lease) == [True]
         assert worker.release(lease) == [False]
@@ -191,23 +173,19 @@ class TestNothingLost:
         assert worker.release() == []
         assert crawl.finish() == ["one"]
 
-    def test_reclaim_is_bounded_per_call_and_says_that_more_is_ready(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_reclaim_is_bounded_per_call_and_says_that_more_is_ready(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", UNLIMITED)
         crawl.add(*(f"r{n}" for n in range(300)))
         crawl.worker().lease(300)
         crawl.expire()
-        worker = crawl.worker()
         answer = worker.exchange()
         assert 0 < crawl.lane().expired < 300
         assert answer.leases == []
         assert sorted(crawl.finish(worker)) == sorted(f"r{n}" for n in range(300))
         assert (crawl.lane().expired, crawl.group().open) == (300, 0)
 
-    def test_a_retry_waits_its_delay(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_retry_waits_its_delay(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         assert worker.settle(worker.one(), ending=Ending.RETRY, delay=30) == [SETTLED]
         answer = worker.exchange(want=1)
         assert answer.leases == []
@@ -217,10 +195,8 @@ class TestNothingLost:
         crawl.advance(30)
         assert worker.one().attempt == 2
 
-    def test_a_retry_keeps_its_priority_or_takes_the_new_one(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_retry_keeps_its_priority_or_takes_the_new_one(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one", "two", priority=3)
-        worker = crawl.worker()
         one, two = worker.lease(2)
         worker.settle(one, ending=Ending.RETRY, priority=-7)
         worker.settle(two, ending=Ending.RETRY)
@@ -229,10 +205,8 @@ class TestNothingLost:
         assert names(leases) == ["two", "between", "one"]
         assert [lease.priority for lease in leases] == [3, 0, -7]
 
-    def test_a_request_may_be_retried_again_and_again(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_request_may_be_retried_again_and_again(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         for attempt in range(1, 8):
             lease = worker.one()
             assert (lease.attempt, lease.payload) == (attempt, b"one")
@@ -240,11 +214,9 @@ class TestNothingLost:
             crawl.advance(1)
         crawl.balanced()
 
-    def test_a_delayed_request_comes_when_it_is_due(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_delayed_request_comes_when_it_is_due(self, crawl: Crawl, worker: Worker) -> None:
         assert crawl.add("later", delay=90) == [ADDED]
         crawl.add("sooner", delay=30)
-        worker = crawl.worker()
         assert worker.lease(2) == []
         crawl.advance(30)
         assert crawl.finish(worker) == ["sooner"]
@@ -252,15 +224,12 @@ class TestNothingLost:
         assert crawl.finish(worker) == ["later"]
 
     def test_equal_delayed_requests_are_all_kept(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("same", "same", "same", delay=30, dont_filter=True)
         crawl.advance(30)
         assert crawl.finish() == ["same"] * 3
 
-    def test_settling_a_mix_ends_each_as_asked(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_settling_a_mix_ends_each_as_asked(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("done", "replaced", "retry", "failed", "kept")
-        worker = crawl.worker()
         leases = worker.lease(5)
         endings = [Ending.DONE, Ending.REPLACED, Ending.RETRY, Ending.FAILED]
         settle = [Settlement(lease, ending) for lease, ending in zip(leases, endings, strict=False)]
@@ -269,19 +238,16 @@ class TestNothingLost:
         assert (row.done, row.replaced, row.retried, row.failed, row.queued, row.leased) == (1, 1, 1, 1, 1, 1)
         crawl.balanced()
 
-    def test_settling_one_lease_twice_in_a_call_counts_once(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_settling_one_lease_twice_in_a_call_counts_once(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         lease = worker.one()
         assert worker.settle(lease, lease, items=[b"item"]) == [SETTLED, LOST]
         assert (crawl.lane().done, crawl.group().open, crawl.items()) == (1, 0, [b"item"])
 
-    def test_thousands_are_leased_renewed_released_and_settled_at_once(self, crawl: Crawl) -> None:
+    def test_thousands_are_leased_renewed_released_and_settled_at_once(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy())
         crawl.frontier.set_host("", UNLIMITED)
         crawl.add(*(f"r{n}" for n in range(9000)))
-        worker = crawl.worker()
         leases = worker.lease(9000)
         assert len(leases) == 9000
         assert None not in crawl.frontier.renew(worker.token, leases)

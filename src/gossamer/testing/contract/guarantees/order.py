@@ -52,15 +52,12 @@ class TestOrder:
         expected = sorted(range(40), key=lambda n: (-given[n], turn * n))
         assert names(run(crawl, 40, want)) == [f"{n}" for n in expected]
 
-    def test_more_than_a_call_holds_keep_their_order(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_more_than_a_call_holds_keep_their_order(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(concurrency=0))
-        worker = crawl.worker()
         worker.exchange(add=crawl.requests([f"{n}" for n in range(2200)]))
         assert names(worker.lease(2200)) == [f"{n}" for n in range(2200)]
 
     def test_a_higher_priority_overtakes_what_is_queued(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("low 1", "low 2")
         assert crawl.finish(most=1) == ["low 1"]
         crawl.add("high", priority=1)
@@ -68,7 +65,6 @@ class TestOrder:
 
     @pytest.mark.parametrize("want", [1, 2, 3, 5, 8])
     def test_hosts_of_equal_priority_take_turns(self, crawl: Crawl, want: int) -> None:
-        crawl.define()
         hosts = crawl.hosts(4)
         for host in hosts:
             crawl.add(*(f"{host} {n}" for n in range(30)), host=host)
@@ -78,7 +74,6 @@ class TestOrder:
 
     @pytest.mark.parametrize("want", [3, 5])
     def test_two_hosts_share_evenly_whatever_is_wanted(self, crawl: Crawl, want: int) -> None:
-        crawl.define()
         hosts = crawl.hosts(2)
         for host in hosts:
             crawl.add(*(f"{host} {n}" for n in range(60)), host=host)
@@ -86,14 +81,12 @@ class TestOrder:
         assert max(taken.values()) - min(taken.values()) <= 1
 
     def test_a_large_host_holds_no_small_one_up(self, crawl: Crawl) -> None:
-        crawl.define()
         large, small = crawl.hosts(2)
         crawl.add(*(f"large {n}" for n in range(500)), host=large)
         crawl.add("small", host=small)
         assert "small" in names(run(crawl, 2))
 
     def test_the_head_priority_decides_between_hosts(self, crawl: Crawl) -> None:
-        crawl.define()
         one, two = crawl.hosts(2)
         crawl.add("one", host=one)
         crawl.add("two", host=two, priority=1)
@@ -186,13 +179,12 @@ class TestLanes:
         crawl.frontier.add([crawl.request(f"b{n}", lane="g.b") for n in range(100)])
         assert shares(run(crawl, 100, 5))["g.b"] == pytest.approx(0.5, abs=0.06)
 
-    def test_a_lane_whose_hosts_must_wait_leaves_its_share_to_others(self, crawl: Crawl) -> None:
+    def test_a_lane_whose_hosts_must_wait_leaves_its_share_to_others(self, crawl: Crawl, worker: Worker) -> None:
         slow, fast = crawl.hosts(2)
         crawl.define({"a": LanePolicy(), "b": LanePolicy()})
         crawl.frontier.set_host(slow, HostPolicy(delay=1000))
         crawl.frontier.add([crawl.request(f"a{n}", slow) for n in range(10)])
         crawl.frontier.add([crawl.request(f"b{n}", fast, "g.b") for n in range(10)])
-        worker = crawl.worker()
         leases = worker.lease(9)
         assert Counter(lease.lane for lease in leases) == {"g.a": 1, "g.b": 8}
 

@@ -10,16 +10,14 @@ from gossamer.errors import TokenReused
 from gossamer.frontier.verbs import arguments, lists
 from gossamer.model import AddOutcome, CounterChange, CounterOp, Ending, HostPolicy, LanePolicy, Settlement, Token
 from gossamer.model.counter_names import ITEMS
-from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, names
+from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, Worker, names
 
 
 class TestAtomicPage:
     """Atomic page: all that a page produced arrives with its settlement, once."""
 
-    def test_everything_of_a_page_arrives_in_one_call(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_everything_of_a_page_arrives_in_one_call(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         page = worker.one()
         children = crawl.requests(["child 1", "child 2"])
         answer = worker.exchange(
@@ -33,10 +31,8 @@ class TestAtomicPage:
         group = crawl.group()
         assert (group.counters, group.pages, group.items, group.open) == ({"bytes": 100.0}, 1, 2, 2)
 
-    def test_items_that_others_keep_count_with_their_page(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_items_that_others_keep_count_with_their_page(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page", "failing", "again", "late")
-        worker = crawl.worker()
         page, failing, again, late = worker.lease(4)
         answer = worker.exchange(
             settle=[
@@ -61,7 +57,6 @@ class TestAtomicPage:
         """The limits are lowered here; a real page would take a quarter of a gigabyte."""
         monkeypatch.setattr(arguments, "ITEM_MAX", 1000)
         monkeypatch.setattr(lists, "DATA_MAX", 3)
-        crawl.define()
         crawl.add("large", "fits")
         worker = crawl.worker()
         large, fits = worker.lease(2)
@@ -90,11 +85,9 @@ class TestAtomicPage:
         assert ("1,001 bytes" if what != "data" else "4 data") in letter.detail
         assert crawl.frontier.replay(letter.partition, [letter.id]) == 1, "it can be tried again"
 
-    def test_pages_answer_in_the_order_they_were_told(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_pages_answer_in_the_order_they_were_told(self, crawl: Crawl, worker: Worker) -> None:
         hosts = crawl.spread(6)
         crawl.frontier.add([crawl.request(f"page {n}", host) for n, host in enumerate(hosts)])
-        worker = crawl.worker()
         pages = sorted(worker.lease(6), key=lambda lease: lease.payload)
         settle = [
             Settlement(
@@ -109,11 +102,9 @@ class TestAtomicPage:
         assert sorted(crawl.items()) == [b"%d" % n for n in range(6)]
         crawl.balanced()
 
-    def test_a_repeated_call_changes_nothing_and_answers_the_same(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_repeated_call_changes_nothing_and_answers_the_same(self, crawl: Crawl, worker: Worker) -> None:
         hosts = crawl.spread(6)
         crawl.frontier.add([crawl.request(f"page {n}", host) for n, host in enumerate(hosts)])
-        worker = crawl.worker()
         pages = worker.lease(6)
         crawl.add("more", "and more")
         settle = [
@@ -139,7 +130,6 @@ class TestAtomicPage:
 
     @pytest.mark.parametrize("want", [1, 2, 4])
     def test_a_repeated_call_leases_no_more(self, crawl: Crawl, want: int) -> None:
-        crawl.define()
         crawl.frontier.add([crawl.request(f"r{n}", host) for n, host in enumerate(crawl.spread(12))])
         token = Token.fresh()
         first = crawl.frontier.exchange(token, want=want)
@@ -149,7 +139,6 @@ class TestAtomicPage:
         assert crawl.lane().leased == want
 
     def test_a_repeated_call_tells_only_the_leases_still_held(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one", "two")
         token = Token.fresh()
         first = crawl.frontier.exchange(token, want=2 * crawl.frontier.partitions)
@@ -158,7 +147,6 @@ class TestAtomicPage:
         assert again.leases == first.leases[1:]
 
     def test_an_older_token_is_refused(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one")
         token = Token.fresh()
         crawl.frontier.exchange(token.next(), want=0)
@@ -167,7 +155,6 @@ class TestAtomicPage:
         assert crawl.lane().leased == 0
 
     def test_children_go_to_other_partitions_once(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("page")
         hosts = crawl.spread(7)
         children = [crawl.request("again", host, dont_filter=True) for host in hosts]
@@ -184,38 +171,30 @@ class TestAtomicPage:
         assert crawl.group().open == 14
         assert len(crawl.finish(second)) == 14
 
-    def test_many_children_keep_their_order(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_many_children_keep_their_order(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(concurrency=0))
         crawl.add("page")
-        worker = crawl.worker()
         children = crawl.requests((f"c{n}" for n in range(3500)), dont_filter=True)
         assert worker.exchange(settle=[Settlement(worker.one(), add=children)]).children == [[ADDED] * 3500]
         assert names(worker.lease(3500)) == [f"c{n}" for n in range(3500)]
 
-    def test_more_children_than_a_call_holds_all_arrive(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_more_children_than_a_call_holds_all_arrive(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         children = [crawl.request(f"c{n}", host) for n, host in enumerate(crawl.spread(3500))]
         answer = worker.exchange(settle=[Settlement(worker.one(), add=children, items=[b"item"])])
         assert answer.settled == [SETTLED]
         assert answer.children == [[ADDED] * 3500]
         assert (crawl.group().open, crawl.items()) == (3500, [b"item"])
 
-    def test_more_bytes_than_a_call_holds_all_arrive(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_more_bytes_than_a_call_holds_all_arrive(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         children = [crawl.request(f"c{n}")._replace(payload=b"x" * 900_000) for n in range(12)]
         answer = worker.exchange(settle=[Settlement(worker.one(), add=children)])
         assert answer.children == [[ADDED] * 12]
         assert sum(len(lease.payload) for lease in worker.lease(8)) == 8 * 900_000
 
-    def test_a_failed_page_keeps_what_it_produced(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_failed_page_keeps_what_it_produced(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         page = worker.one()
         settlement = Settlement(
             page, Ending.FAILED, add=crawl.requests(["child"]), items=[b"item"], reason="broken", detail="a trace"
@@ -237,9 +216,8 @@ class TestAtomicPage:
         again = [crawl.request("child", lane=lane) for lane in ("g.b", "other.a")]
         assert crawl.frontier.add(again)[0] == [DUPLICATE, DUPLICATE]
 
-    def test_counters_join_as_they_say(self, crawl: Crawl) -> None:
+    def test_counters_join_as_they_say(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
-        worker = crawl.worker()
         for value in (3.0, 5.0, 4.0):
             worker.exchange(counters=[CounterChange("g", op.value, value, op) for op in CounterOp])
         assert crawl.group().counters == {"add": 12.0, "set": 4.0, "max": 5.0, "min": 3.0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gossamer.model import Ending, Lease
-from gossamer.testing.contract.crawl import SETTLED, Crawl, names
+from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker, names
 
 
 def kill(crawl: Crawl, times: int, *, neighbours: bool = False) -> None:
@@ -24,15 +24,13 @@ def suspect(crawl: Crawl) -> None:
 class TestPoison:
     """Poison is contained."""
 
-    def test_what_was_sent_when_its_workers_died_is_tried_alone(self, crawl: Crawl) -> None:
+    def test_what_was_sent_when_its_workers_died_is_tried_alone(self, crawl: Crawl, worker: Worker) -> None:
         suspect(crawl)
         crawl.add("other")
-        worker = crawl.worker()
         leases = worker.lease(5)
         assert [(lease.payload, lease.alone) for lease in leases] == [(b"poison", True)]
 
     def test_below_the_strikes_it_is_leased_like_any_other(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("poison")
         kill(crawl, crawl.strikes - 1)
         assert not crawl.worker().one().alone
@@ -46,21 +44,17 @@ class TestPoison:
         assert crawl.frontier.dead_letter(letter.partition, letter.id).payload == b"poison"
         assert (crawl.group().open, crawl.lane().failed) == (0, 1)
 
-    def test_neighbours_that_were_merely_leased_are_not_blamed(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_neighbours_that_were_merely_leased_are_not_blamed(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("poison", "near", "far")
         kill(crawl, crawl.strikes, neighbours=True)
-        worker = crawl.worker()
         assert names(worker.lease(3)) == ["poison"]
         others = crawl.worker().lease(3)
         assert sorted(names(others)) == ["far", "near"]
         assert not any(lease.alone for lease in others)
         assert crawl.frontier.dead_letters("g") == []
 
-    def test_orderly_retries_and_releases_are_no_deaths(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_orderly_retries_and_releases_are_no_deaths(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("slow")
-        worker = crawl.worker()
         for _ in range(5 * crawl.strikes):
             lease = worker.one()
             worker.sent(lease)
@@ -74,7 +68,6 @@ class TestPoison:
 
     def test_deaths_before_anybody_said_that_it_was_sent_count_little(self, crawl: Crawl) -> None:
         """Some requests kill before their worker can say a word; so many deaths must not go unnoticed."""
-        crawl.define()
         crawl.add("quick")
         for _ in range(4 * crawl.strikes):
             assert not crawl.worker().one().alone
@@ -84,10 +77,9 @@ class TestPoison:
         assert crawl.worker().lease(1) == []
         assert [letter.reason for letter in crawl.frontier.dead_letters("g")] == ["poison"]
 
-    def test_a_worker_that_tries_one_alone_gets_nothing_else(self, crawl: Crawl) -> None:
+    def test_a_worker_that_tries_one_alone_gets_nothing_else(self, crawl: Crawl, worker: Worker) -> None:
         suspect(crawl)
         crawl.add("other")
-        worker = crawl.worker()
         lease = worker.one()
         assert lease.alone
         assert worker.lease(5) == []
@@ -95,7 +87,6 @@ class TestPoison:
         assert worker.settle(lease) == [SETTLED]
 
     def test_a_worker_that_holds_something_is_emptied_first(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("poison")
         kill(crawl, crawl.strikes - 1)
         last = crawl.worker()
@@ -112,25 +103,22 @@ class TestPoison:
         assert busy.settle(*held) == [SETTLED]
         assert [(lease.payload, lease.alone) for lease in busy.lease(3)] == [(b"poison", True)]
 
-    def test_success_alone_clears_it(self, crawl: Crawl) -> None:
+    def test_success_alone_clears_it(self, crawl: Crawl, worker: Worker) -> None:
         suspect(crawl)
-        worker = crawl.worker()
         assert worker.settle(worker.one()) == [SETTLED]
         assert (crawl.group().open, crawl.lane().done) == (0, 1)
         crawl.add("other", "another")
         assert len(worker.lease(2)) == 2
 
-    def test_a_retry_asked_for_alone_clears_its_strikes(self, crawl: Crawl) -> None:
+    def test_a_retry_asked_for_alone_clears_its_strikes(self, crawl: Crawl, worker: Worker) -> None:
         suspect(crawl)
-        worker = crawl.worker()
         worker.settle(worker.one(), ending=Ending.RETRY)
         assert not worker.one().alone
         crawl.expire()
         assert not crawl.worker().one().alone
 
-    def test_released_when_alone_it_stays_a_suspect(self, crawl: Crawl) -> None:
+    def test_released_when_alone_it_stays_a_suspect(self, crawl: Crawl, worker: Worker) -> None:
         suspect(crawl)
-        worker = crawl.worker()
         assert worker.release(worker.one()) == [True]
         assert crawl.worker().one().alone
         crawl.balanced()
@@ -143,11 +131,10 @@ class TestPoison:
         assert again.alone
         assert crawl.frontier.dead_letters("g") == []
 
-    def test_a_suspect_of_a_blocked_host_stops_nobody(self, crawl: Crawl) -> None:
+    def test_a_suspect_of_a_blocked_host_stops_nobody(self, crawl: Crawl, worker: Worker) -> None:
         suspect(crawl)
         crawl.frontier.block(crawl.host, 3600)
         crawl.add("other", host=crawl.hosts(2)[1])
-        worker = crawl.worker()
         lease = worker.one()
         assert lease.payload == b"other"
         worker.settle(lease)
@@ -166,7 +153,6 @@ class TestPoison:
         assert crawl.worker().one().alone
 
     def test_several_suspects_are_tried_one_after_the_other(self, crawl: Crawl) -> None:
-        crawl.define()
         hosts = crawl.spread(4)
         crawl.frontier.add([crawl.request(f"p{n}", host) for n, host in enumerate(hosts)])
         for _ in range(crawl.strikes):

@@ -19,7 +19,7 @@ from gossamer.model import (
     Sent,
     Settlement,
 )
-from gossamer.testing.contract.crawl import SETTLED, Crawl, names
+from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker, names
 
 
 def ready_in(crawl: Crawl) -> float | None:
@@ -39,7 +39,6 @@ class TestPoliteness:
     """Delay and concurrency of hosts, for the whole crawl."""
 
     def test_requests_keep_the_delay_whatever_the_workers(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=10))
         crawl.add("1", "2", "3")
         assert names(crawl.worker().send(3)) == ["1"]
@@ -53,11 +52,9 @@ class TestPoliteness:
         assert names(crawl.worker().lease(3)) == ["2"]
         assert crawl.worker().lease(3) == []
 
-    def test_the_delay_counts_from_the_sending_not_from_the_settlement(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_the_delay_counts_from_the_sending_not_from_the_settlement(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(delay=10))
         crawl.add("1", "2")
-        worker = crawl.worker()
         sent = worker.send()
         crawl.advance(9)
         worker.settle(*sent)
@@ -66,7 +63,6 @@ class TestPoliteness:
         assert names(worker.lease(1)) == ["2"]
 
     def test_a_lease_that_waited_to_be_sent_shortens_no_delay(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=3, concurrency=8))
         crawl.add("1", "2")
         worker, other = crawl.worker(), crawl.worker()
@@ -78,11 +74,9 @@ class TestPoliteness:
         crawl.advance(1)
         assert names(other.lease(1)) == ["2"]
 
-    def test_a_sending_counts_from_when_it_was_not_from_its_report(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_sending_counts_from_when_it_was_not_from_its_report(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=8))
         crawl.add("1", "2")
-        worker = crawl.worker()
         lease = worker.one()
         crawl.advance(4)
         worker.exchange(sent=[Sent(lease, 3)])
@@ -106,7 +100,6 @@ class TestPoliteness:
 
     def test_before_it_is_reported_as_sent_its_host_gets_no_other(self, crawl: Crawl) -> None:
         """It may be sent in the last moment of its window; then the delay begins."""
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=1, concurrency=8))
         crawl.add("1", "2")
         answer = crawl.worker().exchange(want=crawl.frontier.partitions)
@@ -120,18 +113,14 @@ class TestPoliteness:
         crawl.advance(1)
         assert names(crawl.worker().lease(1)) == ["2"]
 
-    def test_what_is_given_back_unsent_costs_no_delay(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_what_is_given_back_unsent_costs_no_delay(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=8))
         crawl.add("1", "2")
-        worker = crawl.worker()
         assert worker.release(worker.one()) == [True]
         assert names(crawl.worker().lease(1)) == ["1"]
 
-    def test_only_hosts_with_a_delay_wait_for_reports(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_only_hosts_with_a_delay_wait_for_reports(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("1", "2")
-        worker = crawl.worker()
         first, second = worker.one(), worker.one()
         assert (first.paced, second.paced) == (False, False)
         crawl.frontier.set_host("", HostPolicy(delay=1))
@@ -139,7 +128,6 @@ class TestPoliteness:
         assert worker.one().paced
 
     def test_a_late_report_is_not_taken_for_that_of_another(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=1, concurrency=8))
         crawl.add("1", "2", "3")
         first, second = crawl.worker(), crawl.worker()
@@ -175,7 +163,6 @@ class TestPoliteness:
         assert names(other.lease(1)) == ["second"]
 
     def test_in_flight_never_exceeds_the_concurrency(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(concurrency=3))
         crawl.add(*(f"{n}" for n in range(20)))
         first, second = crawl.worker(), crawl.worker()
@@ -186,13 +173,11 @@ class TestPoliteness:
         assert len(second.lease(9)) == 1
 
     def test_no_limit_is_no_limit(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(concurrency=0))
         crawl.add(*(f"{n}" for n in range(100)))
         assert len(crawl.worker().lease(100)) == 100
 
     def test_hosts_do_not_wait_for_each_other(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=1))
         hosts = crawl.spread(5)
         crawl.frontier.add([crawl.request(f"{host} {n}", host) for n in range(3) for host in hosts])
@@ -203,11 +188,9 @@ class TestPoliteness:
             worker.settle(*leases)
             crawl.advance(10)
 
-    def test_the_slot_is_free_when_the_response_arrived(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_the_slot_is_free_when_the_response_arrived(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(concurrency=1))
         crawl.add("1", "2", "3")
-        worker = crawl.worker()
         first = worker.one()
         assert worker.lease(1) == []
         worker.fetched(first)
@@ -219,11 +202,9 @@ class TestPoliteness:
         worker.settle(second)
         assert names(worker.lease(1)) == ["3"]
 
-    def test_the_slot_is_free_when_the_lease_is_settled_released_or_lost(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_the_slot_is_free_when_the_lease_is_settled_released_or_lost(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(concurrency=1))
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.settle(worker.one(), ending=Ending.RETRY)
         worker.release(worker.one())
         worker.one()
@@ -233,11 +214,10 @@ class TestPoliteness:
         assert info.in_flight == 1
 
     @pytest.mark.parametrize("delay", [0, 5])
-    def test_a_group_makes_its_hosts_stricter(self, crawl: Crawl, delay: float) -> None:
+    def test_a_group_makes_its_hosts_stricter(self, crawl: Crawl, worker: Worker, delay: float) -> None:
         crawl.define(policy=GroupPolicy(delay=20, concurrency=1))
         crawl.frontier.set_host("", HostPolicy(delay=delay, concurrency=4))
         crawl.add("1", "2")
-        worker = crawl.worker()
         [lease] = worker.send()
         crawl.advance(19)
         worker.settle(lease)
@@ -245,19 +225,17 @@ class TestPoliteness:
         crawl.advance(1)
         assert names(worker.lease(1)) == ["2"]
 
-    def test_a_group_never_makes_its_hosts_laxer(self, crawl: Crawl) -> None:
+    def test_a_group_never_makes_its_hosts_laxer(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy(delay=1, concurrency=50))
         crawl.frontier.set_host("", HostPolicy(delay=10, concurrency=1))
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.one()
         crawl.advance(5)
         assert worker.lease(1) == []
 
-    def test_a_groups_concurrency_holds_without_a_delay(self, crawl: Crawl) -> None:
+    def test_a_groups_concurrency_holds_without_a_delay(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy(concurrency=2))
         crawl.add(*(f"{n}" for n in range(6)))
-        worker = crawl.worker()
         leases = worker.lease(6)
         assert len(leases) == 2
         worker.settle(leases[0])
@@ -307,23 +285,19 @@ class TestPoliteness:
         assert len(crawl.worker("g").lease(2)) == 1
         assert crawl.worker("other").lease(2) == []
 
-    def test_a_hosts_own_policy_replaces_the_default(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_hosts_own_policy_replaces_the_default(self, crawl: Crawl, worker: Worker) -> None:
         one, two = crawl.hosts(2)
         crawl.frontier.set_host(one, HostPolicy(concurrency=1))
         for host in (one, two):
             crawl.add(*(f"{host} {n}" for n in range(4)), host=host)
-        worker = crawl.worker()
         leases = worker.lease(8)
         assert sorted(lease.host for lease in leases) == sorted([one, *[two] * 4])
         crawl.frontier.set_host(one, None)
         assert len(worker.lease(8)) == 3
 
-    def test_a_shorter_delay_counts_from_the_last_request(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_shorter_delay_counts_from_the_last_request(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=1000))
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.send()
         crawl.advance(1)
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=5))
@@ -331,11 +305,10 @@ class TestPoliteness:
         crawl.advance(4)
         assert names(worker.lease(1)) == ["2"]
 
-    def test_a_shorter_delay_does_not_undercut_a_groups(self, crawl: Crawl) -> None:
+    def test_a_shorter_delay_does_not_undercut_a_groups(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy(delay=30))
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=10))
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.send()
         crawl.frontier.set_host(crawl.host, HostPolicy(delay=1))
         crawl.advance(29)
@@ -343,12 +316,11 @@ class TestPoliteness:
         crawl.advance(1)
         assert len(worker.lease(1)) == 1
 
-    def test_the_crawl_delay_of_robots_counts(self, crawl: Crawl) -> None:
+    def test_the_crawl_delay_of_robots_counts(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=1))
         crawl.frontier.set_crawl_delay(crawl.host, 30)
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.send()
         crawl.advance(29)
         assert worker.lease(1) == []
@@ -364,12 +336,11 @@ class TestPoliteness:
         with pytest.raises(InvalidRequest):
             crawl.frontier.set_crawl_delay(crawl.host, float("nan"))
 
-    def test_the_crawl_delay_counts_for_groups_that_heed_it(self, crawl: Crawl) -> None:
+    def test_the_crawl_delay_counts_for_groups_that_heed_it(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy(crawl_delay=False))
         crawl.frontier.define("heeds", {"a": LanePolicy()})
         crawl.frontier.set_crawl_delay(crawl.host, 30)
         crawl.add("1", "2", "3")
-        worker = crawl.worker()
         assert len(worker.lease(3)) == 3, "no delay at all"
         crawl.frontier.add([Request(number, crawl.host, "heeds.a") for number in (101, 102)])
         worker.send()
@@ -395,17 +366,14 @@ class TestPoliteness:
         assert len(worker.lease(2)) == 2
 
     def test_a_lease_must_be_sent_within_its_window(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("1")
         answer = crawl.worker().exchange(want=crawl.frontier.partitions)
         [lease] = answer.leases
         assert answer.hints.now < lease.send_by < lease.deadline
 
-    def test_a_permit_takes_a_slot_and_the_delay(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_permit_takes_a_slot_and_the_delay(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(concurrency=1, delay=10))
         crawl.add("1")
-        worker = crawl.worker()
         permit, wait = crawl.frontier.permit(worker.token, crawl.host)
         assert permit is not None
         assert wait is None
@@ -421,17 +389,15 @@ class TestPoliteness:
         assert names(worker.lease(1)) == ["1"]
         assert crawl.group().pages == 0
 
-    def test_a_repeated_permit_takes_one_slot(self, crawl: Crawl) -> None:
+    def test_a_repeated_permit_takes_one_slot(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
-        worker = crawl.worker()
         first = crawl.frontier.permit(worker.token, crawl.host)
         assert crawl.frontier.permit(worker.token, crawl.host) == first
         assert crawl.frontier.hosts([crawl.host])[0].in_flight == 1
 
-    def test_a_permit_runs_out_like_a_lease(self, crawl: Crawl) -> None:
+    def test_a_permit_runs_out_like_a_lease(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(concurrency=1))
-        worker = crawl.worker()
         crawl.frontier.permit(worker.token, crawl.host)
         crawl.expire()
         permit, _ = crawl.frontier.permit(worker.token.next(), crawl.host)
@@ -442,11 +408,9 @@ class TestPoliteness:
 class TestBlocks:
     """Hosts that ask to be left alone."""
 
-    def test_a_blocked_host_is_left_alone_until_then(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_blocked_host_is_left_alone_until_then(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("1")
         until = crawl.frontier.block(crawl.host, 300, "by hand")
-        worker = crawl.worker()
         assert worker.lease(1) == []
         [info] = crawl.frontier.hosts([crawl.host])
         assert (info.blocked_until, info.reason) == (until, "by hand")
@@ -455,20 +419,16 @@ class TestBlocks:
         crawl.advance(1)
         assert names(worker.lease(1)) == ["1"]
 
-    def test_unblocking_opens_a_host_at_once(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_unblocking_opens_a_host_at_once(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("1")
         crawl.frontier.block(crawl.host, 300)
-        worker = crawl.worker()
         assert worker.lease(1) == []
         assert crawl.frontier.block(crawl.host, 0) == 0
         assert names(worker.lease(1)) == ["1"]
 
-    def test_unblocking_does_not_shorten_the_delay(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_unblocking_does_not_shorten_the_delay(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(delay=10))
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.send()
         crawl.frontier.block(crawl.host, 100)
         crawl.frontier.block(crawl.host, 0)
@@ -486,10 +446,8 @@ class TestBlocks:
         crawl.advance(1)
         assert len(crawl.worker().lease(1)) == 1
 
-    def test_a_throttled_answer_counts_when_it_was_fetched(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_throttled_answer_counts_when_it_was_fetched(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("1", "2")
-        worker = crawl.worker()
         lease = worker.one()
         worker.exchange(fetched=[Fetched(lease, Feedback(HostVerdict.THROTTLED, retry_after=60))])
         assert worker.lease(1) == []
@@ -520,11 +478,9 @@ class TestBlocks:
             assert expected - 1 < info.blocked_until - info.now <= expected
             crawl.advance(expected)
 
-    def test_refusals_of_one_moment_count_as_one(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_refusals_of_one_moment_count_as_one(self, crawl: Crawl, worker: Worker) -> None:
         crawl.frontier.set_host("", HostPolicy(block_base=5))
         crawl.add("1", "2", "3", "4")
-        worker = crawl.worker()
         refused = Feedback(HostVerdict.THROTTLED)
         worker.exchange(fetched=[Fetched(lease, refused) for lease in worker.lease(4)])
         [info] = crawl.frontier.hosts([crawl.host])
@@ -541,20 +497,16 @@ class TestBlocks:
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.blocked_until - info.now <= 5
 
-    def test_a_shorter_retry_after_does_not_shorten_a_block(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_shorter_retry_after_does_not_shorten_a_block(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("1", "2")
-        worker = crawl.worker()
         one, two = worker.lease(2)
         worker.exchange(fetched=[Fetched(one, Feedback(HostVerdict.THROTTLED, retry_after=500))])
         worker.exchange(fetched=[Fetched(two, Feedback(HostVerdict.THROTTLED, retry_after=5))])
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.blocked_until - info.now > 400
 
-    def test_a_paused_host_waits_until_it_is_resumed(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_paused_host_waits_until_it_is_resumed(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("1")
-        worker = crawl.worker()
         crawl.frontier.pause(host=crawl.host, reason="they called")
         assert worker.lease(1) == []
         assert crawl.frontier.hosts([crawl.host])[0].paused == "they called"
@@ -563,13 +515,11 @@ class TestBlocks:
         crawl.frontier.resume(host=crawl.host)
         assert names(worker.lease(1)) == ["1"]
 
-    def test_thousands_of_blocked_hosts_hold_no_open_one_up(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_thousands_of_blocked_hosts_hold_no_open_one_up(self, crawl: Crawl, worker: Worker) -> None:
         hosts = crawl.hosts(601)
         crawl.frontier.add([crawl.request(f"r{n}", host) for n, host in enumerate(hosts)])
         for host in hosts[:600]:
             crawl.frontier.block(host, 1000)
-        worker = crawl.worker()
         assert [lease.host for lease in worker.lease(5)] == [hosts[600]]
         crawl.advance(1000)
         assert len(worker.lease(600)) == 600
@@ -628,13 +578,12 @@ class TestAdaptiveDelay:
         before = self.answered(crawl, HostVerdict.OK, 8.0, 5)
         assert self.answered(crawl, HostVerdict.OK, None, 5) == before
 
-    def test_it_is_kept_between_requests(self, crawl: Crawl) -> None:
+    def test_it_is_kept_between_requests(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
         crawl.frontier.set_host("", HostPolicy(adaptive=True))
         self.answered(crawl, HostVerdict.OK, 10.0, 8)
         crawl.advance(1000)
         crawl.add("1", "2")
-        worker = crawl.worker()
         worker.send()
         crawl.advance(self.delay(crawl) - 1)
         assert worker.lease(1) == []

@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 
 from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     AddOutcome,
     GroupPolicy,
@@ -47,6 +48,15 @@ def another_process(crawl: Crawl, partition: int = 0) -> None:
     crawl.command(("HSET", key, "run", "another"), key)
 
 
+def forget_crawl_delay(frontier: ValkeyFrontier, host: str) -> None:
+    """As if the server had been replaced by one that had not heard yet what the robots.txt of a host asks for."""
+    frontier.pause(host=host)
+    frontier.set_crawl_delay(host, 0)
+    key = keys.meta(frontier.crawl)
+    frontier.connection.execute("HSET", key, "run", "another", key=key)
+    frontier.resume(host=host)
+
+
 class CachingWorker:
     """A worker that leaves out children which it knows to be known."""
 
@@ -77,7 +87,6 @@ class TestWentBack:
     """Whatever a caller remembers of the frontier ends with the state that it was learned from."""
 
     def test_what_is_known_is_left_out(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("a", "b")
         reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
@@ -88,7 +97,6 @@ class TestWentBack:
         assert crawl.finish() == ["child"]
 
     def test_an_older_state_is_told_what_was_left_out(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("a", "b")
         reader = CachingWorker(crawl)
         [a, b] = reader.worker.lease(2)
@@ -105,7 +113,6 @@ class TestWentBack:
         crawl.balanced()
 
     def test_so_is_another_server_process(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("a", "b", "c")
         reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
@@ -119,7 +126,6 @@ class TestWentBack:
         assert crawl.finish() == ["child", "other"]
 
     def test_a_process_that_took_over_and_wrote_is_noticed_when_the_first_one_is_back(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("a", "b")
         reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
@@ -131,7 +137,6 @@ class TestWentBack:
         assert reader.made == 1
 
     def test_a_refused_call_changes_nothing_before_it_is_told_everything(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("a", "b")
         reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
@@ -147,7 +152,6 @@ class TestWentBack:
         assert (crawl.group().pages, crawl.items(), crawl.lane().leased) == (1, [], 1)
 
     def test_a_call_that_was_told_everything_may_be_repeated(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("a", "b")
         reader = CachingWorker(crawl)
         reader.settle("a", ["child"])
@@ -158,10 +162,8 @@ class TestWentBack:
         assert [(answer.settled, answer.children) for answer in told] == [([SETTLED], [[ADDED]])] * 2
         assert sorted(crawl.finish(crawl.worker())) == ["child", "new", "other"]
 
-    def test_a_call_repeated_after_it_was_forgotten_is_executed_again(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_call_repeated_after_it_was_forgotten_is_executed_again(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("a")
-        worker = crawl.worker()
         lease = worker.one()
         earlier = picture(crawl)
         settle = [Settlement(lease, add=crawl.requests(["child"]), items=[b"i"])]
@@ -177,7 +179,6 @@ class TestWentBack:
         other = crawl.frontier.partitions - 1
         if not other:
             return
-        crawl.define()
         crawl.add("page", "another")
         worker, [host] = crawl.worker(), crawl.hosts(1, other)
         earlier = picture(crawl, other)

@@ -46,37 +46,31 @@ class TestSeenMeansStored:
         assert crawl.add("2") == [ADDED]
 
     def test_identical_unfiltered_requests_are_all_kept(self, crawl: Crawl) -> None:
-        crawl.define()
         assert crawl.add("same", "same", dont_filter=True) == [ADDED, ADDED]
         assert crawl.add("same", dont_filter=True) == [ADDED]
         assert crawl.add("same") == [ADDED]
         assert crawl.finish() == ["same"] * 4
 
     def test_unfiltered_requests_are_not_marked(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one", dont_filter=True)
         assert crawl.frontier.seen("g.a", [crawl.request("one").fingerprint]) == [False]
 
     def test_a_duplicate_in_one_batch_is_found(self, crawl: Crawl) -> None:
-        crawl.define()
         assert crawl.add("one", "two", "one") == [ADDED, ADDED, DUPLICATE]
         assert crawl.lane().duplicates == 1
 
     def test_what_was_settled_is_still_seen(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one")
         crawl.finish()
         assert crawl.add("one") == [DUPLICATE]
 
     def test_a_keyed_add_is_repeated_without_harm(self, crawl: Crawl) -> None:
-        crawl.define()
         requests = crawl.requests(["x", "x", "y"], dont_filter=True) + crawl.requests(["z"])
         assert crawl.frontier.add(requests, key="task 7")[0] == [ADDED] * 4
         assert crawl.frontier.add(requests, key="task 7")[0] == [DUPLICATE] * 4
         assert crawl.frontier.add(requests, key="task 8")[0] == [ADDED] * 3 + [DUPLICATE]
 
     def test_keys_of_single_requests_hold_in_any_batch(self, crawl: Crawl) -> None:
-        crawl.define()
         requests = crawl.requests(["x", "x", "y"], dont_filter=True)
         assert crawl.frontier.add(requests[:2], key=["start 0", "start 1"])[0] == [ADDED, ADDED]
         assert crawl.frontier.add(requests, key=["start 0", "start 1", "start 2"])[0] == [DUPLICATE, DUPLICATE, ADDED]
@@ -232,7 +226,6 @@ class TestChangedPolicy:
         assert [crawl.add("two"), crawl.add("one", lane="g.b")] == [[DUPLICATE], [DUPLICATE]]
 
     def test_another_order_or_tier_keeps_the_memory(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("one")
         crawl.define({"a": LanePolicy(tier=3, weight=2.0)})
         assert crawl.add("one") == [DUPLICATE]

@@ -6,7 +6,7 @@ import pytest
 
 from gossamer.errors import UnknownGroup
 from gossamer.model import GroupPolicy, LanePolicy, SeenPolicy, SeenScope, Settlement, StartState
-from gossamer.testing.contract.crawl import ADDED, DUPLICATE, Crawl
+from gossamer.testing.contract.crawl import ADDED, DUPLICATE, Crawl, Worker
 
 OWED = GroupPolicy(start=True)
 
@@ -55,9 +55,8 @@ class TestStartedOnce:
         assert not crawl.frontier.started("g", first.token)
         assert crawl.frontier.started("g", second.token)
 
-    def test_a_new_round_owes_it_again(self, crawl: Crawl) -> None:
+    def test_a_new_round_owes_it_again(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=OWED)
-        worker = crawl.worker()
         for number in range(3):
             assert crawl.frontier.start("g", worker.token) == (StartState.GRANTED, number)
             assert crawl.frontier.started("g", worker.token)
@@ -66,9 +65,8 @@ class TestStartedOnce:
             assert crawl.group().round == number + 1
             assert not crawl.frontier.drained("g").drained
 
-    def test_an_older_round_changes_nothing(self, crawl: Crawl) -> None:
+    def test_an_older_round_changes_nothing(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=OWED)
-        worker = crawl.worker()
         crawl.frontier.new_round("g", 5)
         crawl.frontier.start("g", worker.token)
         crawl.frontier.started("g", worker.token)
@@ -76,9 +74,8 @@ class TestStartedOnce:
         assert crawl.frontier.new_round("g", 3) == 5
         assert crawl.frontier.start("g", worker.token) == (StartState.DONE, 5)
 
-    def test_a_round_begun_takes_the_old_starts_right(self, crawl: Crawl) -> None:
+    def test_a_round_begun_takes_the_old_starts_right(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=OWED)
-        worker = crawl.worker()
         crawl.frontier.start("g", worker.token)
         crawl.frontier.new_round("g", 1)
         assert not crawl.frontier.started("g", worker.token)
@@ -118,9 +115,8 @@ class TestStartedOnce:
 class TestDrained:
     """A group is drained when nothing is queued, delayed, leased, waiting as a task or owed as a start."""
 
-    def test_not_before_its_start(self, crawl: Crawl) -> None:
+    def test_not_before_its_start(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=OWED)
-        worker = crawl.worker()
         assert crawl.frontier.drained("g") == (False, 1, 0)
         crawl.frontier.start("g", worker.token)
         assert not crawl.frontier.drained("g").drained
@@ -130,11 +126,9 @@ class TestDrained:
         crawl.finish()
         assert crawl.frontier.drained("g") == (True, 0, 0)
 
-    def test_not_while_anything_is_queued_leased_or_delayed(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_not_while_anything_is_queued_leased_or_delayed(self, crawl: Crawl, worker: Worker) -> None:
         for number, host in enumerate(crawl.spread(3)):
             crawl.frontier.add([crawl.request(f"now {number}", host), crawl.request(f"later {number}", host, delay=30)])
-        worker = crawl.worker()
         assert crawl.frontier.drained("g") == (False, 6, 0)
         leases = worker.lease(3)
         assert crawl.frontier.drained("g").open == 6
@@ -144,23 +138,20 @@ class TestDrained:
         worker.settle(*worker.lease(3))
         assert crawl.frontier.drained("g").drained
 
-    def test_not_while_a_task_waits_or_is_leased(self, crawl: Crawl) -> None:
+    def test_not_while_a_task_waits_or_is_leased(self, crawl: Crawl, worker: Worker) -> None:
         source = f"{crawl.frontier.crawl}:tasks"
         crawl.define(policy=GroupPolicy(tasks=(source,)))
         assert crawl.frontier.drained("g").drained
         crawl.command(("RPUSH", source, "a task"), source)
         assert crawl.frontier.drained("g") == (False, 0, 1)
-        worker = crawl.worker()
         [task] = crawl.frontier.lease_tasks(worker.token, source, 1)
         assert crawl.frontier.drained("g") == (False, 0, 1)
         crawl.frontier.settle_tasks(worker.token, source, done=[task])
         assert crawl.frontier.drained("g").drained
 
-    def test_not_while_a_page_goes_from_partition_to_partition(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_not_while_a_page_goes_from_partition_to_partition(self, crawl: Crawl, worker: Worker) -> None:
         hosts = crawl.spread(3)
         crawl.add("page 0", host=hosts[0])
-        worker = crawl.worker()
         for number in range(1, 12):
             page = worker.one()
             assert not crawl.frontier.drained("g").drained

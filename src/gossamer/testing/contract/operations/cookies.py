@@ -48,7 +48,6 @@ class TestCookies:
         assert left["new"] == b"y"
 
     def test_a_new_round_begins_without_them(self, crawl: Crawl) -> None:
-        crawl.define()
         for host in crawl.spread(4):
             crawl.add(host, host=host)
         worker, put, get = crawl.worker(), crawl.frontier.put_cookies, crawl.frontier.cookies

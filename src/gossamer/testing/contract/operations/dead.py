@@ -6,7 +6,7 @@ import pytest
 
 from gossamer.errors import PolicyError, UnknownDeadLetter
 from gossamer.model import AddOutcome, Ending, LanePolicy, Settlement
-from gossamer.testing.contract.crawl import ADDED, DUPLICATE, SETTLED, Crawl
+from gossamer.testing.contract.crawl import ADDED, DUPLICATE, SETTLED, Crawl, Worker
 
 
 def bury(crawl: Crawl, *names: str, **how: str) -> None:
@@ -21,10 +21,8 @@ def bury(crawl: Crawl, *names: str, **how: str) -> None:
 class TestDeadLetters:
     """List, show, replay, drop, bury."""
 
-    def test_they_tell_what_failed_and_why(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_they_tell_what_failed_and_why(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one", priority=7)
-        worker = crawl.worker()
         worker.settle(worker.one(), ending=Ending.RETRY)
         worker.settle(worker.one(), ending=Ending.FAILED, reason="http_500", detail="Traceback …\ud800")
         [letter] = crawl.frontier.dead_letters("g")
@@ -91,10 +89,8 @@ class TestDeadLetters:
         assert crawl.frontier.dead_letter(letters[0].partition, letters[0].id).payload == b"{bad"
         assert crawl.group().open == 0
 
-    def test_a_child_of_an_unknown_lane_becomes_one(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_child_of_an_unknown_lane_becomes_one(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         children = [crawl.request("fine"), crawl.request("typo", lane="g.unknown")]
         answer = worker.exchange(settle=[Settlement(worker.one(), add=children)])
         assert answer.settled == [SETTLED]

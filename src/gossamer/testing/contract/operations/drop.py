@@ -23,7 +23,7 @@ from gossamer.model import (
     SeenScope,
     Settlement,
 )
-from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl
+from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, Worker
 from gossamer.testing.contract.guarantees.seen import EVERY
 
 
@@ -50,7 +50,6 @@ class TestDropLane:
         assert crawl.finish() == ["kept"]
 
     def test_nothing_can_be_added_meanwhile(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add(*(f"r{n}" for n in range(10)))
         steps = crawl.frontier.drop_lane("g.a")
         next(steps)
@@ -59,10 +58,8 @@ class TestDropLane:
         assert sum(steps) == 10
         assert crawl.add("more") == [AddOutcome.UNKNOWN_LANE]
 
-    def test_leased_ones_end_first(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_leased_ones_end_first(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("done", "retried", "later", "lost", "queued")
-        worker = crawl.worker()
         done, retried, later, _ = worker.lease(4)
         steps, dropped = crawl.frontier.drop_lane("g.a"), 0
         for _ in range(12):
@@ -93,7 +90,6 @@ class TestDropLane:
         assert (len(steps) < 50, sum(steps), crawl.frontier.counts().groups) == (True, 1, [])
 
     def test_each_step_is_bounded(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add(*(f"r{n}" for n in range(7000)))
         steps = list(crawl.frontier.drop_lane("g.a"))
         assert sum(steps) == 7000
@@ -182,10 +178,8 @@ class TestDropLane:
         assert set(crawl.frontier.add([crawl.request(f"{host}", host) for host in crawl.spread(30)])[0]) == {ADDED}
         assert crawl.add("one", lane="beside.a") == [DUPLICATE]
 
-    def test_a_replay_into_a_lane_of_its_name_is_seen(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_replay_into_a_lane_of_its_name_is_seen(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         worker.settle(worker.one(), ending=Ending.FAILED, reason="broken")
         list(crawl.frontier.drop_lane("g.a"))
         crawl.define()
@@ -287,11 +281,10 @@ class TestDropGroup:
         assert set(crawl.frontier.add(again)[0]) == {ADDED}
         assert sorted(crawl.finish()) == sorted(request.payload.decode() for request in again)
 
-    def test_leased_requests_end_first(self, crawl: Crawl) -> None:
+    def test_leased_requests_end_first(self, crawl: Crawl, worker: Worker) -> None:
         """And what their pages still send elsewhere goes with the group."""
         crawl.define({"a": LanePolicy(), "b": LanePolicy()})
         crawl.add("page", "queued")
-        worker = crawl.worker()
         page = worker.one()
         steps, dropped = crawl.frontier.drop_group("g"), 0
         for _ in range(12):
@@ -345,10 +338,8 @@ class TestDropGroup:
         assert set(crawl.frontier.add(everywhere)[0]) == {ADDED}
         assert (crawl.group(elsewhere).open, crawl.group(elsewhere).paused) == (7, "")
 
-    def test_what_broke_off_may_be_kept(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_what_broke_off_may_be_kept(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("one")
-        worker = crawl.worker()
         page = worker.one()
         steps = crawl.frontier.drop_group("g")
         next(steps)

@@ -20,7 +20,7 @@ from gossamer.model import (
     SeenPolicy,
     Settlement,
 )
-from gossamer.testing.contract.crawl import ADDED, INVALID, SETTLED, Crawl, names
+from gossamer.testing.contract.crawl import ADDED, INVALID, SETTLED, Crawl, Worker, names
 
 ODD_HOSTS = ["", "a b", "a\x00b", "\ud800", "tab\there", "new\nline", "\x7f", "x" * 300, None, b"bytes", 7]
 FINE_HOSTS = ["bücher.example", "[::1]:8080", "日本語.example", "a{b}c", "UPPER", "x" * 255, "a:b:c", "%", "*"]
@@ -69,10 +69,8 @@ class TestBadInput:
         assert list(why) == list(range(1, len(batch), 2))
         assert crawl.lane().queued == len(BAD) + 1
 
-    def test_a_bad_child_is_refused_and_nothing_else_of_its_page(self, crawl: Crawl) -> None:
-        crawl.define()
+    def test_a_bad_child_is_refused_and_nothing_else_of_its_page(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("page")
-        worker = crawl.worker()
         children, made = self.batch(crawl, "child"), self.batch(crawl, "made")
         answer = worker.exchange(settle=[Settlement(worker.one(), add=children, items=[b"item"])], add=made)
         assert answer.settled == [SETTLED]
@@ -81,7 +79,6 @@ class TestBadInput:
         assert (crawl.items(), crawl.group().open) == ([b"item"], 2 * len(BAD) + 2)
 
     def test_an_unknown_lane_is_told(self, crawl: Crawl) -> None:
-        crawl.define()
         batch = [crawl.request("1"), crawl.request("2", lane="g.unknown"), crawl.request("3", lane="who.a")]
         unknown = AddOutcome.UNKNOWN_LANE
         assert crawl.frontier.add([*batch, crawl.request("4")])[0] == [ADDED, unknown, unknown, ADDED]
@@ -89,16 +86,14 @@ class TestBadInput:
         assert crawl.frontier.dead_letters("g") == []
 
     def test_priorities_are_clamped(self, crawl: Crawl) -> None:
-        crawl.define()
         given = [0, -1, -(2**31), 2**31, -(2**70), 2**70, 10**400]
         crawl.frontier.add([crawl.request(f"{n}", priority=priority) for n, priority in enumerate(given)])
         leases = crawl.worker().lease(7)
         assert names(leases) == ["3", "5", "6", "0", "1", "2", "4"]
         assert [lease.priority for lease in leases] == [2**31] * 3 + [0, -1] + [-(2**31)] * 2
 
-    def test_unusual_hosts_are_hosts(self, crawl: Crawl) -> None:
+    def test_unusual_hosts_are_hosts(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
-        worker = crawl.worker()
         for host in FINE_HOSTS:
             crawl.frontier.set_host(host, HostPolicy(concurrency=1))
             crawl.frontier.add([crawl.request(f"{host} {n}", host) for n in (1, 2)])
@@ -135,7 +130,6 @@ class TestBadInput:
 
     @pytest.mark.parametrize("want", [0, -1, -(10**9)])
     def test_wanting_none_leases_none(self, crawl: Crawl, want: int) -> None:
-        crawl.define()
         crawl.add("1")
         assert crawl.worker().exchange(want=want).leases == []
         assert crawl.lane().leased == 0
@@ -145,11 +139,10 @@ class TestBadInput:
         crawl.frontier.add([Request(5, crawl.host, "g.a")])
         assert crawl.worker().one().payload == b""
 
-    def test_every_byte_is_carried(self, crawl: Crawl) -> None:
+    def test_every_byte_is_carried(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
         payload = bytes(range(256)) * 40
         crawl.frontier.add([Request(5, crawl.host, "g.a", payload)])
-        worker = crawl.worker()
         lease = worker.one()
         assert lease.payload == payload
         worker.exchange(settle=[Settlement(lease, items=[payload, b""])])
@@ -157,7 +150,6 @@ class TestBadInput:
 
     @pytest.mark.parametrize("delay", [math.nan, math.inf, -1.0, 1e12])
     def test_a_bad_retry_delay_refuses_the_call_and_changes_nothing(self, crawl: Crawl, delay: float) -> None:
-        crawl.define()
         crawl.add("1", "2")
         worker = crawl.worker()
         one, two = worker.lease(2)
@@ -169,7 +161,6 @@ class TestBadInput:
 
     @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
     def test_a_bad_counter_refuses_the_call_and_changes_nothing(self, crawl: Crawl, value: float) -> None:
-        crawl.define()
         crawl.add("1")
         worker = crawl.worker()
         lease = worker.one()
@@ -178,14 +169,13 @@ class TestBadInput:
         assert crawl.lane().leased == 1
         assert worker.settle(lease) == [SETTLED]
 
-    def test_text_that_cannot_be_sent_is_an_error_of_ours(self, crawl: Crawl) -> None:
+    def test_text_that_cannot_be_sent_is_an_error_of_ours(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define()
         with pytest.raises(InvalidRequest):
             crawl.frontier.pause(group="\ud800")
         with pytest.raises(InvalidRequest):
             crawl.frontier.pause(group="g", reason="\ud800")
         crawl.add("1")
-        worker = crawl.worker()
         assert worker.settle(worker.one(), ending=Ending.FAILED, reason="\ud800") == [SETTLED]
 
     @pytest.mark.parametrize("value", [-1, 2**64, 1.5, "1"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gossamer.model import HostPolicy, LanePolicy, Order
-from gossamer.testing.contract.crawl import Crawl
+from gossamer.testing.contract.crawl import Crawl, Worker
 
 
 def rows(crawl: Crawl, what: str, limit: int = 500) -> Iterator[Any]:
@@ -25,10 +25,8 @@ class TestScan:
     """What a snapshot reads, kind by kind."""
 
     @pytest.mark.parametrize("limit", [1, 7, 500])
-    def test_every_leased_request_is_found(self, crawl: Crawl, limit: int) -> None:
-        crawl.define()
+    def test_every_leased_request_is_found(self, crawl: Crawl, worker: Worker, limit: int) -> None:
         crawl.frontier.add([crawl.request(f"r{n}", host, priority=3) for n, host in enumerate(crawl.spread(40))])
-        worker = crawl.worker()
         worker.lease(40)
         found = list(rows(crawl, "leased", limit))
         assert {row.payload for row in found} == {b"r%d" % n for n in range(40)}
@@ -37,7 +35,6 @@ class TestScan:
 
     @pytest.mark.parametrize("limit", [1, 7, 500])
     def test_every_delayed_request_is_found(self, crawl: Crawl, limit: int) -> None:
-        crawl.define()
         crawl.frontier.add([crawl.request(f"r{n}", host, delay=100) for n, host in enumerate(crawl.spread(40))])
         found = list(rows(crawl, "delayed", limit))
         assert {row.payload for row in found} == {b"r%d" % n for n in range(40)}
@@ -45,7 +42,6 @@ class TestScan:
         assert all(90 < row.due - now <= 100 for row in found)
 
     def test_suspects_are_found(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.add("poison")
         for _ in range(crawl.strikes):
             worker = crawl.worker()

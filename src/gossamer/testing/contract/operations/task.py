@@ -6,7 +6,7 @@ import pytest
 
 from gossamer.errors import PolicyError, TokenReused
 from gossamer.frontier.server import keys
-from gossamer.testing.contract.crawl import Crawl
+from gossamer.testing.contract.crawl import Crawl, Worker
 
 PUSH = {
     "list": lambda key, *tasks: ("RPUSH", key, *tasks),
@@ -53,10 +53,9 @@ class TestTasks:
         assert crawl.frontier.settle_tasks(first.token, source, done=[old]) == [False]
         assert crawl.frontier.settle_tasks(second.token, source, done=again) == [True, True]
 
-    def test_a_repeated_call_leases_no_more(self, crawl: Crawl) -> None:
+    def test_a_repeated_call_leases_no_more(self, crawl: Crawl, worker: Worker) -> None:
         source = source_of(crawl)
         crawl.command(PUSH["list"](source, "one", "two", "three"), source)
-        worker = crawl.worker()
         first = crawl.frontier.lease_tasks(worker.token, source, 1)
         assert crawl.frontier.lease_tasks(worker.token, source, 1) == first
         assert len(crawl.frontier.lease_tasks(worker.token.next(), source, 5)) == 2
@@ -72,20 +71,18 @@ class TestTasks:
         assert crawl.frontier.settle_tasks(first.token, source, done=tasks[1:]) == [False]
         assert [task.data for task in crawl.frontier.lease_tasks(second.token, source, 5)] == [b"two"]
 
-    def test_a_renewed_task_stays_leased(self, crawl: Crawl) -> None:
+    def test_a_renewed_task_stays_leased(self, crawl: Crawl, worker: Worker) -> None:
         source = source_of(crawl)
         crawl.command(PUSH["list"](source, "one"), source)
-        worker = crawl.worker()
         tasks = crawl.frontier.lease_tasks(worker.token, source, 1)
         for _ in range(3):
             crawl.advance(crawl.lease_seconds - 5, source)
             assert crawl.frontier.settle_tasks(worker.token, source, renew=tasks) == [True]
         assert crawl.frontier.lease_tasks(crawl.worker().token, source, 5) == []
 
-    def test_done_release_and_renew_answer_in_this_order(self, crawl: Crawl) -> None:
+    def test_done_release_and_renew_answer_in_this_order(self, crawl: Crawl, worker: Worker) -> None:
         source = source_of(crawl)
         crawl.command(PUSH["list"](source, "one", "two", "three"), source)
-        worker = crawl.worker()
         one, two, three = crawl.frontier.lease_tasks(worker.token, source, 3)
         lost = one._replace(nonce="another")
         answers = crawl.frontier.settle_tasks(worker.token, source, done=[one, lost], release=[two], renew=[three])
@@ -153,10 +150,9 @@ class TestTasks:
             crawl.frontier.lease_tasks(crawl.worker().token, source, 1)
 
     @pytest.mark.parametrize("want", [0, -1, -100])
-    def test_wanting_none_gives_none(self, crawl: Crawl, want: int) -> None:
+    def test_wanting_none_gives_none(self, crawl: Crawl, worker: Worker, want: int) -> None:
         source = source_of(crawl)
         crawl.command(PUSH["list"](source, "one"), source)
-        worker = crawl.worker()
         crawl.frontier.lease_tasks(worker.token, source, 1)
         crawl.expire(source)
         assert crawl.frontier.lease_tasks(worker.token.next(), source, want) == []

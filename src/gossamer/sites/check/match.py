@@ -1,0 +1,64 @@
+"""Whether a layer's `match` can fit any URL: it is looked for in path and query, which begin with / and have no host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import regex  # type: ignore[import-untyped]
+
+from gossamer.sites.extract.regex import stoppable
+from gossamer.sites.file.problems import Path
+from gossamer.sites.url.match import is_whole, own_host
+
+if TYPE_CHECKING:
+    from gossamer.sites.check.site import Checker
+
+PATIENCE = 0.2
+"""Seconds for one pattern: on a single character, only a pattern that is made for it takes as long."""
+
+
+def check_match(checker: Checker, pattern: str, path: Path, hosts: Iterable[str]) -> None:
+    """Report a pattern that no URL can fit, and one that looks for a host where none is. `hosts` are the site's own."""
+    if is_whole(pattern):
+        return
+    named = _host_in(pattern, hosts)
+    if named:
+        rest = pattern[named.end() :]
+        ours = f"match is looked for in path and query, where the host {named[0].replace(chr(92), '')} never stands"
+        hint = f"write '^{rest or '/'}', or the whole URL: '^https?://{re.escape(_plain(named[0]))}{rest}'"
+        (checker.warn if fits_a_path(pattern) else checker.add)(path, ours, hint)
+    elif "://" in pattern:
+        checker.warn(
+            path, "match is looked for in path and query, unless it begins with http", "begin it with ^https?://"
+        )
+    elif not fits_a_path(pattern):
+        checker.add(
+            path,
+            "no path fits this: what is looked at begins with /",
+            f"write '^/{pattern.removeprefix('^').removeprefix('/')}'",
+        )
+
+
+def fits_a_path(pattern: str) -> bool:
+    """Whether a text that begins with / may fit, as it is or with more after it."""
+    try:
+        return stoppable(pattern).search("/", partial=True, timeout=PATIENCE) is not None
+    except (regex.error, TimeoutError, RecursionError):
+        return True  # Unknown.
+
+
+def _plain(text: str) -> str:
+    return text.replace("\\", "")
+
+
+def _host_in(pattern: str, hosts: Iterable[str]) -> re.Match[str] | None:
+    """Where a pattern names a host of the site, its dots escaped or not."""
+    for host in sorted(set(map(own_host, hosts)), key=len, reverse=True):
+        if "." not in host and ":" not in host:
+            continue  # A word as localhost may well stand in a path.
+        spelled = re.escape(host).replace(r"\.", r"\\?\.")
+        if found := re.search(rf"(?:www\\?\.)?{spelled}(?=/|\\/|$|\$|\()", pattern):
+            return found
+    return None

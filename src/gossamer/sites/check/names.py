@@ -1,0 +1,128 @@
+"""Whether the names that rules use are there: {names} in texts, names in `when` and `pass`, what is passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import jmespath  # type: ignore[import-untyped]
+
+from gossamer.sites.check import expressions
+from gossamer.sites.file.problems import Path, did_you_mean
+from gossamer.sites.format import Follow, Layer, SiteSpec
+from gossamer.sites.template import NAME
+from gossamer.sites.url.match import pattern_of
+
+if TYPE_CHECKING:
+    from gossamer.sites.check.site import Checker
+
+# What stands first in such an expression is looked for in the fields; the rest in what that finds.
+_FIRST_ONLY = frozenset(
+    {"subexpression", "index_expression", "pipe", "projection", "value_projection", "filter_projection", "flatten"}
+)
+ITSELF = "{{%s}} or { %s } stands for the braces themselves, as in GraphQL"
+
+
+def check_names(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:
+    """The names of one rule of `follow`: fields, what was passed on, groups of `match`, parameters with one value."""
+    _check_expressions(checker, layer, follow, path)
+    passed = passed_to(checker.site, name)
+    if passed is None:
+        return
+    single = checker.params.single()
+    if not isinstance(follow.carry, dict):
+        # That it passes a name itself does not make it known here.
+        others = {*layer.fields, *groups_of(layer), *(passed_to(checker.site, name, follow) or ()), *single}
+        for place, field in enumerate(follow.carry):
+            if field not in others:
+                checker.add((*path, "pass", place), f"there is no field {field}", did_you_mean(field, sorted(others)))
+    known = {*layer.fields, *groups_of(layer), *passed}
+    for where, text in _texts(follow):
+        for one in dict.fromkeys(found[2].split(".")[0] for found in NAME.finditer(text) if found[2]):
+            if one in known or one in single:
+                continue
+            if one in checker.params.names:
+                checker.add(
+                    (*path, *where),
+                    f"parameter {one} has several values; here it must have one",
+                    "use it in seeds, and pass it on",
+                )
+                continue
+            near = did_you_mean(one, sorted({*known, *single}))
+            hint = near if near.startswith("did") else ITSELF % (one, one)
+            checker.add((*path, *where), f"{{{one}}} is not a field, parameter or group of match", hint)
+
+
+def _check_expressions(checker: Checker, layer: Layer, follow: Follow, path: Path) -> None:
+    asked: list[tuple[Path, str]] = [((*path, "when"), follow.when)] if follow.when is not None else []
+    if isinstance(follow.carry, dict):
+        asked += [((*path, "pass", key), text) for key, text in follow.carry.items()]
+    for where, text in asked:
+        checker.must(expressions.query, text, where)
+        for one in roots(text) if expressions.query(text) is None else ():
+            if one not in layer.fields:
+                near = did_you_mean(one, layer.fields)
+                checker.add(
+                    where, f"there is no field {one}", near or "name it in fields; only they are looked at here"
+                )
+
+
+@lru_cache(4096)
+def roots(expression: str) -> tuple[str, ...]:
+    """The names that a JMESPath expression looks for in what it is given, each once."""
+    return tuple(dict.fromkeys(_roots(jmespath.compile(expression).parsed)))
+
+
+def _roots(node: dict[str, Any]) -> Iterator[str]:
+    kind = node["type"]
+    if kind == "field":
+        yield node["value"]
+    elif kind != "expref":
+        for inner in node["children"][:1] if kind in _FIRST_ONLY else node["children"]:
+            yield from _roots(inner)
+
+
+def _texts(follow: Follow) -> Iterator[tuple[Path, str]]:
+    if follow.url is not None:
+        yield ("url",), follow.url
+    for key, data in (
+        ("headers", follow.headers),
+        ("cookies", follow.cookies),
+        ("form", follow.form),
+        ("json", follow.json_),
+        ("body", follow.body),
+    ):
+        yield from _texts_within(data, (key,))
+
+
+def _texts_within(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(data, str):
+        yield path, data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _texts_within(value, (*path, key))
+    elif isinstance(data, list):
+        for place, value in enumerate(data):
+            yield from _texts_within(value, (*path, place))
+
+
+def groups_of(layer: Layer) -> Iterator[str]:
+    if layer.match is not None and expressions.regex(layer.match) is None:
+        yield from pattern_of(layer.match).groupindex
+
+
+def passed_to(site: SiteSpec, name: str, besides: Follow | None = None) -> set[str] | None:
+    """The names that pages of a layer may inherit; None if unknown (functions and tasks pass anything)."""
+    found: set[str] = set()
+    for layer in site.layers.values():
+        if layer.handler is not None or layer.hooks.after_extract is not None:
+            return None
+        for follow in layer.follow:
+            if follow is not besides and follow.to in (None, name):
+                found.update(follow.carry)
+    for seed in site.seeds:
+        if seed.tasks is not None:
+            return None
+        found.update(seed.inherited)
+    return found

@@ -1,0 +1,103 @@
+"""What pages say arrives whole: no list is cut, no row is lost or doubled, and what cannot be read whole is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.example_sites import Place
+from tests.support.site import Reply, Site, data
+
+from gossamer.testing.servers import Server
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as one:
+        yield one
+
+
+@pytest.fixture
+def place(valkey_server: Server, crawl_name: str, tmp_path: Path) -> Place:
+    return Place(tmp_path, valkey_server, crawl_name)
+
+
+def told(place: Place, file: str, *words: str) -> tuple[int, ...]:
+    [one] = place.crawl(file, *words)["sites"]
+    return tuple(one[name] for name in ("round", "pages", "left", "dead"))
+
+
+def test_all_of_a_list_is_followed_or_the_page_fails(site: Site, place: Place) -> None:
+    ids = list(range(12_000))
+    site.on("/ids", data({"ids": ids}))
+    site.on("/all", data({"ids": ids, "more": list(range(9))}))
+    text = f"""
+    site: ids
+    seeds: [{site.url}/SEED]
+    politeness: {{robots: ignore}}
+    limits: {{pages: 1}}
+    layers:
+      list: {{match: '^/(ids|all)', format: json, fields: {{ids: {{jmespath: ids, all: true}}, more: {{jmespath: more, all: true}}}},
+              follow: [{{url: URL, to: one}}]}}
+      one: {{match: '^/one/', fields: {{title: title}}}}
+    """
+    whole = place.write(text.replace("SEED", "ids").replace("URL", "'/one/{ids}'"))
+    assert told(place, whole) == (0, 1, 12_000, 0)
+    # More than may be of one page: nothing of it is taken, and both a trial and the crawl say why.
+    much = place.write(text.replace("SEED", "all").replace("URL", "'/one/{ids}/{more}'"))
+    why = "/one/{ids}/{more} gives more than 100,000 URLs; a page may have 100,000 links"
+    assert f"verdict: limit: {why}" in place.run("site", "try", f"{site.url}/all", "--file", much, code=1)
+    assert told(place, much, "--fresh", "--yes") == (0, 1, 0, 1)
+    with place.frontier() as frontier:
+        assert [(letter.reason, letter.detail) for letter in frontier.dead_letters("ids")] == [("limit", why)]
+
+
+def test_names_of_one_record_go_together_and_a_joined_list_may_be_null(site: Site, place: Place) -> None:
+    topics: list[dict[str, Any]] = [{"id": number, "slug": f"topic-{number}"} for number in range(1, 31)]
+    site.on("/latest", data({"topics": topics}))
+    for topic in topics:
+        tags = "".join(f"<b>{n}</b>" for n in range(topic["id"] % 3))
+        site.on(f"/t/{topic['slug']}/{topic['id']}", Reply(body=f"<h1>{topic['slug']}</h1>{tags}"))
+    file = place.write(f"""
+    site: forum
+    seeds: [{site.url}/latest]
+    politeness: {{robots: ignore, concurrency: 8}}
+    layers:
+      latest:
+        match: '^/latest'
+        format: json
+        fields: {{topics: {{each: {{jmespath: topics}}, fields: {{id: {{jmespath: id, type: int}}, slug: {{jmespath: slug}}}}}}}}
+        follow: [{{url: '/t/{{topics.slug}}/{{topics.id}}', to: topic}}]
+      topic:
+        match: '^/t/'
+        fields: {{title: h1, tags: {{css: b, all: true, clean: [{{join: ', '}}]}}, list: {{css: b, all: true}}}}
+    store: {{topic: {{table: topics, key: [title]}}}}
+    """)
+    assert told(place, file) == (0, 31, 0, 0)
+    assert sorted(site.paths()) == sorted(["/latest", *(f"/t/{topic['slug']}/{topic['id']}" for topic in topics)])
+    joined = {0: None, 1: "0", 2: "0, 1"}
+    wanted = {
+        (topic["slug"], joined[topic["id"] % 3], ["[]", '["0"]', '["0","1"]'][topic["id"] % 3]) for topic in topics
+    }
+    rows = place.rows("select title, tags, replace(list, ' ', '') from topics")
+    assert set(rows) == wanted
+    assert len(rows) == 30
+
+
+def test_a_sitemap_of_too_many_pages_fails_instead_of_being_cut(site: Site, place: Place) -> None:
+    urls = "".join(f"<url><loc>{site.url}/p/{n}</loc></url>" for n in range(100_001))
+    site.on("/sitemap.xml", Reply(body=f"<urlset>{urls}</urlset>"))
+    file = place.write(f"""
+    site: map
+    seeds: [{{sitemap: {site.url}/sitemap.xml}}]
+    politeness: {{robots: ignore}}
+    limits: {{pages: 1}}
+    layers: {{page: {{match: '^/p/', fields: {{title: title}}}}}}
+    """)
+    assert told(place, file) == (0, 1, 0, 1)
+    with place.frontier() as frontier:
+        assert [letter.reason for letter in frontier.dead_letters("map")] == ["limit"]

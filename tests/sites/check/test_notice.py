@@ -1,0 +1,147 @@
+"""What the check notices before a crawl loses rows by it: patterns that fit nothing, names that are not there, slips of YAML."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from gossamer.model.page import Response
+from gossamer.sites.check.match import fits_a_path
+from gossamer.sites.check.names import roots
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.load import load_text, survey_text
+
+BEGIN = "site: s\nseeds: http://www.s.example/\n"
+Z = "  z: {match: ^/z}\n"
+
+
+def told(text: str) -> list[str]:
+    return [str(problem) for problem in survey_text(text, "f.yaml").problems]
+
+
+def match(pattern: str) -> str:
+    return f"{BEGIN}layers:\n  a: {{match: '{pattern}', follow: a}}\n{Z}"
+
+
+def layer(text: str) -> str:
+    return f"{BEGIN}layers:\n  a: {{match: ^/, fields: {{t: h1, u: h2}}, follow: [{{css: a, to: z}}], {text}}}\n{Z}"
+
+
+def follow(text: str) -> str:
+    return f"{BEGIN}layers:\n  a: {{match: ^/, fields: {{t: h1, u: h2}}, follow: [{{to: z, {text}}}]}}\n{Z}"
+
+
+def field(text: str) -> str:
+    return f"{BEGIN}layers:\n  a: {{match: ^/, fields: {{t: {{css: h1, {text}}}}}, follow: [{{css: a, to: z}}]}}\n{Z}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # match
+        (match("^p/"), "f.yaml:4:14: layers.a.match: no path fits this: what is looked at begins with / (write '^/p/')"),
+        (match("^$"), "no path fits this"),
+        (match(r"^\?id="), "no path fits this"),
+        (match("^(p|q)/"), "no path fits this"),
+        (match(r"^s\.example/p/"), r"layers.a.match: match is looked for in path and query, where the host s.example never stands (write '^/p/', or the whole URL: '^https?://s\.example/p/')"),
+        (match(r"www.s.example/p/"), "warning: layers.a.match: match is looked for in path and query, where the host www.s.example never"),
+        (match("(?:https?)://x.example/"), "warning: layers.a.match: match is looked for in path and query, unless it begins with http"),
+        # names
+        (follow("css: a, when: tt"), "follow[0].when: there is no field tt (did you mean t?)"),
+        (follow("css: a, when: 'length(v[?x == `1`]) > `0`'"), "follow[0].when: there is no field v (there are t and u)"),
+        (follow("css: a, pass: {x: tt.y}"), "follow[0].pass.x: there is no field tt"),
+        (follow("url: /q, json: {query: 'query { viewer {login} }'}"), "follow[0].json.query: {login} is not a field, parameter or group of match ({{login}} or { login } stands for the braces themselves, as in GraphQL)"),
+        (follow("url: '/q/{posts.id}'"), "follow[0].url: {posts} is not a field"),
+        # jmespath on HTML
+        (BEGIN + "layers: {a: {fields: {t: {jmespath: x}}}}\n", "warning: layers.a.fields.t.jmespath: JMESPath reads JSON, and pages of this layer are html (write format: json"),
+        (BEGIN + "layers: {a: {records: {jmespath: x}, fields: {t: {jmespath: x}}}}\n", "warning: layers.a.records.jmespath: JMESPath"),
+        (BEGIN + "layers: {a: {fields: {t: {each: {jmespath: x}, fields: {y: {jmespath: x}}}}}}\n", "warning: layers.a.fields.t.each.jmespath: JMESPath"),
+        (follow("jmespath: x"), "warning: layers.a.follow[0].jmespath: JMESPath reads JSON"),
+        # variables
+        ("site: s\nseeds: 'http://s.example/?k=${SITE_KEY}'\nlayers: {a: {}}\n", "seeds.url: ${SITE_KEY} is not looked up here"),
+        (layer("valid: {contains: '${SITE_KEY}'}"), "layers.a.valid.contains: ${SITE_KEY} is not looked up here (variables stand in "),
+        # defaults
+        (field("type: int, default: none"), "fields.t.default: the default 'none' is not a whole number, as type: int says (leave it out: what is not found is null)"),
+        (field("type: int, default: '0'"), "the default '0' is not a whole number, as type: int says (write it without quotes)"),
+        (field("type: bool, default: 0"), "the default 0 is not true or false"),
+        (field("type: int, all: true, default: [1, x]"), "the default 'x' is not a whole number"),
+        (field("type: date, default: never"), "the default 'never' is not a date, as type: date says (write it as pages do, as 2024-12-31)"),
+        (field("default: {a: 1}"), "the default a mapping is not a text"),
+        (field("default: 0"), "warning: layers.a.fields.t.default: the default 0 is not a text (write type: int, or put it in quotes)"),
+        # revisit
+        (layer("revisit: {every: 1h}"), "warning: layers.a.revisit: no worker acts on revisit"),
+        # slips of YAML
+        (BEGIN + "layers: {a: {fields: {t: {css: .a, .b}}}}\n", "fields.t..b: unknown key .b (inside { } a comma ends a text: write css: '.a, .b')"),
+        (BEGIN + "layers:\n  a:\n    fields:\n      t: h1 #main\n", "f.yaml:6:13: warning: #main is a comment here and does not count (put the text in quotes, or a space after #)"),
+        (BEGIN + "layers:\n  a:\n    fields:\n      t: #main\n", "f.yaml:6:10: warning: #main is a comment here"),
+        (BEGIN + "layers:\n  a:\n    follow:\n    - a #b\n", "f.yaml:6:9: warning: #b is a comment here"),
+        (layer('valid: {content_type: "\\bhtml"}'), "content_type: here stands the control character \\x08, which pages do not have (in double quotes YAML reads \\b"),
+        (BEGIN + "layers: {größe: {}}\n", "cannot be a name (use the letters a to z and A to Z, digits"),
+    ],
+)  # fmt: skip
+def test_each_is_told_with_its_place_and_the_remedy(text: str, said: str) -> None:
+    lines = told(text)
+    assert any(said in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        match("^/p/"),
+        match("p/"),
+        match(r"^/?\?id="),
+        match(r"^https?://s\.example/p"),
+        match(r"^/go\?to=x\.example/"),
+        match("(?i)^/P"),
+        follow("css: a, when: 't && !u'"),
+        follow("css: a, pass: {x: '[t, u]'}"),
+        follow("url: /q, json: {query: 'query { viewer { login } }', v: '{t}'}"),
+        follow("css: script, jmespath: x").replace(", jmespath: x", ""),
+        BEGIN + "layers: {a: {fields: {t: {css: script, jmespath: x}, v: {from: headers.etag}}}}\n",
+        BEGIN + "layers: {a: {records: li, fields: {t: {jmespath: x}}}}\n",
+        BEGIN + "layers: {a: {fields: {t: {css: a, regex: '^\\${a}'}}}}\n",
+        BEGIN + "request: {headers: {X: '${SITE_KEY}'}}\nlayers: {a: {}}\n",
+        field("type: decimal, default: '0.5'"),
+        field("type: float, default: 0"),
+        field("all: true, default: [x]"),
+        field("type: json, default: {a: 1}"),
+        BEGIN + "# t: #main\nlayers:\n  a:  #one\n    fields:\n      t: h1 # the main one\n",
+    ],
+)
+def test_what_can_be_meant_has_nothing_to_be_told(text: str) -> None:
+    assert told(text) == []
+
+
+def test_a_pattern_is_tried_on_the_beginning_of_every_path() -> None:
+    assert all(map(fits_a_path, (r"^/x(?=\d)", r"(?<=/)x$", r"\.html$")))
+    assert not any(map(fits_a_path, (r"^[^/]", r"\A\w", "^$")))
+
+
+def test_the_names_that_an_expression_looks_for_in_the_fields() -> None:
+    assert roots("a.b[?c == d].e | f") == ("a",)
+    assert roots("[a, {x: b.c}, length(d[*].e), `1`, 'f']") == ("a", "b", "d")
+    assert roots("sort_by(a, &b) && !c") == ("a", "c")
+
+
+def test_keys_that_begin_with_x_are_a_home_for_anchors() -> None:
+    text = (
+        BEGIN + "x-fields: &fields {t: h1, u: {css: h2}}\n"
+        "x-note: [anything, {at: all}]\nlayers:\n  a: {match: ^/, x-mine: 1, fields: {<<: *fields, v: h3}, follow: a}\n"
+        "  z: {match: ^/z, like: a, fields: *fields}\n"
+    )
+    assert told(text) == []
+    (site,) = load_text(text)
+    assert list(site.layers["a"].fields) == ["v", "t", "u"]
+    assert "unknown key x-mine" in told(text.replace("x-mine: 1, ", "").replace("h2}", "h2, x-mine: 1}"))[0]
+
+
+def test_a_default_has_the_type_of_its_field() -> None:
+    (site,) = load_text(
+        BEGIN
+        + "layers: {a: {fields: {d: {css: i, type: date, default: '2024-12-31'}, n: {css: i, type: decimal, default: '0.5'}}}}\n"
+    )
+    page = Response("http://s.example/", 200, {}, b"<p>")
+    (record,) = compile_site(site).read("a", page).records
+    assert record.fields == {"d": date(2024, 12, 31), "n": Decimal("0.5")}
