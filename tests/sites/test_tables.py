@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
+from gossamer.errors import StoreRefused
 from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
 from gossamer.sites.file.load import load_text
@@ -132,6 +135,39 @@ def test_a_handler_names_the_columns_of_somebody_elses_table() -> None:
     assert Rows(site).row(Record("a", {"id": 1, "any": "x"}), {"url": "u"}) == Row(
         "t", {"url": "u", "id": 1, "any": "x"}, {}
     )
+
+
+HANDLED = "site: s\nseeds: http://s.example/\nlayers: {a: {handler: 'm:f'}}\nstore: {a: {table: t, key: [id], %s}}\n"
+
+
+def test_declared_columns_of_a_function_are_kept_to() -> None:
+    (site,) = load_text(
+        HANDLED % "add: [url], columns: {page-url: link}, types: {id: int, price: decimal?, page-url: 'url?'}"
+    )
+    (table,) = tables(site)
+    assert [column[:2] for column in table.columns] == [
+        ("id", "int"), ("price", "decimal"), ("link", "text"), ("url", "text"),
+    ]  # fmt: skip
+    assert not table.growing
+    rows = Rows(site)
+    row = rows.row(Record("a", {"id": 1, "page-url": "p"}), {"url": "u"})
+    assert row is not None
+    assert row.values == {"url": "u", "id": 1, "link": "p"}
+    with pytest.raises(StoreRefused, match="has colour, which is not among its columns: id, price, page-url"):
+        rows.row(Record("a", {"id": 1, "colour": "red"}), {})
+    with pytest.raises(StoreRefused, match=r"has no id, which it must have. .*int\? in a site file"):
+        rows.row(Record("a", {"id": None}), {})
+
+
+def test_undeclared_columns_of_a_function_come_with_its_records() -> None:
+    (site,) = load_text(HANDLED % "columns: {n: name}")
+    (table,) = tables(site)
+    assert (table.growing, table.columns) == (True, ())
+    row = Rows(site).row(Record("a", {"id": 1, "n": "x", "a-b": 2}), {})
+    assert row is not None
+    assert row.values == {"id": 1, "name": "x", "a_b": 2}
+    with pytest.raises(StoreRefused, match="two fields of one column: id, a-b, a_b"):
+        Rows(site).row(Record("a", {"id": 1, "a-b": 2, "a_b": 3}), {})
 
 
 def test_steps_that_clean_texts_leave_the_type_of_a_column_alone() -> None:

@@ -19,7 +19,7 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.store import Row, Table, in_thread
 
 if TYPE_CHECKING:
-    from gossamer.store import Store, Writer
+    from gossamer.store import Store, TableGrowth, Writer
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class SqlRecordSink:
         self._waiting: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
         self._writers: dict[str, Writer] = {}
         self._stores: dict[str, Store] = {}
+        self._growth: dict[str, TableGrowth] = {}
         self._of: dict[str, str] = {}
         # By version: pages in progress while a file changes end with the version they began with.
         self._urls: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
@@ -52,7 +53,7 @@ class SqlRecordSink:
         """Those of one database in one transaction. A site that fails there is prepared by itself later, and says why."""
         of: dict[str, list[ServedSite]] = {}
         for site in sites:
-            if site.compiled.tables():
+            if site.compiled.site.store:
                 of.setdefault(store_url(site.compiled, self._settings), []).append(site)
         away: dict[str, StoreAway] = {}
 
@@ -71,16 +72,15 @@ class SqlRecordSink:
         return away
 
     async def prepare(self, site: ServedSite) -> None:
-        tables = site.compiled.tables()
-        if not tables:
+        if not site.compiled.site.store:
             return
         url = store_url(site.compiled, self._settings)
         if site not in self._prepared:
-            await self._prepare(url, tables)
+            await self._prepare(url, site.compiled.tables())
         self._of[site.name] = self._urls[site] = url
 
     async def _prepare(self, url: str, tables: list[Table]) -> None:
-        from gossamer.store import Store, Writer
+        from gossamer.store import Store, TableGrowth, Writer
 
         store = self._stores.get(url)
         if store is None:
@@ -91,6 +91,7 @@ class SqlRecordSink:
         await in_thread(store.prepare, tables)
         if url not in self._writers:
             self._writers[url] = Writer(store)
+            self._growth[url] = TableGrowth(store)
 
     async def archive(self, site: ServedSite, suffix: str) -> None:
         tables = [table for table in site.compiled.tables() if table.archive]
@@ -103,6 +104,11 @@ class SqlRecordSink:
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
         rows = [row for record in records for row in rows_of(layer, record, response, request, number)]
         url = self._urls[layer.site]
+        if layer.site.compiled.growing_tables:
+            try:
+                rows = await self._growth[url].fitted(rows, layer.site.compiled.growing_tables)
+            except StoreAway:
+                return False
         limit = asyncio.timeout(self._patience or None)
         waiting = self._waiting[url]
         waiting.add(limit)

@@ -26,7 +26,7 @@ class Table(NamedTuple):
     `parent_` before their names, and `place` (the child's number, from 0) if it has no key of its own; they need not be among
     `columns`. `history`: a row for each change, with `valid_from`, instead of writing over. `archive`: the caller puts the table aside
     when a round begins; the store itself does so only when told. `existing`: somebody else's table, checked, never created
-    or altered.
+    or altered. `growing`: a column that the database has keeps its type, whatever is described.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Table(NamedTuple):
     history: bool = False
     archive: bool = False
     existing: bool = False
+    growing: bool = False
 
 
 class Row(NamedTuple):

@@ -199,7 +199,13 @@ class CompiledSite:
         return self.site.database
 
     def tables(self) -> list[Table]:
-        return tables(self.site)
+        """Those whose columns are known."""
+        return [table for table in tables(self.site) if table.existing or not table.growing]
+
+    @cached_property
+    def growing_tables(self) -> dict[str, Table]:
+        """Those whose columns come with the records, by name."""
+        return {table.name: table for table in tables(self.site) if table.growing and not table.existing}
 
     def rows(self, record: Record, facts: Mapping[str, Any]) -> list[Row]:
         """The rows of a record, none if its layer stores nothing. `facts` has the values of `tables.EXTRA`."""

@@ -10,6 +10,7 @@ from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
 from gossamer.sites.extract.clean import gives_list
 from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
+from gossamer.sites.python.table import FunctionTable
 
 EXTRA = {
     "url": "text",
@@ -52,13 +53,21 @@ def type_of(rule: FieldRule) -> str:
 
 def extras(site: SiteSpec, layer: str) -> tuple[str, ...]:
     """The columns that come from the page: those of `add`, and those of the key that are not fields."""
-    rule, fields = site.store[layer], site.layers[layer].fields
+    rule, fields = site.store[layer], site.layers[layer].fields or site.store[layer].types
     return tuple(name for name in dict.fromkeys((*rule.key, *rule.add)) if name in EXTRA and name not in fields)
 
 
 def described(site: SiteSpec, layer: str) -> list[Table]:
     """The table of a layer and those of its nested records, parents first."""
+    if site.layers[layer].handler is not None:
+        return [_function_table(site, layer).table()]
     return list(_TableShape.of(site, layer).tables())
+
+
+def _function_table(site: SiteSpec, layer: str) -> FunctionTable:
+    rule = site.store[layer]
+    own = {name: Column(column_of(rule, name), EXTRA[name], name not in PASSING) for name in extras(site, layer)}
+    return FunctionTable(table_name(site, layer), rule, lambda field: column_of(rule, field), own, layer)
 
 
 def tables(site: SiteSpec) -> list[Table]:
@@ -84,8 +93,6 @@ class _TableShape:
         self.parent = ""
         self.flags = (False, False, False)
         """history, archive, existing"""
-        self.open = not fields
-        """Whether only the records name the columns."""
         for field, rule in stored_fields(fields).items():
             child = children.get(field)
             if rule.each is not None and not (child and child.json_):
@@ -130,16 +137,18 @@ class Rows:
     """Converts records of a site to rows. A record of a layer without a table has none."""
 
     def __init__(self, site: SiteSpec) -> None:
-        self._shapes = {layer: _TableShape.of(site, layer) for layer in site.store if layer in site.layers}
+        stored = [layer for layer in site.store if layer in site.layers]
+        self._functions = {layer: _function_table(site, layer) for layer in stored if site.layers[layer].handler}
+        self._shapes = {layer: _TableShape.of(site, layer) for layer in stored if layer not in self._functions}
 
     def row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:
-        """`facts` has what is known about the page itself, by the names of `EXTRA`."""
+        """`facts` has what is known about the page itself, by the names of `EXTRA`. StoreRefused for a record of a function that is
+        not as declared."""
+        if record.layer in self._functions:
+            return self._functions[record.layer].row(record, facts)
         shape = self._shapes.get(record.layer)
         if shape is None:
             return None
-        if shape.open:  # An existing table, filled by a handler: its records name the columns.
-            known = {column.name: facts.get(name) for name, column in shape.columns}
-            return Row(shape.name, {**known, **record.fields}, {})
         fields = (
             {**{name: facts.get(name) for name in shape.extras}, **record.fields} if shape.extras else record.fields
         )

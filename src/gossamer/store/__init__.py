@@ -6,10 +6,11 @@ from gossamer.model.table import TYPES, Column, Row, Table
 from gossamer.store.thread import in_thread
 
 if TYPE_CHECKING:
+    from gossamer.store.growth import TableGrowth
     from gossamer.store.store import Store
     from gossamer.store.writer import Writer
 
-__all__ = ["TYPES", "Column", "Row", "Store", "Table", "Writer", "in_thread"]
+__all__ = ["TYPES", "Column", "Row", "Store", "Table", "TableGrowth", "Writer", "in_thread"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from gossamer.store.writer import Writer
 
         return Writer
+    if name == "TableGrowth":
+        from gossamer.store.growth import TableGrowth
+
+        return TableGrowth
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection
 
 from gossamer.errors import StoreError, TableMismatch
+from gossamer.model.table import Column, Table
 from gossamer.store.database.database import Database, FoundColumn
 from gossamer.store.layout import NAME_BYTES, SINCE, TableLayout
 
@@ -24,6 +25,26 @@ def create_tables(connection: Connection, database: Database, shapes: Iterable[T
         else:
             _check_key(connection, database, shape, found)
             _check_types(connection, database, shape, found)
+
+
+def as_found(connection: Connection, database: Database, table: Table) -> Table:
+    """A growing table, with the types that the database has for its columns; one that exists, with its key. Any other as it is."""
+    if not table.growing:
+        return table
+    found = database.columns(connection, table.name)
+    if table.existing:
+        described = {column.name for column in table.columns}
+        key = [Column(name, "text") for name in table.key if name in found and name not in described]
+        table = table._replace(columns=(*table.columns, *key))
+
+    def typed(column: Column) -> Column:
+        there = found.get(column.name)
+        if there is None or there.type in database.alike[column.type]:
+            return column
+        kind = next((kind for kind, names in database.alike.items() if there.type in names), column.type)
+        return column._replace(type=kind)
+
+    return table._replace(columns=tuple(map(typed, table.columns)))
 
 
 def _check_existing(

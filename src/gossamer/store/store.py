@@ -82,12 +82,19 @@ class Store:
                 same_rows = name in known and known[name]._replace(columns=()) == table._replace(columns=())
                 known[name] = united(known[name], table) if same_rows else table
             before = self._known
-            shapes = shapes_of(known, before.sql.shapes)
-            asked = [shape for shape in shapes.values() if shape.name in wanted]
+            grows = any(table.growing for table in wanted.values())
+            # Of a growing table, the database knows the columns: it is asked first.
+            shapes = shapes_of(known, before.sql.shapes) if not grows else {}
             careful = self._known.sql.careful - wanted.keys()
 
             def change(connection: Connection) -> None:
+                nonlocal shapes
                 with self._database.schema_lock(connection):
+                    if grows:
+                        for name in wanted:
+                            known[name] = schema.as_found(connection, self._database, known[name])
+                        shapes = shapes_of(known, before.sql.shapes)
+                    asked = [shape for shape in shapes.values() if shape.name in wanted]
                     schema.create_tables(connection, self._database, asked)
                     for shape in asked:
                         if shape.table.existing:
@@ -101,6 +108,11 @@ class Store:
             sql = statements.TableStatements(self._database, shapes, before.sql)
             sql.careful = careful
             self._known = _PreparedTables(known, sql, RowPreparer(self._database, shapes, before.preparer))
+
+    def columns_of(self, table: str) -> Mapping[str, str]:
+        """The types of the columns of a prepared table, by name; empty if it was never prepared."""
+        known = self._known.tables.get(table)
+        return {column.name: column.type for column in known.columns} if known is not None else {}
 
     def write(self, rows: Iterable[Row]) -> None:
         """Write rows in one transaction: those with a known key are written over, children replaced as a set."""

@@ -129,7 +129,14 @@ def layer(text: str) -> str:
         (BEGIN + "layers: {a: {fields: {r: {each: i, fields: {x: b}}}}}\nstore: {a: {key: r}}\n", "r is a list of records and tells nothing apart"),
         (BEGIN + "layers: {a: {fields: {r: {each: i, fields: {x: b}}}}}\nstore: {a: {children: {r: {key: y}}}}\n", "store.a.children.r.key: the records have no field y"),
         (BEGIN + "layers: {a: {fields: {r: h1}, match: ^/}, b: {match: ^/b, fields: {r: h1}}}\nstore: {a: {table: x}, b: {table: X}}\n", "layer a writes to table X, too"),
-        (BEGIN + "layers: {a: {handler: 'm:f'}}\nstore: {a: {}}\n", "a handler does not say which columns there are"),
+        (
+            BEGIN + "layers: {a: {handler: 'm:f'}}\nstore: {a: {archive: true}}\n",
+            "a table is put aside only if its columns are declared",
+        ),
+        (BEGIN + "layers: {a: {handler: 'm:f', require: [b]}}\nstore: {a: {types: {c: text}}}\n", "there is no field b"),
+        (BEGIN + "layers: {a: {handler: 'm:f'}}\nstore: {a: {types: {c: text}, key: [d]}}\n", "there is no field d"),
+        (BEGIN + "layers: {a: {fields: {b: h1}}}\nstore: {a: {types: {b: text}}}\n", "types is for layers that a function"),
+        (BEGIN + "layers: {a: {handler: 'm:f'}}\nstore: {a: {types: {c: txt}}}\n", "did you mean text?"),
     ],
 )  # fmt: skip
 def test_each_mistake_is_told_with_its_place(text: str, said: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from gossamer.sites.check import expressions
@@ -37,10 +37,12 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
         _check_records(checker, layer.records, (*path, "records"), layer.format)
         if not layer.fields:
             checker.add((*path, "records"), "records needs fields: what is to be found in each", "write fields")
-    for place, wanted in enumerate(layer.require if layer.handler is None else ()):
+    store = checker.site.store.get(name)
+    fields: Collection[str] = layer.fields if layer.handler is None or store is None else store.types
+    for place, wanted in enumerate(layer.require if layer.handler is None or fields else ()):
         for field in (wanted,) if isinstance(wanted, str) else wanted:
-            if field not in layer.fields:
-                checker.add((*path, "require", place), f"there is no field {field}", did_you_mean(field, layer.fields))
+            if field not in fields:
+                checker.add((*path, "require", place), f"there is no field {field}", did_you_mean(field, fields))
     valid = layer.valid
     checker.must(expressions.regex, valid.content_type, (*path, "valid", "content_type"))
     for place, status in enumerate(valid.status):

@@ -59,22 +59,27 @@ def check_store(checker: Checker) -> None:
 
 
 def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
-    if layer.handler is not None and not rule.existing:
+    if layer.handler is not None and not (rule.existing or rule.types) and rule.archive:
         checker.add(
-            path, "a handler does not say which columns there are", "create the table, and write existing: true"
+            (*path, "archive"),
+            "a table is put aside only if its columns are declared",
+            "write types (in Python: record), or leave archive out",
         )
+    elif layer.handler is None and rule.types:
+        checker.add((*path, "types"), "types is for layers that a function reads", "write type in the fields")
     elif layer.handler is None and not stored_fields(layer.fields):
         checker.add(path, "this layer has no fields, so there is nothing to store", "write fields in the layer")
     for place, extra in enumerate(rule.add):
         if extra not in EXTRA:
             checker.add((*path, "add", place), f"there is no column {extra} to add", did_you_mean(extra, EXTRA))
     fields = stored_fields(layer.fields)
-    known = {*fields, *rule.add, *EXTRA}
+    known = {*fields, *rule.types, *rule.add, *EXTRA}
+    any_field = layer.handler is not None and not rule.types
     nested = {name for name, field in fields.items() if field.each is not None}
     if not rule.key:
         checker.add((*path, "key"), "nothing tells records apart", "name fields in key")
     for place, key in enumerate(rule.key):
-        if key not in known and layer.handler is None:
+        if key not in known and not any_field:
             checker.add((*path, "key", place), *_missing(key, layer, known))
         elif key in nested:
             checker.add(
@@ -87,7 +92,7 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
             "name a field that tells them apart",
         )
     for field, column in rule.columns.items():
-        if field not in known:
+        if field not in known and not any_field:
             checker.add((*path, "columns", field), *_missing(field, layer, known), key=True)
         elif not _IDENTIFIER.match(column):
             checker.add(
@@ -113,7 +118,7 @@ def _missing(name: str, layer: Layer, known: Iterable[str]) -> tuple[str, str]:
 
 def _check_columns(checker: Checker, rule: StoreRule, layer: Layer, path: Path) -> None:
     columns: dict[str, str] = {}
-    for field in dict.fromkeys((*stored_fields(layer.fields), *rule.add)):
+    for field in dict.fromkeys((*stored_fields(layer.fields), *rule.types, *rule.add)):
         column = column_of(rule, field)
         other = columns.setdefault(column.lower(), field)
         if other != field:

@@ -131,6 +131,12 @@ class ChildTable(SiteModel):
     """Keep them in one column of the parent instead."""
 
 
+ColumnType = Literal[
+    "text", "text?", "int", "int?", "float", "float?", "decimal", "decimal?", "bool", "bool?", "date", "date?",
+    "datetime", "datetime?", "json", "json?", "url", "url?", "bytes", "bytes?",
+]  # fmt: skip
+
+
 class StoreRule(SiteModel):
     """Where a layer's records go."""
 
@@ -150,6 +156,8 @@ class StoreRule(SiteModel):
     """Where nested records go, by field; without it, into tables of their own."""
     existing: Flag = False
     """The table exists already: never create or alter it."""
+    types: dict[str, ColumnType] = Field(default_factory=dict)
+    """For a layer that a Python function reads: the fields of its records, with their types. With ? at its end (`decimal?`) the value may be missing. Without `types`, the records themselves say what the columns are."""
 
 
 class SiteSpec(SiteModel):
