@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from gossamer.engine.sites import ServedLayer, ServedSite
@@ -29,8 +29,15 @@ class RecordSink(Protocol):
     async def archive(self, site: ServedSite, suffix: str) -> None:
         """Put aside what begins anew with each round."""
 
-    async def put(self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]) -> bool:
-        """Return when the records are kept; False if that took too long. StoreRefused for records that cannot be kept."""
+    async def put(
+        self,
+        layer: ServedLayer,
+        request: PageRequest,
+        response: Response,
+        records: list[Record],
+        turns: Sequence[int] = (),
+    ) -> bool:
+        """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.parts`). StoreRefused for records that cannot be kept."""
 
     def away(self) -> dict[str, str]:
         """The sites whose storage cannot be reached, with the reason."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from gossamer.errors import StoreAway, StoreError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
+from gossamer.sites.parts import page_number
 from gossamer.store import Row, Table, in_thread
 
 if TYPE_CHECKING:
@@ -99,10 +100,17 @@ class SqlRecordSink:
             store = self._stores[self._urls[site]]
             await in_thread(store.archive, tables, suffix)
 
-    async def put(self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]) -> bool:
+    async def put(
+        self,
+        layer: ServedLayer,
+        request: PageRequest,
+        response: Response,
+        records: list[Record],
+        turns: Sequence[int] = (),
+    ) -> bool:
         # The round of the page goes before the one that this worker knows: the next round may have begun a moment ago.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
-        rows = [row for record in records for row in rows_of(layer, record, response, request, number)]
+        rows = [row for record in records for row in rows_of(layer, record, response, request, number, turns)]
         url = self._urls[layer.site]
         if layer.site.compiled.growing_tables:
             try:
@@ -156,7 +164,14 @@ def _usual_file(settings: Settings) -> Path:
     return Path(settings["GOSSAMER_DATA_DIR"]).expanduser().absolute() / "items.db"
 
 
-def rows_of(layer: ServedLayer, record: Record, response: Response, request: PageRequest, number: int) -> list[Row]:
+def rows_of(
+    layer: ServedLayer,
+    record: Record,
+    response: Response,
+    request: PageRequest,
+    number: int,
+    turns: Sequence[int] = (),
+) -> list[Row]:
     extra: dict[str, Any] = {
         "url": response.url,
         "fetched_at": datetime.now(UTC),
@@ -166,4 +181,12 @@ def rows_of(layer: ServedLayer, record: Record, response: Response, request: Pag
         "status": response.status,
         "parent": request.trail[-1] if request.trail else None,
     }
-    return layer.site.compiled.rows(record, extra)
+    site = layer.site.compiled
+    part = site.part(record.layer)
+    if part is not None and record.layer != layer.name:
+        part = part._replace(page=1, whole=True, round=number)
+    elif part is not None:
+        # A page that redirected is the page that was linked.
+        linked = site.fingerprint(layer.name, request.hops[0]) if request.hops else request.fingerprint
+        part = part._replace(page=page_number(linked), turn=request.turn, turns=tuple(turns), round=number)
+    return site.rows(record, extra, part)

@@ -39,11 +39,50 @@ class Table(NamedTuple):
     growing: bool = False
 
 
+class PagePart(NamedTuple):
+    """What one page says of a row that other pages speak of, too: the pages of a thread, or two layers with one table.
+
+    `page` and `turns` are numbers from 1 that tell the pages of a row apart: this one, and those that it turns to. UNREAD among
+    `turns` is a page that nobody will read. `turn` counts the page turns from the first page. A `whole` part is all that its
+    `source` says. Where several sources bring children of one table (`shared`), each replaces its own only.
+    """
+
+    page: int
+    turn: int = 0
+    turns: tuple[int, ...] = ()
+    round: int = 0
+    source: int = 0
+    whole: bool = False
+    shared: bool = False
+
+
+UNREAD = -1
+"""A page that a thread has and that is not read: its pages are cut off there."""
+
+
 class Row(NamedTuple):
     """A row. A column that is not in `values` stays as it is in the database, and is NULL in a new row. `children`, by the
     child table's name, is the complete set: children that are not in it are deleted. A child table that is not named
-    stays as it is."""
+    stays as it is. With a `part`, both are only what one page says: `PAGES` must be among the prepared tables."""
 
     table: str
     values: Mapping[str, Any]
     children: Mapping[str, Sequence[Row]] = NO_CHILDREN
+    part: PagePart | None = None
+
+
+PAGES = Table(
+    "gossamer_pages",
+    (
+        Column("thread", "int"),
+        Column("source", "int"),
+        Column("page", "int"),
+        Column("round", "int"),
+        Column("first", "int"),
+        Column("read", "bool"),
+        Column("children", "bytes"),
+    ),
+    ("thread", "source", "page"),
+)
+"""Which pages of a row were read, for rows that come in parts. `page` 0 is the row itself: its `first` page, the `round` it was
+last read in, and whether it was `read` before. `children` are numbers made of the children's keys."""

@@ -9,7 +9,7 @@ from typing import Any
 from gossamer.errors import SiteError
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
-from gossamer.model.table import Row, Table
+from gossamer.model.table import PagePart, Row, Table
 from gossamer.sites import plan
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
 from gossamer.sites.file.environment import revealed_site
@@ -207,9 +207,14 @@ class CompiledSite:
         """Those whose columns come with the records, by name."""
         return {table.name: table for table in tables(self.site) if table.growing and not table.existing}
 
-    def rows(self, record: Record, facts: Mapping[str, Any]) -> list[Row]:
-        """The rows of a record, none if its layer stores nothing. `facts` has the values of `tables.EXTRA`."""
-        row = self._rows.row(record, facts)
+    def part(self, layer: str) -> PagePart | None:
+        """What the rows of a layer are parts of, without the page; None for rows that are whole."""
+        return self._rows.parts.get(layer)
+
+    def rows(self, record: Record, facts: Mapping[str, Any], part: PagePart | None = None) -> list[Row]:
+        """The rows of a record, none if its layer stores nothing. `facts` has the values of `tables.EXTRA`; `part` is the page's
+        part of them."""
+        row = self._rows.row(record, facts, part)
         return [] if row is None else [row]
 
 

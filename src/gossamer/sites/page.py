@@ -40,7 +40,8 @@ class PageVerdict(enum.Enum):
 
 class Reading(NamedTuple):
     """What a page says. `reason` explains a verdict other than OK; `missing` names fields that found nothing; `notes` are
-    values that could not be converted to their type, as "field: why"."""
+    values that could not be converted to their type, as "field: why"; `cut_off`: there are further pages that no link leads to,
+    because of `pages`."""
 
     verdict: PageVerdict
     reason: str
@@ -48,3 +49,4 @@ class Reading(NamedTuple):
     links: list[PageRequest]
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    cut_off: bool = False

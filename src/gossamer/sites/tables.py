@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gossamer.model.page import Record
-from gossamer.model.table import Column, Row, Table
+from gossamer.model.table import PAGES, Column, PagePart, Row, Table
 from gossamer.sites.extract.clean import gives_list
 from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
+from gossamer.sites.parts import TableParts, joined
 from gossamer.sites.python.table import FunctionTable
 
 EXTRA = {
@@ -72,7 +73,9 @@ def _function_table(site: SiteSpec, layer: str) -> FunctionTable:
 
 def tables(site: SiteSpec) -> list[Table]:
     """All tables of a site, parents first."""
-    return [table for layer in site.store for table in described(site, layer)]
+    found = {layer: described(site, layer) for layer in site.store}
+    pages = [PAGES] if TableParts(site, found, EXTRA).templates else []
+    return [*joined(table for each in found.values() for table in each), *pages]
 
 
 class _TableShape:
@@ -140,10 +143,21 @@ class Rows:
         stored = [layer for layer in site.store if layer in site.layers]
         self._functions = {layer: _function_table(site, layer) for layer in stored if site.layers[layer].handler}
         self._shapes = {layer: _TableShape.of(site, layer) for layer in stored if layer not in self._functions}
+        parts = TableParts(site, {layer: described(site, layer) for layer in stored}, EXTRA)
+        self.parts: Mapping[str, PagePart] = parts.templates
+        """The layers whose rows come in parts."""
+        self._optional = {layer: names for layer, names in parts.optional.items() if names}
 
-    def row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:
+    def row(self, record: Record, facts: Mapping[str, Any], part: PagePart | None = None) -> Row | None:
         """`facts` has what is known about the page itself, by the names of `EXTRA`. StoreRefused for a record of a function that is
         not as declared."""
+        row = self._row(record, facts)
+        if row is not None and (optional := self._optional.get(record.layer)):
+            kept = {name: value for name, value in row.values.items() if value is not None or name not in optional}
+            row = row._replace(values=kept)
+        return row if row is None or part is None else row._replace(part=part)
+
+    def _row(self, record: Record, facts: Mapping[str, Any]) -> Row | None:
         if record.layer in self._functions:
             return self._functions[record.layer].row(record, facts)
         shape = self._shapes.get(record.layer)

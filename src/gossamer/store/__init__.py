@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gossamer.model.table import TYPES, Column, Row, Table
+from gossamer.model.table import PAGES, TYPES, UNREAD, Column, PagePart, Row, Table
 from gossamer.store.thread import in_thread
 
 if TYPE_CHECKING:
@@ -10,7 +10,19 @@ if TYPE_CHECKING:
     from gossamer.store.store import Store
     from gossamer.store.writer import Writer
 
-__all__ = ["TYPES", "Column", "Row", "Store", "Table", "TableGrowth", "Writer", "in_thread"]
+__all__ = [
+    "PAGES",
+    "TYPES",
+    "UNREAD",
+    "Column",
+    "PagePart",
+    "Row",
+    "Store",
+    "Table",
+    "TableGrowth",
+    "Writer",
+    "in_thread",
+]
 
 
 def __getattr__(name: str) -> Any:

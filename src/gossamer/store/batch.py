@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gossamer.errors import StoreRefused
-from gossamer.model.table import Row
+from gossamer.model.table import PagePart, Row
 from gossamer.store.database.database import Database
 from gossamer.store.layout import ANY, DIGEST, LINK, PLACE, SINCE, TableLayout
+from gossamer.store.parts import first_position
 from gossamer.store.values import CANONICAL, Take, kind_of, same
 
 Identity = tuple[Any, ...]
@@ -22,7 +23,7 @@ Bound = dict[str, Any]
 
 class PreparedRow(NamedTuple):
     """A row ready for its table. `link` names its parent; `links` name the row itself to its children, by table; `sets` are its
-    children by table: all of them."""
+    children by table: all of them, or those of its `part`."""
 
     shape: TableLayout
     identity: Identity
@@ -30,6 +31,8 @@ class PreparedRow(NamedTuple):
     values: Bound
     links: Mapping[str, Identity]
     sets: Mapping[str, list[PreparedRow]]
+    part: PagePart | None = None
+    """For a row that comes in parts: `sets` are what this part has of its children."""
 
 
 class RowPreparer:
@@ -97,12 +100,15 @@ class RowPreparer:
         named = tuple(bound[name] for name in shape.key)
         links = {child.name: own if child.link == (LINK,) else named for child in children}
         inherited = {f"parent_{name}": canonical[name] for name in shape.key}
-        sets = {table: self._children(shape, table, rows, inherited) for table, rows in row.children.items()}
+        sets = {
+            table: self._children(shape, table, rows, inherited, first_position(row.part, len(rows)) if row.part else 0)
+            for table, rows in row.children.items()
+        }
         identity = tuple(bound[name] for name in shape.identity)
-        return PreparedRow(shape, identity, tuple(bound[name] for name in shape.link), bound, links, sets)
+        return PreparedRow(shape, identity, tuple(bound[name] for name in shape.link), bound, links, sets, row.part)
 
     def _children(
-        self, shape: TableLayout, table: str, children: Iterable[Row], inherited: Mapping[str, Any]
+        self, shape: TableLayout, table: str, children: Iterable[Row], inherited: Mapping[str, Any], first: int
     ) -> list[PreparedRow]:
         own = next((child for child in self._children_of[shape.name] if child.name == table), None)
         if own is None:
@@ -110,7 +116,7 @@ class RowPreparer:
                 f"Table {table} holds no children of {shape.name}. Describe it with parent={shape.name}."
             )
         prepared_rows = []
-        for number, child in enumerate(children):
+        for number, child in enumerate(children, first):
             if child.table != table:
                 raise StoreRefused(
                     f"A row of {child.table} is among the children in {table}. Put it under its own table."
@@ -148,6 +154,8 @@ class TableBatch:
         self.links: dict[Identity, Mapping[str, Identity]] = {}
         self.changes: dict[Identity, list[Bound]] = {}
         """For a history: all rows, in order."""
+        self.parts: list[PreparedRow] = []
+        """Rows that come in parts, in order. Their children are among the others' `loose` rows."""
 
     def rows(self) -> list[tuple[Identity, Bound]]:
         """In the same order for all workers, so that they wait for each other instead of deadlocking."""
@@ -164,6 +172,13 @@ def batches_of(prepared_rows: Iterable[PreparedRow], shapes: Mapping[str, TableL
 
     def add(one: PreparedRow) -> None:
         mine = table_batch(one.shape.name)
+        if one.part is not None:
+            mine.parts.append(one)
+            for table, children in one.sets.items():
+                table_batch(table)
+                for child in children:
+                    add(child)
+            return
         if one.shape.table.history:
             mine.changes.setdefault(one.identity, []).append(one.values)
             return

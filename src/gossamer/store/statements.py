@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, MetaData, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, MetaData, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
+from gossamer.model.table import PAGES
 from gossamer.store.batch import Bound, Identity, TableBatch
 from gossamer.store.database.database import Database
-from gossamer.store.layout import SINCE, TableLayout
+from gossamer.store.layout import PLACE, SINCE, TableLayout
+from gossamer.store.parts import POSITIONS, ChildSweep, PartDecisions, decide, number_of
 from gossamer.store.values import CANONICAL
 
 T = TypeVar("T")
@@ -38,15 +40,15 @@ class TableStatements:
         }
         self.careful: set[str] = set()
         """Existing tables whose rows must be found before they are overwritten."""
-        self._upserts: dict[tuple[str, tuple[str, ...]], ClauseElement] = {}
+        self._upserts: dict[tuple[str, tuple[str, ...], bool], ClauseElement] = {}
         if before is not None:
             # A copy: another thread may be writing with the former ones.
             self._upserts = {key: made for key, made in dict(before._upserts).items() if key[0] in kept}
 
-    def upsert(self, shape: TableLayout, columns: tuple[str, ...]) -> ClauseElement:
-        key = (shape.name, columns)
+    def upsert(self, shape: TableLayout, columns: tuple[str, ...], *, fill: bool = False) -> ClauseElement:
+        key = (shape.name, columns, fill)
         if key not in self._upserts:
-            self._upserts[key] = self.database.upsert(self.of[shape.name], columns, shape.primary)
+            self._upserts[key] = self.database.upsert(self.of[shape.name], columns, shape.primary, fill=fill)
         return self._upserts[key]
 
 
@@ -55,31 +57,63 @@ def same(name: str, before: TableStatements, shapes: Mapping[str, TableLayout]) 
 
 
 def write(
-    connection: Connection, tables: TableStatements, table_batches: Iterable[TableBatch], now: Callable[[], datetime]
+    connection: Connection, tables: TableStatements, table_batches: Sequence[TableBatch], now: Callable[[], datetime]
 ) -> None:
     """Write `table_batches` in their order. An error of the database gets the table as a detail."""
+    try:
+        decided = decide(connection, tables, (one for batch in table_batches for one in batch.parts))
+    except DBAPIError as error:
+        error.add_detail(f"Table {PAGES.name}")
+        raise
     for table_batch in table_batches:
         try:
             if table_batch.shape.table.history:
-                _add_changes(connection, tables, table_batch, now)
+                _add_changes(connection, tables, table_batch, decided, now)
             else:
-                _write_batch(connection, tables, table_batch)
+                _write_batch(connection, tables, table_batch, decided)
         except DBAPIError as error:
             error.add_detail(f"Table {table_batch.shape.name}")
             raise
 
 
-def _write_batch(connection: Connection, tables: TableStatements, table_batch: TableBatch) -> None:
+def _write_batch(
+    connection: Connection, tables: TableStatements, table_batch: TableBatch, decided: PartDecisions
+) -> None:
+    shape = table_batch.shape
     if table_batch.sets:
-        _delete_gone(connection, tables.of[table_batch.shape.name], table_batch)
+        _delete_gone(connection, tables.of[shape.name], table_batch)
+    if sweeps := decided.sweeps.get(shape.name):
+        _sweep(connection, tables.of[shape.name], shape, sweeps)
+    _write_rows(connection, tables, shape, table_batch.rows(), fill=False)
+    if table_batch.parts:
+        whole: dict[Identity, Bound] = {}
+        further: dict[Identity, Bound] = {}
+        for one in table_batch.parts:
+            if id(one) in decided.fills:
+                known = further.setdefault(one.identity, {})
+                known.update({name: value for name, value in one.values.items() if known.get(name) is None})
+            else:
+                whole.setdefault(one.identity, {}).update(one.values)
+        _write_rows(connection, tables, shape, sorted(whole.items()), fill=False)
+        _write_rows(connection, tables, shape, sorted(further.items()), fill=True)
+
+
+def _write_rows(
+    connection: Connection,
+    tables: TableStatements,
+    shape: TableLayout,
+    every: Iterable[tuple[Identity, Bound]],
+    *,
+    fill: bool,
+) -> None:
     by_columns: dict[tuple[str, ...], list[Bound]] = {}
-    for _, values in table_batch.rows():
+    for _, values in every:
         by_columns.setdefault(tuple(sorted(values)), []).append(values)
     for columns, rows in sorted(by_columns.items()):
-        if table_batch.shape.name in tables.careful:
-            _write_carefully(connection, tables.of[table_batch.shape.name], table_batch.shape, columns, rows)
+        if shape.name in tables.careful:
+            _write_carefully(connection, tables.of[shape.name], shape, columns, rows, fill=fill)
         else:
-            _many(connection, tables.upsert(table_batch.shape, columns), rows)
+            _many(connection, tables.upsert(shape, columns, fill=fill), rows)
 
 
 def _many(connection: Connection, statement: ClauseElement, rows: Sequence[Bound]) -> None:
@@ -96,15 +130,41 @@ def _delete_gone(connection: Connection, table: SqlTable, table_batch: TableBatc
             link, identity = plain(row[:width]), plain(row[width:])
             if identity not in table_batch.sets[link]:
                 gone.append(identity)
-    if gone:
-        where = and_(*(table.c[name] == bindparam(f"gone_{name}") for name in shape.identity))
-        names = [f"gone_{name}" for name in shape.identity]
-        rows = [dict(zip(names, identity, strict=True)) for identity in sorted(gone)]
+    _delete(connection, table, shape, gone)
+
+
+def _sweep(connection: Connection, table: SqlTable, shape: TableLayout, sweeps: Mapping[Identity, ChildSweep]) -> None:
+    """Delete the children that no page of a wholly read row has any more."""
+    gone: list[Identity] = []
+    width = len(shape.link)
+    columns = [table.c[name] for name in (*shape.link, *shape.identity)]
+    for links in chunks(sorted(link for link, one in sweeps.items() if one.keep is not None or one.drop)):
+        for row in connection.execute(select(*columns).where(among(table, shape.link, links))):
+            identity = plain(row[width:])
+            if sweeps[plain(row[:width])].removes(number_of(shape.name, *identity)):
+                gone.append(identity)
+    _delete(connection, table, shape, gone)
+    if PLACE in shape.key:
+        for links in chunks(sorted(link for link, one in sweeps.items() if one.new)):
+            old = table.c[PLACE] < POSITIONS
+            connection.execute(delete(table).where(and_(among(table, shape.link, links), old)))
+
+
+def _delete(connection: Connection, table: SqlTable, shape: TableLayout, gone: Iterable[Identity]) -> None:
+    where = and_(*(table.c[name] == bindparam(f"gone_{name}") for name in shape.identity))
+    names = [f"gone_{name}" for name in shape.identity]
+    if rows := [dict(zip(names, identity, strict=True)) for identity in sorted(gone)]:
         connection.execute(delete(table).where(where), rows)
 
 
 def _write_carefully(
-    connection: Connection, table: SqlTable, shape: TableLayout, columns: tuple[str, ...], rows: Sequence[Bound]
+    connection: Connection,
+    table: SqlTable,
+    shape: TableLayout,
+    columns: tuple[str, ...],
+    rows: Sequence[Bound],
+    *,
+    fill: bool,
 ) -> None:
     changed = [name for name in columns if name not in shape.primary]
     where = and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in shape.primary))
@@ -114,11 +174,16 @@ def _write_carefully(
         if connection.execute(found, key).first() is None:
             connection.execute(insert(table), [row])
         elif changed:
-            connection.execute(update(table).where(where).values({name: row[name] for name in changed}), key)
+            values = {name: func.coalesce(table.c[name], row[name]) if fill else row[name] for name in changed}
+            connection.execute(update(table).where(where).values(values), key)
 
 
 def _add_changes(
-    connection: Connection, tables: TableStatements, table_batch: TableBatch, now: Callable[[], datetime]
+    connection: Connection,
+    tables: TableStatements,
+    table_batch: TableBatch,
+    decided: PartDecisions,
+    now: Callable[[], datetime],
 ) -> None:
     shape, table, database = table_batch.shape, tables.of[table_batch.shape.name], tables.database
     database.lock_history(connection, shape.name)
@@ -135,7 +200,13 @@ def _add_changes(
     if database.name == "mysql":
         latest = latest.with_for_update()
     added: list[Bound] = []
-    for identity, changes in sorted(table_batch.changes.items()):
+    further: set[int] = set()
+    every = {identity: list(changes) for identity, changes in table_batch.changes.items()}
+    for one in table_batch.parts:
+        every.setdefault(one.identity, []).append(one.values)
+        if id(one) in decided.fills:
+            further.add(id(one.values))
+    for identity, changes in sorted(every.items()):
         key = {f"gossamer_is_{name}": value for name, value in zip(shape.identity, identity, strict=True)}
         found = connection.execute(latest, key).first()
         known: Bound | None = None
@@ -144,6 +215,8 @@ def _add_changes(
             since = givers[SINCE](found[0])
             known = {name: _given(givers[name], raw) for name, raw in zip(names, found[1:], strict=True)}
         for bound in changes:
+            if known is not None and id(bound) in further:
+                bound = {name: value for name, value in bound.items() if known.get(name) is None or name in shape.key}
             said = {name: _given(givers[name], bound[name]) for name in names if name in bound}
             if known is not None and all(said[name] == known[name] for name in counted if name in said):
                 continue

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
-from gossamer.model.table import Row, Table
+from gossamer.model.table import PAGES, Row, Table
 from gossamer.settings import concealed
 from gossamer.store import query, schema, statements
 from gossamer.store.batch import PreparedRow, RowPreparer, batches_of
@@ -136,7 +136,10 @@ class Store:
         except _SchemaChanged as error:
             # Somebody has dropped or altered a table. If it can be as it was, it is.
             try:
-                self.prepare(self._with_ancestors(table_batch.shape for table_batch in table_batches))
+                changed = self._with_ancestors(table_batch.shape for table_batch in table_batches)
+                if any(table_batch.parts for table_batch in table_batches):
+                    changed.append(PAGES)
+                self.prepare(changed)
                 self._transaction(work)
             except TableMismatch as mismatch:
                 raise StoreRefused(str(mismatch)) from error

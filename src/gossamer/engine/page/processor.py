@@ -37,6 +37,7 @@ from gossamer.model.reply import GARBAGE, PIPELINE, of_status
 from gossamer.sites.downloader import ItemFailed, PageDropped
 from gossamer.sites.page import LimitExceeded, Reading
 from gossamer.sites.page import PageVerdict as Judged
+from gossamer.sites.parts import turns
 from gossamer.sites.plan import FEED, SITEMAP
 
 logger = logging.getLogger(__name__)
@@ -271,7 +272,8 @@ class PageProcessor:
                 records = await self.scrapy_fetcher.through(layer.site.name, response.url, records)
             except ItemFailed as error:
                 raise PageFailed(PIPELINE, error.detail, again=False) from error
-        items, kept = await self._stored(layer, request, response, records)
+        further = turns(reading, layer.name) if layer.site.compiled.part(layer.name) is not None else ()
+        items, kept = await self._stored(layer, request, response, records, further)
         children, withheld = self._children(reading.links, layer, request)
         return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
 
@@ -315,7 +317,12 @@ class PageProcessor:
         return children
 
     async def _stored(
-        self, layer: ServedLayer, request: PageRequest, response: Response, records: list[Record]
+        self,
+        layer: ServedLayer,
+        request: PageRequest,
+        response: Response,
+        records: list[Record],
+        further: Sequence[int],
     ) -> tuple[list[bytes], int]:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
         # A function may yield records of other layers, too.
@@ -329,7 +336,7 @@ class PageProcessor:
         if not records:
             return items, 0
         try:
-            if not await self._record_sink.put(layer, request, response, records):
+            if not await self._record_sink.put(layer, request, response, records, further):
                 raise PageFailed(
                     "store_away",
                     "The database could not be reached in time.",

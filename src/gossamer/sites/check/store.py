@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gossamer.model.table import PAGES, Table
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import FieldRule, Layer, StoreRule, stored_fields
+from gossamer.sites.parts import continues
 from gossamer.sites.tables import EXTRA, column_of, described
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def shared_archives(store: Any) -> Iterator[Path]:
 
 
 def check_store(checker: Checker) -> None:
-    used: dict[str, str] = {}
+    used: dict[str, tuple[str, Table]] = {}
     for name, rule in checker.site.store.items():
         path: Path = ("store", name)
         layer = checker.site.layers.get(name)
@@ -49,13 +51,48 @@ def check_store(checker: Checker) -> None:
                     f"{table.name!r} cannot be the name of a table",
                     "write table: with the letters a to z and A to Z, digits and _, at most 63",
                 )
-            other = used.setdefault(table.name.lower(), name)
-            if other != name:
+            if table.name.lower() == PAGES.name:
+                checker.add(
+                    (*path, "table"), f"{table.name} is a table that the store keeps itself", "choose another name"
+                )
+            other, known = used.setdefault(table.name.lower(), (name, table))
+            if other != name and (problem := _contradiction(known, table)):
                 checker.add(
                     (*path, "table"),
-                    f"layer {other} writes to table {table.name}, too",
-                    "give one of them another table",
+                    f"layer {other} writes to table {table.name}, too, {problem}",
+                    "describe the table alike in both, or give one of them another table",
                 )
+        if continues(checker.site, name, EXTRA):
+            _check_turns(checker, layer, rule, path)
+
+
+def _contradiction(one: Table, other: Table) -> str:
+    """Why two layers cannot feed one table; "" if they can."""
+    if one.name != other.name:
+        return f"and spells it {one.name}"
+    if set(one.key) != set(other.key):
+        return f"with the key ({', '.join(one.key) or 'position'}) and not ({', '.join(other.key) or 'position'})"
+    if one.parent != other.parent:
+        return "for records of another table"
+    for option in ("history", "archive", "existing", "growing"):
+        if getattr(one, option) != getattr(other, option):
+            return f"and only one of them says {option}"
+    types = {column.name: column.type for column in one.columns}
+    for column in other.columns:
+        if types.get(column.name, column.type) != column.type:
+            return f"and its column {column.name} is {types[column.name]} there and {column.type} here"
+    return ""
+
+
+def _check_turns(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
+    """Nested records in a column of a thread: one page's would replace the other's."""
+    for field, child in rule.children.items():
+        if child.json_ and field in layer.fields:
+            checker.add(
+                (*path, "children", field, "json"),
+                f"the page turns of this layer bring more {field}, and one column holds those of one page only",
+                "leave json out, so that they go into a table of their own",
+            )
 
 
 def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:

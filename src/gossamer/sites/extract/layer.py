@@ -107,7 +107,7 @@ class LayerReader:
         if self._trim is not None:
             complete = list(map(self._trim, complete))
         records = records_of(self.name, complete) if self._keeps else []
-        return Reading(verdict, reason, records, links, tuple(page.missing), notes_of(page))
+        return Reading(verdict, reason, records, links, tuple(page.missing), notes_of(page), page.cut_off)
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:
         try:

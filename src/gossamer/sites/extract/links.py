@@ -26,7 +26,7 @@ ATTRIBUTES = ("href", "src", "action")
 class LinkSet:
     """The links of one page so far, each once."""
 
-    __slots__ = ("_keys", "given", "links", "odd")
+    __slots__ = ("_keys", "cut_off", "given", "links", "odd")
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []
@@ -34,6 +34,8 @@ class LinkSet:
         self.given: dict[str, int] = {}
         """How many links each rule found."""
         self.odd = 0
+        self.cut_off = False
+        """Whether further pages of the list are left out because of `pages`."""
 
     def add(self, link: PageRequest) -> bool:
         key = (link.layer, link.fingerprint)
@@ -46,6 +48,7 @@ class LinkSet:
         return True
 
     def tell(self, page: PageContent) -> None:
+        page.cut_off = self.cut_off
         if self.odd:
             page.note(f"links: {self.odd} addresses are not URLs that can be fetched")
 
@@ -164,6 +167,7 @@ class FollowRule:
                 # Another page of the same list: not deeper, and of the same parent.
                 turn, level = page.document.turn + 1, depth - 1
                 if follow.pages and turn > follow.pages:
+                    into.cut_off = True
                     continue
                 if page.document.inherited:
                     inherited = {**page.document.inherited, **carried}

@@ -17,6 +17,7 @@ from sqlalchemy import (
     MetaData,
     PrimaryKeyConstraint,
     Table,
+    func,
     inspect,
     text,
 )
@@ -91,8 +92,10 @@ class Database(ABC):
         """Change the type of a column that is not part of the key, keeping its values."""
 
     @abstractmethod
-    def upsert(self, table: Table, columns: Sequence[str], primary: Sequence[str]) -> ClauseElement:
-        """Insert a row or overwrite the one with the same primary key."""
+    def upsert(
+        self, table: Table, columns: Sequence[str], primary: Sequence[str], *, fill: bool = False
+    ) -> ClauseElement:
+        """Insert a row or overwrite the one with the same primary key; `fill`: only where that one has NULL."""
 
     @abstractmethod
     def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
@@ -231,14 +234,16 @@ def fitted(name: str) -> str:
     return name.encode()[:40].decode(errors="ignore") + "_" + hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def excluded(columns: Sequence[str], primary: Sequence[str], row: Any) -> dict[str, Any]:
-    """What an upsert sets: all columns but the primary key, to the values of the row that was not inserted."""
-    return {name: row[name] for name in columns if name not in primary}
+def excluded(columns: Sequence[str], primary: Sequence[str], row: Any, kept: Table | None = None) -> dict[str, Any]:
+    """What an upsert sets: all columns but the primary key, to the values of the row that was not inserted; values that `kept`
+    has stay."""
+    changed = [name for name in columns if name not in primary]
+    return {name: row[name] if kept is None else func.coalesce(kept.c[name], row[name]) for name in changed}
 
 
-def on_conflict(insert: Any, columns: Sequence[str], primary: Sequence[str]) -> Any:
+def on_conflict(insert: Any, columns: Sequence[str], primary: Sequence[str], fill: bool) -> Any:
     """An insert that overwrites the row with the same primary key, for PostgreSQL and SQLite."""
-    changes = excluded(columns, primary, insert.excluded)
+    changes = excluded(columns, primary, insert.excluded, insert.table if fill else None)
     if not changes:
         return insert.on_conflict_do_nothing(index_elements=list(primary))
     return insert.on_conflict_do_update(index_elements=list(primary), set_=changes)

@@ -157,9 +157,11 @@ class MySQL(Database):
         name, changed = self.quoted(connection, table), self.quoted(connection, column)
         connection.execute(text(f"ALTER TABLE {name} MODIFY COLUMN {changed} {self.types[kind]} NULL"))
 
-    def upsert(self, table: Table, columns: Sequence[str], primary: Sequence[str]) -> ClauseElement:
+    def upsert(
+        self, table: Table, columns: Sequence[str], primary: Sequence[str], *, fill: bool = False
+    ) -> ClauseElement:
         statement = insert(table)
-        changes = excluded(columns, primary, statement.inserted)
+        changes = excluded(columns, primary, statement.inserted, table if fill else None)
         if not changes:
             changes = {primary[0]: table.c[primary[0]]}
         return statement.on_duplicate_key_update(**changes)

@@ -170,8 +170,10 @@ class PostgreSQL(Database):
         statement = f"ALTER TABLE {name} ALTER COLUMN {changed} TYPE {wanted} USING CAST({changed} AS {wanted})"
         connection.execute(text(statement))
 
-    def upsert(self, table: Table, columns: Sequence[str], primary: Sequence[str]) -> ClauseElement:
-        statement: ClauseElement = on_conflict(insert(table), columns, primary)
+    def upsert(
+        self, table: Table, columns: Sequence[str], primary: Sequence[str], *, fill: bool = False
+    ) -> ClauseElement:
+        statement: ClauseElement = on_conflict(insert(table), columns, primary, fill)
         return statement
 
     def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:

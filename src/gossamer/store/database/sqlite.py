@@ -159,8 +159,10 @@ class Sqlite(Database):
         ):
             connection.execute(text(statement))
 
-    def upsert(self, table: Table, columns: Sequence[str], primary: Sequence[str]) -> ClauseElement:
-        statement: ClauseElement = on_conflict(insert(table), columns, primary)
+    def upsert(
+        self, table: Table, columns: Sequence[str], primary: Sequence[str], *, fill: bool = False
+    ) -> ClauseElement:
+        statement: ClauseElement = on_conflict(insert(table), columns, primary, fill)
         return statement
 
     def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:

@@ -1,0 +1,228 @@
+"""Rows that come in parts: a thread over several pages, or two layers that feed one table.
+
+For each such row the table `PAGES` says which of its pages were read in this round, which are still to come, and which children they
+brought. When all are read, the children that none of them has are gone. Until then children are only added.
+
+The first page speaks for the row's columns; its further pages fill what is empty. The first page is the one that was linked as such
+and that no other page turns to: lists of threads often link the last page, too, which alone must not replace the whole thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, delete, select
+
+from gossamer.errors import StoreRefused
+from gossamer.model.table import PAGES, PagePart
+
+if TYPE_CHECKING:
+    from gossamer.store.batch import Identity, PreparedRow
+    from gossamer.store.statements import TableStatements
+
+POSITIONS = 2**17
+"""Positions that children without a key may have on one page."""
+
+
+class ChildSweep(NamedTuple):
+    """What becomes of a row's stored children: those of `keep` stay (None: all), those of `drop` go. A `new` row's children with a
+    plain position come from before it had parts: they go."""
+
+    keep: frozenset[int] | None = None
+    drop: frozenset[int] = frozenset()
+    new: bool = False
+
+    def removes(self, number: int) -> bool:
+        return number in self.drop or (self.keep is not None and number not in self.keep)
+
+
+class PartDecisions:
+    """What to do with the parts of one transaction."""
+
+    def __init__(self) -> None:
+        self.fills: set[int] = set()
+        """The rows (by `id`) that only fill empty columns."""
+        self.sweeps: dict[str, dict[Identity, ChildSweep]] = {}
+        """By child table and parent."""
+
+    def sweep(self, one: PreparedRow, said: ChildSweep) -> None:
+        for table in one.sets:
+            self.sweeps.setdefault(table, {})[one.links[table]] = said
+
+
+@dataclass
+class _PageState:
+    """A line of `PAGES`."""
+
+    round: int | None = None
+    first: int | None = None
+    read: bool = False
+    children: frozenset[int] = field(default_factory=frozenset)
+
+
+Thread = dict[tuple[int, int], _PageState]
+"""By source and page; page 0 is the row itself."""
+
+
+def number_of(*parts: Any) -> int:
+    """A number of 63 bits for a table and a key, the same for values as bound and as read from the database."""
+    text = "\0".join(map(_text, parts))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        value = int(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat(" ", "microseconds")
+    if isinstance(value, Decimal):
+        return str(value.normalize())
+    return str(value).rstrip(" ")
+
+
+def first_position(part: PagePart, count: int) -> int:
+    """The number of the first of `count` children without a key: no other page of the row has the same. Ordered by page turns."""
+    if count > POSITIONS:
+        raise StoreRefused(f"A page has {count} children without a key, more than {POSITIONS}. Give them a key.")
+    page = part.source if part.whole else part.page
+    return (min(part.turn, 2**13 - 1) << 50) | (page % 2**33 << 17)
+
+
+def decide(connection: Connection, tables: TableStatements, rows: Iterable[PreparedRow]) -> PartDecisions:
+    """Note the pages that were read. The lines of a row are locked first, so that workers do this one after the other."""
+    decisions = PartDecisions()
+    parts = [(number_of(one.shape.name, *one.identity), one) for one in rows]
+    if not parts:
+        return decisions
+    if PAGES.name not in tables.shapes:
+        raise StoreRefused(f"The table {PAGES.name} is not prepared, and rows come in parts. Prepare it, too.")
+    before = _read(connection, tables, sorted({thread for thread, _ in parts}))
+    after = {thread: {key: _PageState(**vars(line)) for key, line in lines.items()} for thread, lines in before.items()}
+    for thread, one in parts:
+        assert one.part is not None
+        children = frozenset(number_of(table, *child.identity) for table, rows in one.sets.items() for child in rows)
+        fill, said = apply(after[thread], one.part, children)
+        if fill:
+            decisions.fills.add(id(one))
+        if said is not None:
+            decisions.sweep(one, said)
+    _write(connection, tables, before, after)
+    return decisions
+
+
+def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[bool, ChildSweep | None]:
+    """Note one page. Whether it only fills empty columns, and what becomes of the stored children, None for nothing."""
+    row = thread.setdefault((part.source, 0), _PageState())
+    if part.whole:
+        gone = row.children - children - _others(thread, part.source)
+        row.first, row.round, row.children = part.page, part.round, children
+        return False, ChildSweep(drop=gone)
+    pages = {page: line for (source, page), line in thread.items() if source == part.source and page}
+    if part.turn and row.first is None:
+        return False, None  # A row of its own that a page turn led to.
+    new = row.first is None
+    if not part.turn:
+        if row.first is None:
+            row.first, row.round = part.page, part.round
+        elif part.round != row.round:
+            pages, row.round, row.read = {}, part.round, True
+        elif part.page == row.first:
+            row.read = True
+        elif part.turns and part.page not in pages and not row.read:
+            # In the first round, one that has more pages is more likely to be the first.
+            if row.first in pages and not pages[row.first].read:
+                del pages[row.first]
+            row.first = part.page
+        assert row.first is not None
+        pages.setdefault(row.first, _PageState())
+    fill = part.page != row.first
+    said = ChildSweep(new=True) if new else None
+    if part.turn and part.round != row.round:
+        # It comes late, after the next round has begun.
+        if part.page in pages and not pages[part.page].read:
+            pages[part.page].children |= children
+    elif pages:
+        pages[part.page] = _PageState(part.round, int(not part.turn), True, children)
+        for page in part.turns:
+            pages.setdefault(page, _PageState())
+        if row.first in part.turns and fill:
+            starts = [page for page, line in pages.items() if line.first and page != row.first]
+            row.first = part.page if not part.turn else starts[0] if starts else row.first
+        if all(line.read for line in pages.values()):
+            whole = frozenset().union(*(line.children for line in pages.values()))
+            pages = {}
+            if part.shared:
+                said = ChildSweep(drop=row.children - whole - _others(thread, part.source), new=new)
+                row.children = whole
+            elif row.read:
+                said = ChildSweep(keep=whole)
+    for key in [key for key in thread if key[0] == part.source and key[1]]:
+        del thread[key]
+    thread.update({(part.source, page): line for page, line in pages.items()})
+    return fill, said
+
+
+def _others(thread: Thread, source: int) -> frozenset[int]:
+    return frozenset().union(*(line.children for (other, _), line in thread.items() if other != source))
+
+
+def _read(connection: Connection, tables: TableStatements, threads: list[int]) -> dict[int, Thread]:
+    shape, table = tables.shapes[PAGES.name], tables.of[PAGES.name]
+    take, give = tables.database.takers(shape), tables.database.givers(shape)
+    lock = {"source": 0, "page": 0, "read": take["read"](False)}
+    connection.execute(  # type: ignore[call-overload]
+        tables.upsert(shape, ("page", "read", "source", "thread"), fill=True),
+        [{"thread": thread, **lock} for thread in threads],
+    )
+    found: dict[int, Thread] = {thread: {} for thread in threads}
+    names = ("thread", "source", "page", "round", "first", "read", "children")
+    for start in range(0, len(threads), 200):
+        wanted = table.c.thread.in_(threads[start : start + 200])
+        query = select(*(table.c[name] for name in names)).where(wanted).with_for_update()
+        for thread, source, page, round, first, read, children in connection.execute(query):
+            numbers = bytes(children or b"")
+            found[thread][source, page] = _PageState(
+                round, first, read is not None and give["read"](read), frozenset(_numbers(numbers))
+            )
+    return found
+
+
+def _numbers(packed: bytes) -> Iterable[int]:
+    return (int.from_bytes(packed[at : at + 8], "big") for at in range(0, len(packed), 8))
+
+
+def _write(
+    connection: Connection, tables: TableStatements, before: dict[int, Thread], after: dict[int, Thread]
+) -> None:
+    shape, table = tables.shapes[PAGES.name], tables.of[PAGES.name]
+    take = tables.database.takers(shape)["read"]
+    changed, gone = [], []
+    for thread, lines in sorted(after.items()):
+        for (source, page), line in sorted(lines.items()):
+            if before[thread].get((source, page)) != line:
+                packed = b"".join(number.to_bytes(8, "big") for number in sorted(line.children))
+                changed.append(
+                    {
+                        "thread": thread,
+                        "source": source,
+                        "page": page,
+                        "round": line.round,
+                        "first": line.first,
+                        "read": take(line.read),
+                        "children": packed,
+                    }
+                )
+        for source, page in before[thread].keys() - lines.keys():
+            gone.append({"gone_thread": thread, "gone_source": source, "gone_page": page})
+    if changed:
+        connection.execute(tables.upsert(shape, tuple(sorted(changed[0]))), changed)  # type: ignore[call-overload]
+    if gone:
+        where = and_(*(table.c[name] == bindparam(f"gone_{name}") for name in shape.identity))
+        connection.execute(delete(table).where(where), gone)

@@ -1,0 +1,132 @@
+"""Threads over several pages, crawled from the command line: the tables have what the forum has, round after round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.example_sites import Place
+from tests.support.site import Reply, Site, data, links
+
+from gossamer.testing.servers import Server
+
+pytestmark = pytest.mark.timeout(300)
+
+ON_A_PAGE = 3
+FORUM = """
+site: board
+seeds: [SITE/list]
+politeness: {robots: ignore}
+request: {retries: 0}
+layers:
+  list: {match: ^/list, seen: round, follow: [{css: a, to: post}]}
+  post:
+    match: ^/t/
+    seen: round
+    fields:
+      id: {from: url, regex: '/t/(\\d+)', type: int}
+      title: h1
+      comments: {each: .c, fields: {id: {xpath: ./@id, type: int}, text: {xpath: .}}}
+      marks: {each: .m, fields: {mark: {xpath: .}}}
+    follow: [{css: a.next, to: post, pages: 0}]
+store:
+  post: {table: posts, key: [id], add: [url], children: {comments: {table: comments, key: [id]}, marks: {table: marks}}}
+"""
+TWO_LAYERS = """
+site: talks
+seeds: [SITE/list]
+politeness: {robots: ignore}
+layers:
+  list: {match: ^/list, seen: round, follow: [{css: a, to: post}]}
+  post:
+    match: ^/t/
+    seen: round
+    fields: {id: {from: url, regex: '/t/(\\d+)', type: int}, title: h1}
+    follow: [{url: '/api/{id}/1', to: talk, pass: [id]}]
+  talk:
+    match: ^/api/
+    seen: round
+    format: json
+    fields:
+      id: {from: parent.id, type: int}
+      title: {jmespath: title}
+      total: {jmespath: total, type: int}
+      comments: {each: {jmespath: items}, fields: {id: {jmespath: id, type: int}, text: {jmespath: text}}}
+    follow: [{jmespath: next, to: talk, pages: 0}]
+store:
+  post: {table: posts, key: [id]}
+  talk: {table: posts, key: [id], children: {comments: {table: comments, key: [id]}}}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
+    return Place(tmp_path, valkey_server, crawl_name)
+
+
+def serve(site: Site, threads: dict[int, list[int]], broken: str = "") -> None:
+    """The forum: a list, and each thread on pages of three comments, as HTML and as JSON."""
+    paths = []
+    for number, comments in threads.items():
+        pages = [comments[at : at + ON_A_PAGE] for at in range(0, len(comments), ON_A_PAGE)] or [[]]
+        paths.append(f"/t/{number}")
+        if len(pages) > 1:
+            paths.append(f"/t/{number}/{len(pages)}")  # As forums do: the list links the last page, too.
+        for at, found in enumerate(pages, 1):
+            more = at < len(pages)
+            title = f"<h1>Thread {number}</h1>" if at == 1 else "<h1>page</h1>" if at == 2 else ""
+            body = "".join(f"<p class=c id={one}>text {one}</p><i class=m>m{one}</i>" for one in found)
+            next = f'<a class=next href="/t/{number}/{at + 1}">next</a>' if more else ""
+            path = f"/t/{number}/{at}" if at > 1 else f"/t/{number}"
+            site.on(path, Reply(status=500) if path == broken else Reply(body=f"{title}{body}{next}"))
+            items = [{"id": one, "text": f"text {one}"} for one in found]
+            total = len(comments) if at == 1 else None
+            following = f"/api/{number}/{at + 1}" if more else None
+            site.on(f"/api/{number}/{at}", data({"items": items, "next": following, "total": total}))
+    site.on("/list", links(*paths))
+
+
+def said(threads: dict[int, list[int]]) -> list[tuple[int, int, str]]:
+    return [(number, one, f"text {one}") for number, comments in threads.items() for one in sorted(comments)]
+
+
+def test_a_thread_over_several_pages_is_one_row_with_all_its_comments(place: Place) -> None:
+    first = {1: [*range(100, 108)], 2: [200], 3: [300, 301, 302, 303], 4: []}
+    comments = "select parent_id, id, text from comments order by 1, 2"
+    with Site() as site:
+        place.write(FORUM.replace("SITE", site.url))
+        serve(site, first)
+        place.crawl("site.yaml")
+        assert place.rows(comments) == said(first)
+        assert place.rows("select id, title, url from posts order by id") == [
+            (number, f"Thread {number}", f"{site.url}/t/{number}") for number in first
+        ]
+        assert place.rows("select parent_id, mark from marks order by 1, 2") == [
+            (number, f"m{one}") for number, one, _ in said(first)
+        ]
+        # Comments are deleted, so that others move to the page before; one thread grows, and a page of another fails.
+        later = {1: [100, 102, 103, 104, 107], 2: [200, 201, 202, 203], 3: [300, 301, 303, 304], 4: [400]}
+        serve(site, later, broken="/t/3/2")
+        place.crawl("site.yaml")
+        kept = {**later, 3: [300, 301, 302, 303]}  # 302 may still be on the page that failed; 304 is only there.
+        assert place.rows(comments) == said(kept)
+        serve(site, later)
+        place.crawl("site.yaml")
+        assert place.rows(comments) == said(later)
+        assert place.rows("select parent_id, mark from marks order by 1, 2") == [
+            (number, f"m{one}") for number, one, _ in said(later)
+        ]
+
+
+def test_a_page_and_its_api_feed_one_row(place: Place) -> None:
+    threads = {1: [*range(100, 108)], 2: [200, 201]}
+    with Site() as site:
+        place.write(TWO_LAYERS.replace("SITE", site.url))
+        for round in (1, 2):
+            serve(site, threads)
+            place.crawl("site.yaml")
+            assert place.rows("select id, title, total from posts order by id") == [
+                (number, f"Thread {number}", len(comments)) for number, comments in threads.items()
+            ]
+            assert place.rows("select parent_id, id, text from comments order by 1, 2") == said(threads), round
+            threads[1] = [100, 101, 102, 103, 105, 106, 107]

@@ -1,0 +1,63 @@
+"""Rows that several pages speak of: which layers have them, and what the check says of tables that two layers feed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossamer.model.page import PageRequest, Response
+from gossamer.model.table import PAGES, UNREAD
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.load import load_text, survey_text
+from gossamer.sites.parts import turns
+
+SITE = """
+site: s
+seeds: http://s.example/
+layers:
+  post:
+    fields: {id: {css: b, type: int}, title: h1, notes: {each: li, fields: {text: p}}}
+    follow: [{css: a.next, to: post, pages: 2}]
+  api: {format: json, fields: {id: {jmespath: id, type: int}, title: {jmespath: t}, notes: {each: {jmespath: n}, fields: {text: p}}}}
+  list: {records: {css: tr}, fields: {id: {css: b, type: int}}, follow: [{css: a.next, to: list, pages: 0}]}
+store:
+"""
+
+
+def parts(store: str) -> list[str]:
+    site = compile_site(load_text(SITE + store)[0])
+    found = [layer for layer in ("post", "api", "list") if site.part(layer) is not None]
+    assert (PAGES in site.tables()) == bool(found)
+    return found
+
+
+def test_layers_whose_pages_go_on_with_one_record_and_layers_that_share_children() -> None:
+    assert parts("  post: {key: [id]}\n  list: {key: [id]}") == ["post"]
+    assert parts("  post: {key: [url], add: [url]}\n  list: {key: [id]}") == [], "each page is a row"
+    assert parts("  api: {key: [id]}") == []
+    assert parts("  post: {table: t, key: [id]}\n  api: {table: t, key: [id]}") == ["post", "api"]
+
+
+def test_further_pages_behind_the_limit_are_told() -> None:
+    site = compile_site(load_text(SITE + "  post: {key: [id]}")[0])
+    page = Response("http://s.example/1", 200, {}, b"<b>1</b><a class=next href=/2>", turn=1)
+    link = PageRequest("http://s.example/2").url
+    assert turns(site.read("post", page), "post") == (site.fingerprint("post", link) & (2**63 - 1),)
+    assert turns(site.read("post", page._replace(turn=2)), "post") == (UNREAD,)
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        ("  post: {table: t, key: [id]}\n  api: {table: t, key: [title]}", "with the key (id) and not (title)"),
+        ("  post: {table: t, key: [id], archive: true}\n  api: {table: t, key: [id]}", "only one of them says archive"),
+        ("  post: {table: t, key: [id]}\n  api: {table: t, key: [id], columns: {id: title, title: id}}", "key (id) and not (title)"),
+        ("  post: {table: t, key: [id]}\n  api: {table: t, key: [id], add: [url], columns: {title: n, url: title}}", ""),
+        ("  post: {table: t, key: [id]}\n  api: {table: t, key: [id], add: [status], columns: {title: n, status: title}}", "column title is text there and int here"),
+        ("  post: {table: gossamer_pages, key: [id]}", "a table that the store keeps itself"),
+        ("  post: {table: t, key: [id], children: {notes: {json: true}}}", "one column holds those of one page only"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_tables_that_cannot_be_fed_so(store: str, said: str) -> None:
+    every = [str(problem) for problem in survey_text(SITE + store + "\n", "s.yaml").problems]
+    problems = [problem for problem in every if "nothing leads to layer" not in problem]
+    assert [problem for problem in problems if said in problem] if said else not problems, problems

@@ -1,0 +1,183 @@
+"""Rows that come in parts: threads over several pages, and two layers that feed one table, in every database."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+import pytest
+from tests.store.conftest import Sql
+from tests.store.tables import PRICES
+
+from gossamer.store import PAGES, UNREAD, Column, PagePart, Row, Store, Table
+
+THREADS = Table("threads", (Column("id", "int"), Column("title", "text"), Column("closed", "text")), ("id",))
+COMMENTS = Table("comments", (Column("id", "text"), Column("body", "text")), ("id",), parent="threads")
+FILES = Table("files", (Column("name", "text"),), parent="threads")
+ALL = [THREADS, COMMENTS, FILES, PAGES]
+
+
+def page(number: int, ids: str, last: int, *, round: int = 1, direct: bool = False, id: int = 1, **values: Any) -> Row:
+    """Page `number` (from 1) of a thread with the next link; the last one has none. `direct`: linked by the list itself."""
+    turns = (number + 1,) if number < last else ()
+    part = PagePart(number, 0 if direct else number - 1, turns, round)
+    return row(ids, part, id=id, **values)
+
+
+def row(ids: str, part: PagePart | None, id: int = 1, **values: Any) -> Row:
+    children = {"comments": [Row("comments", {"id": one, "body": one * 2}) for one in ids]}
+    return Row("threads", {"id": id, **values}, children, part)
+
+
+def ids(store: Store, id: int = 1) -> str:
+    return "".join(sorted(row["id"] for row in store.read("comments") if row["parent_id"] == id))
+
+
+def columns(store: Store) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in store.read("threads"))
+
+
+@pytest.fixture
+def forum(store: Store) -> Store:
+    store.prepare(ALL)
+    return store
+
+
+def test_pages_of_a_thread_accumulate_and_what_a_later_round_does_not_find_goes(forum: Store, sql: Sql) -> None:
+    for number, found in enumerate(("abc", "def", "g"), 1):
+        forum.write([page(number, found, 3, title="T" if number == 1 else None)])
+        forum.write([page(number, found, 3, title="T" if number == 1 else None)])  # Written twice.
+    assert ids(forum) == "abcdefg"
+    # b is deleted, d and g move up, the thread has two pages.
+    forum.write([page(1, "acd", 2, round=2)])
+    assert ids(forum) == "abcdefg", "nothing goes before the whole thread is read"
+    forum.write([page(2, "efg", 2, round=2)])
+    assert ids(forum) == "acdefg"
+    forum.write([page(1, "a", 1, round=3)])
+    assert ids(forum) == "a", "a thread of one page again"
+    assert sql("SELECT COUNT(*) FROM gossamer_pages") == [(1,)], "of a page that is done only the row itself is noted"
+
+
+def test_a_page_that_is_not_read_takes_nothing_along(forum: Store) -> None:
+    forum.write([page(1, "ab", 2), page(2, "cd", 2)])
+    forum.write([page(1, "a", 2, round=2)])  # The second page fails.
+    forum.write([page(1, "a", 2, round=3)])
+    assert ids(forum) == "abcd"
+    # Cut off by a limit: nobody knows what comes behind.
+    forum.write([row("a", PagePart(1, 0, (2,), 4)), row("c", PagePart(2, 1, (UNREAD,), 4))])
+    assert ids(forum) == "abcd"
+    forum.write([page(2, "c", 2, round=3)])
+    assert ids(forum) == "abcd", "a page that comes late, from a round before"
+    forum.write([page(1, "a", 2, round=5), page(2, "c", 2, round=5)])
+    assert ids(forum) == "ac"
+
+
+def test_a_last_page_that_is_linked_directly_is_not_the_whole_thread(forum: Store) -> None:
+    forum.write([page(1, "ab", 1)])
+    for round in (2, 3):  # The thread has grown; its first page was seen and is not read again.
+        forum.write([page(2, "cd", 2, round=round, direct=True)])
+        assert ids(forum) == "abcd"
+    # Before the first page, in the first round.
+    for number, found in ((3, "z"), (1, "xy"), (2, "")):
+        forum.write([page(number, found, 3, direct=number != 2, id=2)])
+    for round in (2, 3):
+        forum.write([page(3, "z", 3, round=round, direct=True, id=2)])
+        assert ids(forum, 2) == "xyz"
+    forum.write([page(1, "x", 3, round=3, id=2), page(2, "", 3, round=3, id=2)])
+    assert ids(forum, 2) == "xz"
+
+
+def test_page_numbers_lead_to_all_pages_in_any_order(forum: Store) -> None:
+    for seed in range(12):
+        pages = [
+            row(one, PagePart(n, min(n - 1, 1), tuple({1, 2, 3, 4} - {n}), 1), seed) for n, one in enumerate("abcd", 1)
+        ]
+        later = [
+            row(one, PagePart(n, min(n - 1, 1), tuple({1, 2, 3} - {n}), 2), seed) for n, one in enumerate("axc", 1)
+        ]
+        further = pages[1:]
+        random.Random(seed).shuffle(further)
+        for one in (pages[0], *further):
+            forum.write([one])
+        forum.write(later if seed % 2 else [later[0], later[2], later[1]])
+        assert ids(forum, seed) == "acx"
+
+
+def test_further_pages_fill_the_columns_that_the_first_left_empty(forum: Store) -> None:
+    forum.write([page(1, "", 2, title="T", closed=None), page(2, "", 2, title="T, page 2", closed="yes")])
+    assert columns(forum) == [(1, "T", "yes")]
+    forum.write([page(1, "", 2, title="U", closed=None, round=2)])
+    forum.write([page(2, "", 2, title=None, closed="no", round=2)])
+    assert columns(forum) == [(1, "U", "no")]
+    # The page turns of a chain of rows of their own.
+    for title in ("old", "new"):
+        forum.write([page(2, "", 2, title=title, closed=None, id=7)])
+    assert columns(forum)[1] == (7, "new", None)
+
+
+def test_children_without_a_key_are_told_apart_by_page_and_position(forum: Store) -> None:
+    def files(names: str, part: PagePart | None) -> Row:
+        return Row("threads", {"id": 1}, {"files": [Row("files", {"name": name}) for name in names]}, part)
+
+    def stored() -> str:
+        return "".join(row["name"] for row in sorted(forum.read("files"), key=lambda row: row["place"]))
+
+    forum.write([files("old", None)])
+    first, second, last = PagePart(901, 0, (77,), 1), PagePart(77, 1, (5,), 1), PagePart(5, 2, (), 1)
+    for part, names in ((first, "abc"), (second, "def"), (second, "def"), (last, "g")):
+        forum.write([files(names, part)])
+    assert stored() == "abcdefg"
+    forum.write([files("ac", first._replace(round=2, turns=())), files("q", PagePart(4, 0, (), 2))])
+    assert stored() == "qac" or stored() == "acq"
+
+
+def test_layers_of_one_table_replace_their_own_children_only(forum: Store) -> None:
+    post, api = PagePart(1, source=11, whole=True, shared=True), PagePart(2, source=12, whole=True, shared=True)
+    forum.write([row("ab", post, title="T"), row("bc", api, closed="yes")])
+    assert (ids(forum), columns(forum)) == ("abc", [(1, "T", "yes")])
+    forum.write([row("a", post)])
+    assert ids(forum) == "abc", "b is one of the other's, too"
+    forum.write([row("", api)])
+    assert ids(forum) == "a"
+    paged = PagePart(3, source=13, shared=True)
+    for round, found in ((1, "xyz"), (2, "xy")):
+        forum.write([row(found[:2], paged._replace(round=round, turns=(4,)))])
+        forum.write([row(found[2:], paged._replace(page=4, turn=1, round=round))])
+    assert ids(forum) == "axy"
+
+
+def test_a_history_has_no_row_for_what_a_further_page_lacks(store: Store) -> None:
+    store.prepare([PRICES, PAGES])
+    for round in (1, 2):
+        store.write([Row("prices", {"url": "a", "price": 5, "tags": None}, part=PagePart(1, 0, (2,), round))])
+        store.write([Row("prices", {"url": "a", "price": None, "tags": ["x"]}, part=PagePart(2, 1, (), round))])
+    found = [(row["price"], row["tags"]) for row in sorted(store.read("prices"), key=lambda row: row["valid_from"])]
+    assert found[:2] == [(5, None), (5, ["x"])]
+    assert (None, ["x"]) not in found
+
+
+def test_many_writers_of_one_thread_do_not_lose_a_page(url: str, forum: Store) -> None:
+    letters = "abcdefgh"
+    for id in (1, 2):
+        forum.write([row("0", PagePart(1, 0, tuple(range(2, 10)), 1), id)])
+    failures: list[BaseException] = []
+
+    def work(offset: int) -> None:
+        try:
+            with Store.open(url) as mine:
+                mine.prepare(ALL)
+                for number in range(offset, 8, 4):
+                    part = PagePart(number + 2, 1, tuple(range(1, 10)), 1)
+                    mine.write([row(letters[number], part, id) for id in ((1, 2) if offset % 2 else (2, 1))])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(offset,)) for offset in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert ids(forum) == ids(forum, 2) == "0" + letters
+    assert [row["page"] for row in forum.read("gossamer_pages")] == [0, 0], "both are wholly read"
