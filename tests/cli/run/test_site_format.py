@@ -25,9 +25,16 @@ layers:
     fields:
       _mark: .mark
       title: h1
+      sold: {css: .sold, type: int, when: "_mark == 'old'"}
+    follow: {css: 'button.more', attr: onclick, regex: "'([0-9]+)'", clean: [{prefix: /more/}], to: more, when: _mark}
+  more: {fields: {text: p}}
       at: {value: '{title} {_mark}'}
-store: {found: {table: found, key: title}}
+store: {found: {table: found, key: title}, more: {table: more}}
 """
+
+FOUND = (
+    """<h1>Lamp</h1><b class=mark>new</b><i class=sold>many</i><button class=more onclick="show('7')">more</button>"""
+)
 
 
 @pytest.fixture
@@ -35,12 +42,14 @@ def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
     return Place(tmp_path, valkey_server, crawl_name)
 
 
-def test_a_token_is_sent_on_and_stored_nowhere(place: Place) -> None:
+def test_helpers_and_conditions_serve_fields_and_links(place: Place) -> None:
     with Site() as site:
-        site.on("/", Reply(body="<input value=k9>")).on("/found", Reply(body="<h1>Lamp</h1><b class=mark>new</b>"))
+        site.on("/", Reply(body="<input value=k9>")).on("/found", Reply(body=FOUND))
+        site.on("/more/7", Reply(body="<p>bright</p>"))
         told = place.crawl(place.write(SEARCH.replace("SITE", site.url)))
         (asked,) = [visit for visit in site.visits if visit.path == "/found"]
     assert told["sites"][0]["dead"] == 0
     assert asked.body == b"token=k9&q=lamp"
-    assert place.rows("select title, at from found") == [("Lamp", "Lamp new")]
+    assert place.rows("select title, at, sold from found") == [("Lamp", "Lamp new", None)]
+    assert place.rows("select text from more") == [("bright",)]
     assert "_mark" not in [column for _, column, *_ in place.rows("pragma table_info(found)")]

@@ -102,7 +102,7 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
         ),
         (
             "site: a\nlayers: {a: {follow: [{to: a}]}}\n",
-            "nothing says which links (write css, xpath, regex, jmespath or url)",
+            "nothing says which links (write css, xpath, regex, jmespath, from or url)",
         ),
         ("site: a\nlayers: {a: {hooks: {on_fail: f}}}\n", "'f' cannot stand here (use module:function)"),
         ("site: a\nseeds: [{url: a, feed: b}]\n" + LAYERS, "a seed is exactly one of url, sitemap, feed and tasks"),

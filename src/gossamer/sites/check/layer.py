@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from gossamer.sites.check import expressions
-from gossamer.sites.check.names import check_names, passed_to
+from gossamer.sites.check.names import check_names, check_when, passed_to
 from gossamer.sites.check.values import check_default
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Layer, Selected
+from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Layer, Selected, Taken
 from gossamer.sites.url.match import pattern_of
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
 
 
 def _check_selected(checker: Checker, rule: Selected, path: Path, format: Format) -> None:
+    for place, step in enumerate(rule.clean if isinstance(rule, Taken) else ()):
+        if isinstance(step, Clean):
+            _check_step(checker, step, (*path, "clean", place))
     for key, looks in _LOOKS:
         if (text := getattr(rule, key)) is not None:
             checker.must(looks, text, (*path, key))
@@ -122,9 +125,7 @@ def _check_field(
         )
     if first == "headers" and not rest and rule.jmespath is None and not rule.fields:
         checker.add((*path, "from"), "from: headers says no header", "as headers.etag")
-    for place, step in enumerate(rule.clean):
-        if isinstance(step, Clean):
-            _check_step(checker, step, (*path, "clean", place))
+    check_when(checker, rule.when, before, (*path, "when"), "a field that comes earlier")
     if rule.each is not None:
         _check_records(checker, rule.each, (*path, "each"), Format.HTML if nested else format)
     _check_fields(checker, rule.fields, (*path, "fields"), format)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +59,16 @@ def _check_expressions(checker: Checker, layer: Layer, follow: Follow, path: Pat
     if isinstance(follow.carry, dict):
         asked += [((*path, "pass", key), text) for key, text in follow.carry.items()]
     for where, text in asked:
-        checker.must(expressions.query, text, where)
-        for one in roots(text) if expressions.query(text) is None else ():
-            if one not in layer.fields:
-                near = did_you_mean(one, layer.fields)
-                checker.add(
-                    where, f"there is no field {one}", near or "name it in fields; only they are looked at here"
-                )
+        check_when(checker, text, layer.fields, where, "name it in fields; only they are looked at here")
+
+
+def check_when(checker: Checker, text: str | None, fields: Collection[str], path: Path, hint: str) -> None:
+    """A JMESPath expression on fields: it must be one, and they must be there."""
+    checker.must(expressions.query, text, path)
+    if text is not None and expressions.query(text) is None:
+        for one in roots(text):
+            if one not in fields:
+                checker.add(path, f"there is no field {one}", did_you_mean(one, fields) or hint)
 
 
 @lru_cache(4096)

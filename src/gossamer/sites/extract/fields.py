@@ -14,6 +14,7 @@ from gossamer.sites.extract.clean import Cleaning, cleaning, gives_list
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.selector.columns import Column, column_of
 from gossamer.sites.extract.selector.extractor import Extractor, First
+from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES, Finder, text_of
 from gossamer.sites.extract.types import NOWHERE, Turn, UrlBase, as_text, turn_into
 from gossamer.sites.format import FieldRule, Format, Kind, Selected, is_helper
@@ -72,7 +73,8 @@ def _looks_at_fields(rule: FieldRule) -> bool:
     """Whether a field may need those before it in the record."""
     looked = (rule, rule.each) if rule.each is not None else (rule,)
     return (
-        named(rule.value)
+        rule.when is not None
+        or named(rule.value)
         or any(one.source.partition(".")[0] == "fields" for one in looked)
         or any(map(_looks_at_fields, rule.fields.values()))
     )
@@ -139,6 +141,8 @@ def without_helpers(rules: Mapping[str, FieldRule]) -> Trim | None:
 
 
 def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extract:
+    if rule.when is not None:
+        return _conditional(name, rule, _compile(name, rule.model_copy(update={"when": None}), shape, path))
     if rule.fields:
         return _nested(name, rule, shape, path)
     if "value" in rule.model_fields_set:
@@ -156,6 +160,27 @@ def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Ext
     if rule.type is Kind.TEXT and clean is None:
         return _text(name, first, rule.strip, _default(rule))
     return _one(name, rule, first, clean, turn)
+
+
+def _conditional(name: str, rule: FieldRule, extract: Extract) -> Extract:
+    """A field that is read only if the fields before it say so; otherwise it has its default and does not count as missing."""
+    ask, default = search(rule.when or ""), _default(rule)
+    several = rule.default is None and (rule.each is not None or gives_list(rule.all, rule.clean))
+
+    def read_if(page: PageContent, thing: Any) -> Any:
+        try:
+            if counts(ask(page.scopes[-1])):
+                return extract(page, thing)
+        except FAILURES as error:
+            _failed(page, name, error)
+        return [] if several else default()
+
+    return read_if
+
+
+def counts(value: Any) -> bool:
+    """Whether the value of a condition is true: not empty, null, 0 or false."""
+    return not (value is None or value is False or value == 0 or value in ("", [], {}))
 
 
 def _as_it_is(value: Any, place: UrlBase) -> Any:

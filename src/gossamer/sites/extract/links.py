@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
 from gossamer.model.page import NOTHING, PageRequest
+from gossamer.sites.extract.clean import cleaning
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.context import SiteContext
+from gossamer.sites.extract.fields import counts
 from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES
+from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
 from gossamer.sites.request import RequestParts, request_parts
@@ -63,6 +66,7 @@ class FollowRule:
         self._xml = format is Format.XML
         self._site = site
         self._find = Extractor(follow, format).every() if follow.url is None else None
+        self._clean = cleaning(follow.clean)
         self._source = follow.regex is not None and format in (Format.HTML, Format.XML, Format.TEXT)
         self._match = Pattern(follow.match) if follow.match is not None else None
         self._skip = Pattern(follow.skip) if follow.skip is not None else None
@@ -85,7 +89,7 @@ class FollowRule:
     def gather(self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet) -> None:
         follow, document = self._follow, page.document
         try:
-            if self._when is not None and not _counts(self._when(fields)):
+            if self._when is not None and not counts(self._when(fields)):
                 return
             addresses = self._addresses(page, thing, fields)
             if not addresses:
@@ -103,13 +107,24 @@ class FollowRule:
         if self._find is None:
             return dict.fromkeys(urls(self._follow.url or "", page, fields))
         found: dict[str, None] = {}
-        for one in self._find(page, thing):
+        for one in self._find(page, thing) if self._clean is None else self._cleaned(page, thing):
             address = one if one.__class__ is str else self._of(one)
             if address:
                 if self._source:
                     address = address.replace("&amp;", "&").replace("\\/", "/")
                 found[address] = None
         return found
+
+    def _cleaned(self, page: PageContent, thing: Any) -> Iterator[str]:
+        """What the rule finds, after its steps. Numbers of JSON may become part of an address."""
+        if self._find is None or self._clean is None:
+            return
+        for one in self._find(page, thing):
+            text = self._of(one) if isinstance(one, etree._Element) else as_text(one)
+            value = self._clean(text.strip(), page) if text is not None else None
+            for address in value if isinstance(value, list) else (value,):
+                if address is not None:
+                    yield as_text(address)
 
     def _of(self, thing: Any) -> str | None:
         if not isinstance(thing, etree._Element):
@@ -197,7 +212,3 @@ class FollowRule:
         else:
             found = {name: look_up(name, page, fields) for name in self._carry}
         return {name: value for name, value in found.items() if value is not None}
-
-
-def _counts(value: Any) -> bool:
-    return not (value is None or value is False or value == 0 or value in ("", [], {}))

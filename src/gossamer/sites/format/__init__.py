@@ -16,6 +16,7 @@ from gossamer.sites.format.selector import (
     Kind,
     Selected,
     Step,
+    Taken,
     is_helper,
     stored_fields,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "SiteSpec",
     "Step",
     "StoreRule",
+    "Taken",
     "Valid",
     "is_helper",
     "stored_fields",

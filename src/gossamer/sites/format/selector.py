@@ -128,7 +128,27 @@ Step = (
 )
 
 
-class FieldRule(Selected):
+COMBINED = (["css", "regex"], ["xpath", "regex"], ["css", "jmespath"], ["xpath", "jmespath"])
+"""Selectors that go together: the second one reads what the first one found."""
+
+
+class Taken(Selected):
+    """What fields and links have in common: a selector, steps that clean what it finds, and a condition."""
+
+    clean: Annotated[tuple[Step, ...], BeforeValidator(listed), LISTED] = ()
+    """Steps in this order, before the type: strip (always first unless `strip: false`), squeeze, lower, … For links: what makes a URL of what was found."""
+    when: str | None = None
+    """A JMESPath expression on the fields (in a field: on those before it): take it only if its value is not empty, null, 0 or false."""
+
+    def ways(self, *others: str) -> list[str]:
+        """The selectors that are given, and `others`. ValueError if they exclude each other."""
+        ways = [name for name in (*SELECTORS, *others) if getattr(self, name) is not None]
+        if len(ways) > 1 and ways not in COMBINED:
+            raise ValueError(f"{' and '.join(ways)} exclude each other")
+        return ways
+
+
+class FieldRule(Taken):
     """One field of a record. A plain text instead of a mapping is a CSS selector."""
 
     value: Any = None
@@ -143,8 +163,6 @@ class FieldRule(Selected):
     """A record for each element found; `fields` are looked up inside it."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
     """The fields of the nested records; without `each`, of one nested record."""
-    clean: Annotated[tuple[Step, ...], BeforeValidator(listed), LISTED] = ()
-    """Steps in this order, before the type: strip (always first unless `strip: false`), squeeze, lower, …"""
     strip: Flag = True
     """Remove white space at both ends."""
     default: Any = None
@@ -158,17 +176,10 @@ class FieldRule(Selected):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        ways = [name for name in SELECTORS if getattr(self, name) is not None]
+        ways = self.ways()
         given = self.model_fields_set
         if "value" in given and (ways or self.each):
             raise ValueError(f"value and {(*ways, 'each')[0]} exclude each other")
-        if len(ways) > 1 and ways not in (
-            ["css", "regex"],
-            ["xpath", "regex"],
-            ["css", "jmespath"],
-            ["xpath", "jmespath"],
-        ):
-            raise ValueError(f"{' and '.join(ways)} exclude each other")
         if self.each is not None and ways:
             raise ValueError(f"each and {ways[0]} exclude each other")
         if self.each is not None and not self.fields:
@@ -220,8 +231,9 @@ class Body(SiteModel):
         return self
 
 
-class Follow(Selected, Body):
-    """Links of a page. A plain text instead of a mapping is a CSS selector; its links go to the layer that matches them."""
+class Follow(Taken, Body):
+    """Links of a page, found as fields are; of an element without `attr`, its href, src or action counts. A plain text instead of
+    a mapping is a CSS selector; its links go to the layer that matches them."""
 
     url: str | None = None
     """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member: names of one list ({posts.slug}/{posts.id}) go together, different lists are combined."""
@@ -235,8 +247,6 @@ class Follow(Selected, Body):
     """Regular expression on the URL: skip links that do not match."""
     skip: str | None = None
     """Regular expression on the URL: skip links that match."""
-    when: str | None = None
-    """A JMESPath expression on the fields: follow the links only if its value is not empty, null, 0 or false."""
     priority: Number = 0
     """Higher goes first, in layers with `order: priority`."""
     carry: Annotated[
@@ -248,9 +258,9 @@ class Follow(Selected, Body):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        ways = [name for name in (*SELECTORS, "url") if getattr(self, name) is not None]
-        if not ways:
-            raise ValueError("nothing says which links; write css, xpath, regex, jmespath or url")
-        if len(ways) > 1:
-            raise ValueError(f"{' and '.join(ways)} exclude each other")
+        ways = self.ways("url")
+        if not ways and "source" not in self.model_fields_set:
+            raise ValueError("nothing says which links; write css, xpath, regex, jmespath, from or url")
+        if self.url is not None and self.clean:
+            raise ValueError("url and clean exclude each other; write the steps in a field, and its {name} in url")
         return self
