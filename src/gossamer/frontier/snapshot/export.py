@@ -27,7 +27,6 @@ from gossamer.model import Counts, GroupCounts, ScannedDeadLetter, ScannedReques
 
 PAGE = 500
 LISTS = 64
-TRIES = 5
 ROUNDS = 1000
 LANE_COUNTS = ("added", "duplicates", "done", "replaced", "retried", "failed", "expired", "overflow")
 GROUP_COUNTS = ("pages", "items", "lost", "refused_items", "refused_children")
@@ -65,8 +64,9 @@ class Export:
         self._told: dict[str, Line] = {}
 
     def run(self) -> None:
-        """Write the whole crawl to `out`."""
+        """Write the whole crawl to `out`; SnapshotError if that is not one state of it."""
         partitions = range(self.frontier.partitions)
+        servers = [self._server(partition) for partition in partitions]
         for partition in partitions:
             self._page(partition, "begin")
         try:
@@ -84,7 +84,7 @@ class Export:
                 for partition in partitions:
                     self._hosts(partition)
                 for partition in partitions:
-                    self._steadily(partition)
+                    self._held(partition)
                 self._numbers()
                 self._tasks()
                 # What settled pages still owe goes into the journal, as have the requests of starts that ended meanwhile.
@@ -94,6 +94,7 @@ class Export:
                     self._journal(partition)
                 # Workers share the cookies of a page before its links are queued, so those of all requests above are there.
                 self._shared()
+                self._check_servers(servers)
                 later.seek(0)
                 for text in later:
                     self._out.write(text)
@@ -215,23 +216,26 @@ class Export:
                 self._write(row)
             cursor = page.cursor
 
-    def _steadily(self, partition: int) -> None:
-        """All requests and dead letters of a partition, from one server: after a failover the cursors mean nothing."""
-        for _ in range(TRIES):
-            before = self._server(partition)
-            self._queues(partition)
-            for state in ("delayed", "suspect", "leased"):
-                for row in self._pages(partition, state):
-                    self._request(state, row)
-            for dead in self._pages(partition, "dead"):
-                self._dead(dead)
-            if self._items:
-                self._item_lines(partition)
-            if self._server(partition) == before:
-                return
-        raise SnapshotError(
-            f"the server of partition {partition} changed {TRIES} times while it was read; export again."
-        )
+    def _held(self, partition: int) -> None:
+        """All requests and dead letters of a partition."""
+        self._queues(partition)
+        for state in ("delayed", "suspect", "leased"):
+            for row in self._pages(partition, state):
+                self._request(state, row)
+        for dead in self._pages(partition, "dead"):
+            self._dead(dead)
+        if self._items:
+            self._item_lines(partition)
+
+    def _check_servers(self, before: list[str]) -> None:
+        """Another server, or one that was restarted, may lack requests whose fingerprints were read before: what was read is of no one
+        state. Nor do its cursors mean what they meant."""
+        for partition, server in enumerate(before):
+            if self._server(partition) != server:
+                raise SnapshotError(
+                    f"The server of partition {partition} was restarted or replaced while it was read, and may have lost what had been "
+                    "read of it. Export again."
+                )
 
     def _server(self, partition: int) -> str:
         info = self.frontier.connection.execute("INFO", "server", key=keys.base(self.frontier.crawl, partition))

@@ -103,6 +103,7 @@ class Restore:
         self._heard = heard or (lambda _: None)
         self._same = int(source.header["partitions"]) == frontier.partitions
         self._lanes: set[str] = set()
+        self._epochs: list[str] = []
         self._batch: list[tuple[list[list[Any]], list[bytes]]] = []
         self._entries = self._bytes = 0
         self._tasks: dict[str, tuple[list[list[Any]], list[bytes]]] = {}
@@ -112,8 +113,9 @@ class Restore:
         self._clear()
 
     def run(self) -> None:
-        """Restore every line. A line that cannot be used raises `SnapshotError` with its number; those before it are in."""
-        already = self.frontier.run(self.frontier.verbs.snapshot.restored(self.snapshot))
+        """Restore every line. A line that cannot be used raises `SnapshotError` with its number; those before it are in. So does a server
+        that was restarted or replaced meanwhile: it may have lost lines, which the next import restores."""
+        already, self._epochs = self.frontier.run(self.frontier.verbs.snapshot.restored(self.snapshot))
         if already < 1:
             self._check_origin()
             self._crawl(self.source.header)
@@ -178,7 +180,7 @@ class Restore:
         for group, cookies in self._cookies.items():
             self._put_cookies(group, cookies)
         names = {"r": "restored", "k": "known", "s": "before", "u": "unplaced"}
-        for letters in run(verbs.restore(self.snapshot, upto, self._batch)):
+        for letters in run(verbs.restore(self.snapshot, upto, self._batch, self._epochs)):
             for letter in letters:
                 self.done[names[letter]] += 1
         self._clear()

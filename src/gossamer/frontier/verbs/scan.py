@@ -49,19 +49,27 @@ class SnapshotVerbs:
         cursor, what, details = read(reply[0])
         return SeenPage(cursor, what, details, reply[1])
 
-    def restored(self, snapshot: str) -> Verb[int]:
-        """The line up to which all partitions have restored a snapshot."""
+    def restored(self, snapshot: str) -> Verb[tuple[int, list[str]]]:
+        """The line up to which all partitions have restored a snapshot, and the epoch of each."""
         header = {"snapshot": snapshot, "upto": 0, "entries": []}
         replies = yield [function_call("restore", base, header) for base in self.bases]
-        return min(int(text(reply)) for reply in replies)
+        told = [read(reply) for reply in replies]
+        return min(line for line, _ in told), [epoch for _, epoch in told]
 
     def restore(
-        self, snapshot: str, upto: int, entries: Sequence[tuple[Sequence[list[Any]], Sequence[bytes]]]
+        self,
+        snapshot: str,
+        upto: int,
+        entries: Sequence[tuple[Sequence[list[Any]], Sequence[bytes]]],
+        epochs: Sequence[str] = (),
     ) -> Verb[list[str]]:
-        """Restore entries (with a record each) by partition; letters per partition. All have restored up to a line then."""
+        """Restore entries (with a record each) by partition; letters per partition. All have restored up to a line then. SnapshotError
+        where a partition is in another epoch than this, if given, and may have lost lines."""
         replies = yield [
-            function_call("restore", base, {"snapshot": snapshot, "upto": upto, "entries": rows}, *records)
-            for base, (rows, records) in zip(self.bases, entries, strict=True)
+            function_call(
+                "restore", base, {"snapshot": snapshot, "upto": upto, "entries": rows, "epoch": epoch}, *records
+            )
+            for base, epoch, (rows, records) in zip(self.bases, epochs or [""] * self.partitions, entries, strict=True)
         ]
         return [text(reply) if rows else "" for reply, (rows, _) in zip(replies, entries, strict=True)]
 

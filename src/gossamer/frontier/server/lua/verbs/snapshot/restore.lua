@@ -2,7 +2,8 @@
 -- that a restore that broke off may begin again from the first line.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {snapshot, upto (line), entries[]}; then one record per entry ('' where it needs none). Entries, each after
+-- ARGV    1: msgpack {snapshot, upto (line), entries[], epoch (of the state that has what was restored before; another one may lack lines of
+--            it) or ''}; then one record per entry ('' where it needs none). Entries, each after
 --            its line: request {state, lane, host, priority, due ms, filtered, fingerprint, attempts, strikes}; dead {group,
 --            lane, host, priority, attempts, strikes, reason, detail, at ms}; memory {name, policy}; seen {name,
 --            fingerprints[], began ms, generations behind}; forgotten {name, fingerprints[]}; layers {name, flat state};
@@ -10,7 +11,7 @@
 --            start, home}; logged {group, round, fields}; standing {group, round, counts}; item {group}; document {kind|name,
 --            version, at ms, who, note, digest, deleted, keep}
 -- Returns letters: r restored, k known already, s restored before, u names a lane or memory that is not there; without
---            entries the line up to which was restored
+--            entries msgpack {the line up to which was restored, epoch}
 -- Cost    O(entries)
 
 local Restores = {}
@@ -221,7 +222,9 @@ local function restore(keys, args)
   if not S then return problem end
   local h = unpack_msg(args[1])
   local before = tonumber(call('HGET', S.b .. K.restored, h.snapshot)) or 0
-  if #h.entries == 0 and h.upto <= before then return format('%d', before) end
+  if (h.epoch or '') ~= '' and h.epoch ~= S.m.epoch then
+    return fail('SNAPSHOT', 'met a server that was restarted or replaced meanwhile, and may have lost lines of it. Import again: what is there is not restored twice')
+  end
   local letters = {}
   S.snapshot = h.snapshot
   for i, e in ipairs(h.entries) do
@@ -232,7 +235,7 @@ local function restore(keys, args)
   if h.upto > before then call('HSET', S.b .. K.restored, h.snapshot, h.upto) end
   S.changed = true
   finish(S)
-  if #h.entries == 0 then return format('%d', max(before, h.upto)) end
+  if #h.entries == 0 then return pack({max(before, h.upto), S.m.epoch}) end
   return table.concat(letters)
 end
 
