@@ -1,0 +1,141 @@
+"""Whatever a server answers, a spider gets from the add-on's download handler what it gets from Scrapy's usual one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+from tests.scrapy.spiders.answers import Answers
+from tests.support.workers.workers import Workers
+
+from gossamer.scrapy.speedups.defaults import AIOHTTP, OF_USUAL_HANDLER, apply
+from gossamer.testing.servers import Server
+
+PAGE = b"<h1>page</h1>"
+
+
+def answer(*headers: bytes, body: bytes = PAGE, status: bytes = b"HTTP/1.1 200 OK", length: bool = True) -> bytes:
+    sized = b"Content-Length: %d\r\n" % len(body) if length else b""
+    return status + b"\r\n" + sized + b"".join(header + b"\r\n" for header in headers) + b"\r\n" + body
+
+
+UNUSUAL = {
+    "/part#of": answer(),
+    "/long": answer(b"Content-Security-Policy: " + b"a" * 12_000),
+    "/many": answer(*(b"X-%d: v" % number for number in range(200))),
+    "/latin1": answer(b'Content-Disposition: attachment; filename="caf\xe9"'),
+    "/moved": answer(b"Location: /caf\xe9#there", body=b"", status=b"HTTP/1.1 302 Found"),
+    "/closed": answer(b"Connection: close", length=False),
+    "/http10": answer(status=b"HTTP/1.0 200 OK", length=False),
+    "/upgrade": answer(b"Upgrade: h2", b"Connection: Upgrade"),
+    "/chunked": answer(b"Transfer-Encoding: chunked", body=b"4\r\npage\r\n0\r\n\r\n", length=False),
+    "/cookies": answer(b"Set-Cookie: a=1", b"set-cookie: b=2"),
+    "/bound": answer(),
+}
+"""Correct, or nearly so."""
+MALFORMED = {
+    "/twice": answer(b"Content-Length: %d" % len(PAGE)),
+    "/both": answer(b"Transfer-Encoding: chunked", body=b"4\r\npage\r\n0\r\n\r\n"),
+    "/line": answer(b"this is no header"),
+    "/zero": answer(b"X-Zero: a\x00b"),
+    "/more": answer(body=PAGE)[:-4].replace(b": %d" % len(PAGE), b": 3"),
+    "/204": answer(status=b"HTTP/1.1 204 No Content"),
+}
+"""aiohttp reads none of these. One server for each: the first of them makes all of its host go another way."""
+TUNNEL, REFUSED = "site.invalid:443", answer(status=b"HTTP/1.1 407 Proxy Authentication Required")
+HELD = [f"/held/{number}" for number in range(6)]
+
+
+class RawServer:
+    """Answers with bytes as they are; paths of `HELD` when all of them have been asked for."""
+
+    def __init__(self, answers: dict[str, bytes]) -> None:
+        self.answers = {path.partition("#")[0]: one for path, one in answers.items()}
+        self.peers: dict[str, str] = {}
+        self.asked: list[str] = []
+        self._together: asyncio.Event
+
+    async def serve(self, ready: threading.Event) -> None:
+        self._together, self.done = asyncio.Event(), asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        ready.set()
+        async with server:
+            await self.done.wait()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode("latin1")
+        self.asked.append(path)
+        self.peers[path] = writer.get_extra_info("peername")[0]
+        if path in HELD:
+            if set(HELD) <= set(self.asked):
+                self._together.set()
+            await self._together.wait()
+        writer.write(self.answers.get(path, answer()))
+        await writer.drain()
+        writer.close()
+
+
+@contextmanager
+def serving(answers: dict[str, bytes]) -> Iterator[RawServer]:
+    server, ready = RawServer(answers), threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(ready)))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield server
+    finally:
+        server.loop.call_soon_threadsafe(server.done.set)
+        thread.join(10)
+
+
+def noted(frontier: Server, addons: dict[str, int], usual: RawServer, malformed: list[RawServer]) -> dict[str, Any]:
+    """What the spider got, by path."""
+    urls = [f"{usual.url}{path}" for path in UNUSUAL]
+    urls += [f"{server.url}{path}" for server in malformed for path in server.answers]
+    urls.append(f"https://{TUNNEL}/tunnel")
+    held = " ".join(f"{usual.url}{path}" for path in HELD)
+    with Workers(frontier.url, "answers", ADDONS=addons) as workers:
+        worker = workers.start(Answers, urls=" ".join(urls), held=held)
+        assert worker.wait() == 0, worker.log
+        log, events = worker.log, [event for event in worker.events if event.kind == "mark"]
+    assert len(events) == len(urls) + len(HELD), log
+    return {event.what.partition("//")[2].partition("/")[2]: event.more for event in events}
+
+
+def test_a_spider_gets_what_scrapys_usual_handler_gets() -> None:
+    found = {}
+    for name, addons in (("plain", {}), ("fleet", {"gossamer.Addon": 100})):
+        with ExitStack() as stack:
+            frontier, usual = stack.enter_context(Server()), stack.enter_context(serving({**UNUSUAL, TUNNEL: REFUSED}))
+            malformed = [stack.enter_context(serving({path: one})) for path, one in MALFORMED.items()]
+            posted = stack.enter_context(serving({"/post": MALFORMED["/line"]}))
+            found[name] = noted(frontier, addons, usual, [*malformed, posted])
+            assert usual.peers["/bound"] == "127.0.0.2"
+            # What is not safe to repeat is not repeated behind the project's back: that is for RETRY_... to decide.
+            assert posted.asked == ["/post"]
+            ports = {server.url: path for server, path in zip([usual, *malformed], ["usual", *MALFORMED], strict=True)}
+            for details in found[name].values():
+                origin = "/".join(str(details.get("url", "")).split("/")[:3])
+                details["url"] = ports.get(origin, "") + str(details.get("url", "")).removeprefix(origin)
+    assert found["plain"].pop("post")["status"] == 200
+    assert found["fleet"].pop("post")["failed"] == "DownloadFailedError"
+    assert found["fleet"] == found["plain"]
+    assert found["plain"].pop("tunnel")["failed"] == "TunnelError"
+    assert all("status" in details for details in found["plain"].values())
+
+
+@pytest.mark.parametrize("name", OF_USUAL_HANDLER)
+def test_settings_that_only_the_usual_handler_has_keep_it(name: str) -> None:
+    settings = Settings()
+    apply(settings, "aiohttp")
+    assert settings.getdict("DOWNLOAD_HANDLERS")["https"] == AIOHTTP
+    settings = Settings({name: "mine"})
+    apply(settings, "aiohttp")
+    assert not settings.getdict("DOWNLOAD_HANDLERS")
