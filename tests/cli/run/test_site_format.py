@@ -25,10 +25,10 @@ layers:
     fields:
       _mark: .mark
       title: h1
+      at: {value: '{title} {_mark}'}
       sold: {css: .sold, type: int, when: "_mark == 'old'"}
     follow: {css: 'button.more', attr: onclick, regex: "'([0-9]+)'", clean: [{prefix: /more/}], to: more, when: _mark}
   more: {fields: {text: p}}
-      at: {value: '{title} {_mark}'}
 store: {found: {table: found, key: title}, more: {table: more}}
 """
 
