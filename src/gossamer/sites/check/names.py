@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import jmespath  # type: ignore[import-untyped]
 
 from gossamer.sites.check import expressions
+from gossamer.sites.extract.turns import NAME as TURN
+from gossamer.sites.extract.turns import has_lists, uses_turn
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import Follow, Layer, SiteSpec
 from gossamer.sites.template import NAME
@@ -27,6 +29,8 @@ ITSELF = "{{%s}} or { %s } stands for the braces themselves, as in GraphQL"
 def check_names(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:
     """The names of one rule of `follow`: fields, what was passed on, groups of `match`, parameters with one value."""
     _check_expressions(checker, layer, follow, path)
+    if uses_turn(follow):
+        _check_turns(checker, layer, follow, path)
     passed = passed_to(checker.site, name)
     if passed is None:
         return
@@ -37,7 +41,7 @@ def check_names(checker: Checker, name: str, layer: Layer, follow: Follow, path:
         for place, field in enumerate(follow.carry):
             if field not in others:
                 checker.add((*path, "pass", place), f"there is no field {field}", did_you_mean(field, sorted(others)))
-    known = {*layer.fields, *groups_of(layer), *passed}
+    known = {*layer.fields, *groups_of(layer), *passed, TURN}
     for where, text in _texts(follow):
         for one in dict.fromkeys(found[2].split(".")[0] for found in NAME.finditer(text) if found[2]):
             if one in known or one in single:
@@ -52,6 +56,16 @@ def check_names(checker: Checker, name: str, layer: Layer, follow: Follow, path:
             near = did_you_mean(one, sorted({*known, *single}))
             hint = near if near.startswith("did") else ITSELF % (one, one)
             checker.add((*path, *where), f"{{{one}}} is not a field, parameter or group of match", hint)
+
+
+def _check_turns(checker: Checker, layer: Layer, follow: Follow, path: Path) -> None:
+    if follow.pages is None:
+        if TURN not in layer.fields and TURN not in checker.params.names:
+            hint = "write pages: 0, or how many pages there may be"
+            checker.add(path, "{turn} is the number of a page turn, and this rule has no pages", hint)
+    elif not follow.pages and follow.when is None and not has_lists(layer):
+        hint = "write how many in pages, a condition in when, or records"
+        checker.add((*path, "pages"), "nothing says where these pages end: no list or link can be missing", hint)
 
 
 def _check_expressions(checker: Checker, layer: Layer, follow: Follow, path: Path) -> None:

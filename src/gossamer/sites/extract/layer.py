@@ -15,6 +15,7 @@ from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fi
 from gossamer.sites.extract.links import FollowRule, LinkSet
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
+from gossamer.sites.extract.turns import has_lists, mark_of
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.format import Format, Layer, stored_fields
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading, records_of
@@ -75,6 +76,8 @@ class LayerReader:
                     problems.append((("require",), f"{field!r} is required, but no field has this name"))
         if problems:
             raise RuleProblems(name, problems)
+        self._rules.sort(key=lambda rule: rule.numbered)
+        self._lists = has_lists(layer)
 
     def read(self, document: Response) -> Reading:
         layer = self._layer
@@ -129,9 +132,14 @@ class LayerReader:
                 where = list(zip(things, filled, strict=True))
             else:
                 where = [(None, {})]
+            mark = 0
+            if rule.numbered and self._lists:
+                mark = mark_of(None if self._records is None else things, filled[0] if filled else {}, gathered.links)
+                if rule.ends(page, mark):
+                    continue
             for thing, fields in where:
                 page.scopes.append(fields)
-                rule.gather(page, thing, fields, gathered)
+                rule.gather(page, thing, fields, gathered, mark)
                 page.scopes.pop()
         gathered.tell(page)
         return gathered.links

@@ -16,6 +16,7 @@ from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES
+from gossamer.sites.extract.turns import MARK, NAME, at_turn, uses_turn
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
@@ -82,30 +83,45 @@ class FollowRule:
         self._fragments: dict[str, bool] = {}
         if follow.to is not None and not site.has_layer(follow.to):
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
+        self.numbered = follow.pages is not None and uses_turn(follow)
+        """Whether it counts pages; then it comes after the other rules."""
         fields = bool(follow.carry or follow.when is not None or follow.url is not None or self._parts is None)
         self.of_records = fields and follow.pages is None
         """On a page of many records, whether to apply the rule to each of them: it uses their fields."""
 
-    def gather(self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet) -> None:
-        follow, document = self._follow, page.document
+    def gather(self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet, mark: int = 0) -> None:
+        """Add the links of a page, or of one of its records. `mark` is the number of what the page has, for rules that count pages."""
+        follow, parts, document = self._follow, self._parts, page.document
         try:
             if self._when is not None and not counts(self._when(fields)):
                 return
-            addresses = self._addresses(page, thing, fields)
+            if self.numbered:
+                follow, parts = at_turn(follow, document.turn + 1, look_up(NAME, page, fields) is None), None
+            addresses = self._addresses(follow, page, thing, fields)
             if not addresses:
                 return
             carried = self._carried(page, fields)
-            parts = self._parts or request_parts(follow, lambda data: filled(data, page, fields))
+            if mark:
+                carried = {**carried, MARK: mark}
+            parts = parts or request_parts(follow, lambda data: filled(data, page, fields))
             self._add(page, addresses, carried, parts, into, follow.limit, document.depth + 1)
         except UnknownName as error:
             page.note(f"{self._name}: {error}")
         except FAILURES as error:
             page.note(f"{self._name}: {type(error).__name__}: {error}")
 
-    def _addresses(self, page: PageContent, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
+    def ends(self, page: PageContent, mark: int) -> bool:
+        """Whether the pages that the rule counts end here: this one is empty, or has the same as the one before it."""
+        if self._follow.when is not None or (mark and page.document.inherited.get(MARK) != mark):
+            return False
+        if mark:
+            page.note(f"{self._name}: this page has the same as the one before it, so the pages end here")
+        return True
+
+    def _addresses(self, follow: Follow, page: PageContent, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
         """The addresses that the rule finds, each once, in the order of the page."""
         if self._find is None:
-            return dict.fromkeys(urls(self._follow.url or "", page, fields))
+            return dict.fromkeys(urls(follow.url or "", page, fields))
         found: dict[str, None] = {}
         for one in self._find(page, thing) if self._clean is None else self._cleaned(page, thing):
             address = one if one.__class__ is str else self._of(one)

@@ -236,7 +236,7 @@ class Follow(Taken, Body):
     a mapping is a CSS selector; its links go to the layer that matches them."""
 
     url: str | None = None
-    """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member: names of one list ({posts.slug}/{posts.id}) go together, different lists are combined."""
+    """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member: names of one list ({posts.slug}/{posts.id}) go together, different lists are combined. With `pages`: {turn}, {turn+1} or {turn*20} is the number of the page turn."""
     to: Name | None = None
     """The layer of the linked pages. Without it, the layer whose `match` fits best; links that fit none are skipped."""
     pages: Whole | None = None

@@ -228,10 +228,14 @@ def source(name: str) -> Looked | None:
                 return lambda page, thing: dict(page.document.headers)
             return lambda page, thing: page.document.headers.get(key.lower())
         case "parent":
-            return lambda page, thing: dig(page.document.inherited, key) if key else dict(page.document.inherited)
+            return lambda page, thing: dig(page.document.inherited, key) if key else _passed_on(page)
         case "fields":
             return lambda page, thing: _of_fields(page, key)
     return None
+
+
+def _passed_on(page: PageContent) -> dict[str, Any]:
+    return {name: value for name, value in page.document.inherited.items() if name[:1] != "="}
 
 
 def _of_fields(page: PageContent, key: str) -> Any:

@@ -1,0 +1,77 @@
+"""Page turns by number: `{turn}`, `{turn+1}`, `{turn*20}` and `{turn*20+1}` in what a rule requests.
+
+The first page is turn 0, so the first link of a rule is for turn 1. The turns end with the first page that is empty, or that has the
+same as the page before it: many sites show their last page again for any higher number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from zlib import crc32
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from gossamer.model.page import PageRequest
+from gossamer.sites.format import Follow, Layer
+
+NAME = "turn"
+TURN = re.compile(r"(?<![{$])\{turn(?:\*([0-9]{1,9}))?(?:\+([0-9]{1,9}))?\}(?!\})")
+MARK = "=page"
+"""What a page inherits from the page before it: the number of what that one has. No {name} is written like this."""
+BODY = ("url", "headers", "cookies", "form", "json_", "body")
+
+
+def uses_turn(follow: Follow) -> bool:
+    """Whether a rule counts pages."""
+    return any(_has_turn(getattr(follow, key)) for key in BODY)
+
+
+def _has_turn(data: Any) -> bool:
+    if isinstance(data, str):
+        return TURN.search(data) is not None
+    inner: Iterable[Any] = data.values() if isinstance(data, dict) else data if isinstance(data, list | tuple) else ()
+    return any(map(_has_turn, inner))
+
+
+def at_turn(follow: Follow, turn: int, plain: bool) -> Follow:
+    """The rule for one page turn. Without `plain`, {turn} alone is left: something else of the site has this name."""
+
+    def number(found: re.Match[str]) -> int | None:
+        times, plus = found.groups()
+        return None if not plain and times is None and plus is None else turn * int(times or 1) + int(plus or 0)
+
+    update = {key: _filled(getattr(follow, key), number) for key in BODY}
+    return follow.model_copy(update={**update, "url": None if follow.url is None else str(update["url"])})
+
+
+def _filled(data: Any, number: Callable[[re.Match[str]], int | None]) -> Any:
+    if isinstance(data, str):
+        if (whole := TURN.fullmatch(data)) and (value := number(whole)) is not None:
+            return value
+        return TURN.sub(lambda found: found[0] if (value := number(found)) is None else str(value), data)
+    if isinstance(data, dict):
+        return {key: _filled(value, number) for key, value in data.items()}
+    return [_filled(one, number) for one in data] if isinstance(data, list | tuple) else data
+
+
+def has_lists(layer: Layer) -> bool:
+    """Whether pages of a layer have something that an empty page lacks: records, links, lists."""
+    return (
+        layer.records is not None
+        or any(follow.pages is None for follow in layer.follow)
+        or any(rule.each is not None or rule.all for rule in layer.fields.values())
+    )
+
+
+def mark_of(things: Sequence[Any] | None, fields: dict[str, Any], links: Iterable[PageRequest]) -> int:
+    """The number of what a page has: of its records (`things`) if it has many, or else of its lists and links. 0: it is empty."""
+    if things is not None:
+        said: list[Any] = [
+            etree.tostring(one, with_tail=False) if isinstance(one, etree._Element) else one for one in things
+        ]
+    else:
+        said = [value for value in fields.values() if isinstance(value, list) and value]
+        said += [link.fingerprint for link in links if not link.turn]
+    return (crc32(repr(said).encode("utf-8", "replace")) or 1) if said else 0

@@ -1,0 +1,123 @@
+"""Pages by number, offset and cursor: {turn} in a URL or body, to the first page that is empty or comes again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.sites.extract.small_site import read
+
+from gossamer.model.page import PageRequest
+from gossamer.sites.file.load import survey_text
+from gossamer.sites.page import Reading
+
+LIST = "records: li\nfields: {name: b}\nfollow: {url: '/list/x/1?page={turn+1}', to: here, pages: 0}"
+
+
+def next_of(reading: Reading) -> PageRequest:
+    (link,) = [link for link in reading.links if link.turn]
+    return link
+
+
+def items(*names: str) -> str:
+    return "".join(f"<li><b>{name}</b></li>" for name in names)
+
+
+def test_numbered_pages_end_with_the_first_empty_one() -> None:
+    first = next_of(read(LIST, items("a", "b")))
+    assert (first.url, first.turn, first.depth) == ("http://bbs.example/list/x/1?page=2", 1, 0)
+    second = next_of(read(LIST, items("c"), turn=1, inherited=first.inherited))
+    assert second.url.endswith("?page=3")
+    end = read(LIST, "<ul></ul>", turn=2, inherited=second.inherited)
+    assert (end.links, end.records, end.notes) == ([], [], ())
+
+
+def test_a_page_that_comes_again_ends_them_and_says_so() -> None:
+    link = next_of(read(LIST, items("a") + "<p>page 7</p>", turn=6))
+    end = read(LIST, items("a") + "<p>page 8</p>", turn=7, inherited=link.inherited)
+    assert end.links == []
+    assert end.notes == ("follow[0]: this page has the same as the one before it, so the pages end here",)
+
+
+def test_a_list_of_links_is_empty_without_links_and_a_list_in_fields_without_members() -> None:
+    links = "follow: [{url: '/p?n={turn}', to: here, pages: 3}, {css: a, to: post}]"
+    reading = read(links, "<a href=/post/1>1</a>", turn=2)
+    assert [link.url[18:] for link in reading.links] == ["/post/1", "/p?n=3"]
+    assert read(links, "<a href=/post/1>1</a>", turn=3).links[1:] == []
+    assert read(links, "<a href=/post/1>1</a>", turn=3).cut_off
+    assert read(links, "<p>", turn=1).links == []
+    lists = "fields: {ids: {css: i, all: true}}\nfollow: {url: '/p?n={turn}', to: here, pages: 0}"
+    assert next_of(read(lists, "<i>1</i>")).url.endswith("/p?n=1")
+    assert read(lists, "<p>").links == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "turn", "asked"),
+    [
+        ("url: '/p?offset={turn*20}'", 0, ("/p?offset=20", b"")),
+        ("url: '/p?start={turn*20+1}'", 2, ("/p?start=61", b"")),
+        ("url: /p, form: {page: '{turn}', q: '{name} {turn+1}'}", 1, ("/p", b"page=2&q=x+3")),
+        ("url: /p, json: {page: '{turn+1}', all: ['{turn}', '{{turn}}']}", 1, ("/p", b'{"page": 3, "all": [2, "{turn}"]}')),
+        ("url: /p, body: 'p={turn}', headers: {X-Page: '{turn}'}", 1, ("/p", b"p=2")),
+    ],
+)  # fmt: skip
+def test_offsets_and_bodies_count_too(rule: str, turn: int, asked: tuple[str, bytes]) -> None:
+    text = f"fields: {{name: {{value: x}}, ids: {{css: i, all: true}}}}\nfollow: {{{rule}, to: here, pages: 0}}"
+    link = next_of(read(text, "<i>1</i>", turn=turn))
+    assert (link.url[18:], link.body) == asked
+    assert link.headers.get("X-Page") in (None, "2")
+
+
+def test_a_condition_decides_alone() -> None:
+    text = "fields: {more: .more}\nfollow: {url: '/p?n={turn}', to: here, pages: 0, when: more}"
+    assert next_of(read(text, "<b class=more>1</b>")).url.endswith("/p?n=1")
+    assert read(text, "<p>").links == []
+
+
+def test_a_field_of_that_name_keeps_its_meaning() -> None:
+    text = "fields: {turn: b, ids: {css: i, all: true}}\nfollow: {url: '/p?a={turn}&b={turn+1}', to: here, pages: 0}"
+    assert next_of(read(text, "<b>x</b><i>1</i>")).url.endswith("/p?a=x&b=2")
+
+
+def test_what_marks_a_page_is_no_value_that_it_inherits() -> None:
+    text = LIST + "\n"
+    link = next_of(read(text, items("a"), inherited={"forum": "f"}))
+    assert {name: value for name, value in link.inherited.items() if name[0] != "="} == {"forum": "f"}
+    whole = text.replace("{name: b}", "{name: b, all: {from: parent, type: json}}")
+    (record,) = read(whole, items("b"), turn=1, inherited=link.inherited).records
+    assert record.fields["all"] == {"forum": "f"}
+
+
+def test_cursors_in_a_helper_field() -> None:
+    text = """
+    format: json
+    fields: {_cursor: {jmespath: meta.next}, ids: {jmespath: 'items[].id', all: true}}
+    follow: {url: '/api?cursor={_cursor}', to: here, pages: 0, when: _cursor}
+    """
+
+    def page(**data: Any) -> Reading:
+        return read(text, json.dumps(data), content_type="application/json")
+
+    assert next_of(page(items=[{"id": 1}], meta={"next": "a b"})).url == "http://bbs.example/api?cursor=a%20b"
+    end = page(items=[{"id": 2}], meta={"next": None})
+    assert (end.links, end.notes) == ([], ())
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("follow: {url: '/p?n={turn}', to: a}", "follow: {turn} is the number of a page turn, and this rule has no pages (write pages: 0"),
+        ("follow: {url: '/p?n={turn+1}', to: a}", "follow: {turn} is the number of a page turn"),
+        ("fields: {t: h1}, follow: {url: '/p?n={turn}', to: a, pages: 0}", "follow.pages: nothing says where these pages end"),
+        ("fields: {t: h1}, follow: {url: '/p?n={turn}', to: a, pages: 9}", ""),
+        ("fields: {t: h1}, follow: {url: '/p?n={turn*2}', to: a, pages: 0, when: t}", ""),
+        ("records: li, fields: {t: h1}, follow: {url: /p, json: {p: '{turn}'}, to: a, pages: 0}", ""),
+    ],
+)  # fmt: skip
+def test_what_the_check_says(rule: str, said: str) -> None:
+    told = [
+        str(one)
+        for one in survey_text(f"site: s\nseeds: http://s.example/\nlayers: {{a: {{match: ^/, {rule}}}}}\n").problems
+    ]
+    assert any(said in line for line in told) if said else told == []
