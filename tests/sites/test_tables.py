@@ -37,7 +37,6 @@ store:
     key: [id, site]
     columns: {title: name}
     add: [fetched_at, status, url]
-    history: true
     archive: true
     children: {notes: {table: remarks, key: [text]}, kept: {json: true}}
 """
@@ -64,7 +63,6 @@ def test_fields_become_columns_and_nested_records_tables() -> None:
             Column("url", "text"),
         ),
         ("id", "site"),
-        history=True,
         archive=True,
     )
     assert shots == Table("items_shots", (Column("src", "text"),), (), "items", archive=True)

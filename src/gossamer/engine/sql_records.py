@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +110,8 @@ class SqlRecordSink:
     ) -> bool:
         # The round of the page goes before the one that this worker knows: the next round may have begun a moment ago.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
-        rows = [row for record in records for row in rows_of(layer, record, response, request, number, turns)]
+        facts = facts_of(layer, response, request, number)
+        rows = [row for record in records for row in rows_of(layer, record, facts, request, turns)]
         url = self._urls[layer.site]
         if layer.site.compiled.growing_tables:
             try:
@@ -164,29 +165,31 @@ def _usual_file(settings: Settings) -> Path:
     return Path(settings["GOSSAMER_DATA_DIR"]).expanduser().absolute() / "items.db"
 
 
-def rows_of(
-    layer: ServedLayer,
-    record: Record,
-    response: Response,
-    request: PageRequest,
-    number: int,
-    turns: Sequence[int] = (),
-) -> list[Row]:
-    extra: dict[str, Any] = {
-        "url": response.url,
+def facts_of(layer: ServedLayer, response: Response, request: PageRequest, number: int) -> dict[str, Any]:
+    """The columns of `tables.EXTRA`. A page is called by its identity, so that it has one row however its URL was written."""
+    site = layer.site.compiled
+    return {
+        "url": site.canonical(layer.name, response.url),
+        "fetched_url": response.url,
         "fetched_at": datetime.now(UTC),
         "round": number,
         "site": layer.site.name,
         "layer": layer.name,
         "status": response.status,
-        "parent": request.trail[-1] if request.trail else None,
+        "parent": site.identity(request.trail[-1]) if request.trail else None,
     }
+
+
+def rows_of(
+    layer: ServedLayer, record: Record, facts: Mapping[str, Any], request: PageRequest, turns: Sequence[int]
+) -> list[Row]:
+    """The rows of a record, by what is known about its page."""
     site = layer.site.compiled
     part = site.part(record.layer)
     if part is not None and record.layer != layer.name:
-        part = part._replace(page=1, whole=True, round=number)
+        part = part._replace(page=1, whole=True, round=facts["round"])
     elif part is not None:
         # A page that redirected is the page that was linked.
         linked = site.fingerprint(layer.name, request.hops[0]) if request.hops else request.fingerprint
-        part = part._replace(page=page_number(linked), turn=request.turn, turns=tuple(turns), round=number)
-    return site.rows(record, extra, part)
+        part = part._replace(page=page_number(linked), turn=request.turn, turns=tuple(turns), round=facts["round"])
+    return site.rows(record, facts, part)

@@ -65,6 +65,7 @@ class CompiledSite:
             name: self._usual if layer.identity is None else Identifier(layer.identity)
             for name, layer in site.layers.items()
         }
+        self._alike = all(one is self._usual for one in self._identities.values())
         self._by_priority = {name for name, layer in site.layers.items() if layer.order == "priority"}
         self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
         self._rows = Rows(site)
@@ -92,6 +93,13 @@ class CompiledSite:
     def canonical(self, layer: str, url: str) -> str:
         """The URL as it is compared: in its one form, with only the query parameters that count."""
         return self.identifier(layer).canonical(url)
+
+    def identity(self, url: str) -> str:
+        """The same for a page of which only the URL is known."""
+        if self._alike:
+            return self._usual.canonical(url)
+        found = self.layer_of(url)
+        return self.canonical(found[0] if found else "", url)
 
     # Pages.
 

@@ -15,6 +15,7 @@ from gossamer.sites.python.table import FunctionTable
 
 EXTRA = {
     "url": "text",
+    "fetched_url": "text",
     "fetched_at": "datetime",
     "round": "int",
     "site": "text",
@@ -23,7 +24,7 @@ EXTRA = {
     "parent": "text",
 }
 """Columns that come from the page and not from its fields."""
-PASSING = frozenset({"fetched_at", "round", "status"})
+PASSING = frozenset({"fetched_at", "fetched_url", "round", "status"})
 """Columns whose change alone adds no row to a history."""
 _TYPES = {Kind.URL: "text"}
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import StoreRefused
 from gossamer.model.table import PagePart, Row
+from gossamer.model.table_layout import ANY, DIGEST, LINK, PLACE, SINCE, TableLayout
 from gossamer.store.database.database import Database
-from gossamer.store.layout import ANY, DIGEST, LINK, PLACE, SINCE, TableLayout
 from gossamer.store.parts import first_position
 from gossamer.store.values import CANONICAL, Take, kind_of, same
 

@@ -10,7 +10,7 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from gossamer.errors import StoreError
-from gossamer.store.layout import LINK, TableLayout
+from gossamer.model.table_layout import LINK, TableLayout
 from gossamer.store.statements import TableStatements, plain
 
 PAGE = 1000

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from gossamer.errors import StoreError, TableMismatch
 from gossamer.model.table import Column, Table
+from gossamer.model.table_layout import NAME_BYTES, SINCE, TableLayout
 from gossamer.store.database.database import Database, FoundColumn
-from gossamer.store.layout import NAME_BYTES, SINCE, TableLayout
 
 _REMEDY = "Give the field another column, change the column by hand, or put the table aside so that a new one is made."
 

@@ -12,9 +12,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from gossamer.model.table import PAGES
+from gossamer.model.table_layout import PLACE, SINCE, TableLayout
 from gossamer.store.batch import Bound, Identity, TableBatch
 from gossamer.store.database.database import Database
-from gossamer.store.layout import PLACE, SINCE, TableLayout
 from gossamer.store.parts import POSITIONS, ChildSweep, PartDecisions, decide, number_of
 from gossamer.store.values import CANONICAL
 

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
 from gossamer.model.table import PAGES, Row, Table
+from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, with_undescribed
 from gossamer.settings import concealed
 from gossamer.store import query, schema, statements
 from gossamer.store.batch import PreparedRow, RowPreparer, batches_of
@@ -24,7 +25,6 @@ from gossamer.store.database.database import Database
 from gossamer.store.database.sqlite import READING
 from gossamer.store.database.url import database_of
 from gossamer.store.failure import StoreFailure, first_line
-from gossamer.store.layout import TableLayout, merged, shapes_of, united, with_undescribed
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.example_sites import Place
-from tests.support.site import Reply, Site, data
+from tests.support.site import Reply, Site, data, links
 
 from gossamer.testing.servers import Server
 
@@ -86,6 +86,44 @@ def test_names_of_one_record_go_together_and_a_joined_list_may_be_null(site: Sit
     rows = place.rows("select title, tags, replace(list, ' ', '') from topics")
     assert set(rows) == wanted
     assert len(rows) == 30
+
+
+def test_a_page_has_one_row_however_its_url_is_written(site: Site, place: Place) -> None:
+    """The key is the identity: sessions in URLs, other orders of parameters and redirects make no second row."""
+    pages = [f"/p/{n}" for n in range(5)]
+    text = f"""
+    site: shop
+    seeds: [{site.url}/list]
+    politeness: {{robots: ignore, concurrency: 8}}
+    identity: {{drop: [sid]}}
+    layers:
+      list: {{match: '^/list', follow: [{{css: a, to: item}}]}}
+      item: {{match: '^/p/', seen: round, fields: {{title: h1}}, follow: [{{css: a.review, to: review}}]}}
+      review: {{match: '^/r/', identity: {{keep: [id]}}, seen: round, fields: {{text: h1}}}}
+    store:
+      item: {{table: items, add: [fetched_url, round]}}
+      review: {{table: reviews, add: [parent]}}
+      """
+    for number, session in enumerate(("one", "two")):
+        addresses = [f"{path}?b=2&sid={session}&a=1" if number else f"{path}?a=1&b=2&sid={session}" for path in pages]
+        site.on("/list", links(*addresses))
+        for path in pages:
+            review = f"<a class=review href='/r/?id={path[-1]}&from={session}'>"
+            site.on(path, Reply(body=f"<h1>{path} {session}</h1>{review}"))
+        # A page that sends its visitors on with a session is the same page.
+        home = Reply(302, headers={"Location": f"/p/4?sid=redirected-{session}&a=1&b=2"}, times=1)
+        site.on("/p/4", home, Reply(body=f"<h1>/p/4 {session}</h1>"))
+        site.on("/r/", Reply(body="<h1>fine</h1>"))
+        told(place, place.write(text))
+    wanted = [(f"{site.url}{path}?a=1&b=2", f"{path} two", 1) for path in pages]
+    assert place.rows("select url, title, round from items order by url") == wanted
+    fetched = [f"{site.url}{path}?b=2&sid=two&a=1" for path in pages[:4]] + [
+        f"{site.url}/p/4?sid=redirected-two&a=1&b=2"
+    ]
+    assert [url for (url,) in place.rows("select fetched_url from items order by url")] == fetched
+    # What leads to a page is called as its own row calls it.
+    joined = "select items.url, reviews.url from reviews join items on reviews.parent = items.url order by 1"
+    assert place.rows(joined) == [(url, f"{site.url}/r/?id={url[-9]}") for url, _, _ in wanted[:4]]
 
 
 def test_a_sitemap_of_too_many_pages_fails_instead_of_being_cut(site: Site, place: Place) -> None:

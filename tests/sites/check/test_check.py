@@ -137,6 +137,11 @@ def layer(text: str) -> str:
         (BEGIN + "layers: {a: {handler: 'm:f'}}\nstore: {a: {types: {c: text}, key: [d]}}\n", "there is no field d"),
         (BEGIN + "layers: {a: {fields: {b: h1}}}\nstore: {a: {types: {b: text}}}\n", "types is for layers that a function"),
         (BEGIN + "layers: {a: {handler: 'm:f'}}\nstore: {a: {types: {c: txt}}}\n", "did you mean text?"),
+        (layer("format: html") + "store: {a: {columns: {t: gossamer_key}}}\n", "store.a: table s_a: gossamer_key is a name of the store's own (rename the column)"),
+        (layer("").replace("t: h1", "valid_from: h1") + "store: {a: {history: true}}\n", "store.a: table s_a: the column valid_from is the store's own and datetime (rename yours)"),
+        (layer("").replace("t: h1", "t: {css: h1, type: float}") + "store: {a: {key: [t]}}\n", "store.a: table s_a: t is float and cannot be a key (choose other columns)"),
+        (layer("").replace("t: h1", "round: h1") + "store: {a: {add: [round]}}\n", "store.a.add[0]: a field is called round, too, and its values would stand in this column (rename the field, or leave this out)"),
+        (layer("request: {json: {q: 1}}") + "store: {a: {}}\n", "warning: store.a.key: pages of this layer are requested with a body; of those with the same URL only the last record stays (name fields in key that tell them apart)"),
     ],
 )  # fmt: skip
 def test_each_mistake_is_told_with_its_place(text: str, said: str) -> None:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gossamer.errors import StoreError
 from gossamer.model.table import PAGES, Table
+from gossamer.model.table_layout import merged, shapes_of
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import FieldRule, Layer, StoreRule, stored_fields
@@ -16,6 +18,7 @@ from gossamer.sites.tables import EXTRA, column_of, described
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
 
+URL = "url"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?\Z")
 
 SHARED = (
@@ -42,9 +45,13 @@ def check_store(checker: Checker) -> None:
             checker.add(path, f"there is no layer {name}", did_you_mean(name, checker.site.layers), key=True)
             continue
         _check_rule(checker, layer, rule, path)
+        _check_bodies(checker, name, rule, path)
         if not checker.sound:
             continue
-        for table in described(checker.site, name):
+        tables = described(checker.site, name)
+        if not rule.existing and not any(table.growing for table in tables):
+            _check_layout(checker, tables, path)
+        for table in tables:
             if not _IDENTIFIER.match(table.name):
                 checker.add(
                     (*path, "table"),
@@ -95,6 +102,34 @@ def _check_turns(checker: Checker, layer: Layer, rule: StoreRule, path: Path) ->
             )
 
 
+def _check_layout(checker: Checker, tables: list[Table], path: Path) -> None:
+    """What the store would refuse when a worker prepares the tables: names of its own, keys of types that are none, …"""
+    try:
+        shapes_of(merged(tables))
+    except StoreError as error:
+        message, _, hint = str(error).rstrip(".").partition(". ")
+        checker.add(path, message[0].lower() + message[1:], hint[:1].lower() + hint[1:])
+
+
+def _check_bodies(checker: Checker, name: str, rule: StoreRule, path: Path) -> None:
+    """Whether pages with one URL and different bodies would overwrite each other."""
+    site = checker.site
+    layer = site.layers[name]
+    if rule.key != (URL,) or URL in layer.fields or layer.records is not None:
+        return
+    follows = [follow for other in site.layers.values() for follow in other.follow if follow.to == name]
+    seeds = [seed for seed in site.seeds if seed.layer == name]
+    own = [asked for asked in (layer.request or site.request,) if asked is not None]
+    if any(
+        body.form is not None or body.json_ is not None or body.body is not None for body in (*follows, *seeds, *own)
+    ):
+        checker.warn(
+            (*path, "key"),
+            "pages of this layer are requested with a body; of those with the same URL only the last record stays",
+            "name fields in key that tell them apart",
+        )
+
+
 def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
     if layer.handler is not None and not (rule.existing or rule.types) and rule.archive:
         checker.add(
@@ -109,6 +144,12 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
     for place, extra in enumerate(rule.add):
         if extra not in EXTRA:
             checker.add((*path, "add", place), f"there is no column {extra} to add", did_you_mean(extra, EXTRA))
+        elif extra in stored_fields(layer.fields):
+            checker.add(
+                (*path, "add", place),
+                f"a field is called {extra}, too, and its values would stand in this column",
+                "rename the field, or leave this out",
+            )
     fields = stored_fields(layer.fields)
     known = {*fields, *rule.types, *rule.add, *EXTRA}
     any_field = layer.handler is not None and not rule.types

@@ -143,11 +143,11 @@ class StoreRule(SiteModel):
     table: str | None = None
     """Without it, the site and the layer with _ between."""
     key: Texts = ("url",)
-    """The fields that identify a record: one with the same key is overwritten."""
+    """The fields that identify a record: one with the same key is overwritten. `url` is the page's identity: its URL in the one form of all its spellings, with only the parameters that count (`identity`)."""
     columns: dict[str, str] = Field(default_factory=dict)
     """Field → column, where they differ."""
     add: Texts = ()
-    """Further columns: url, fetched_at, round, site, layer, status, parent."""
+    """Further columns: url (the page's identity), fetched_url (as it was fetched, after redirects), fetched_at, round, site, layer, status, parent (the identity of the page that led there)."""
     history: Flag = False
     """Keep a row for each change instead of overwriting."""
     archive: Flag = False

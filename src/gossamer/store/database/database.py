@@ -26,8 +26,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.types import UserDefinedType
 
+from gossamer.model.table_layout import LINK, NAME_BYTES, TableLayout
 from gossamer.store.failure import StoreFailure
-from gossamer.store.layout import LINK, NAME_BYTES, TableLayout
 from gossamer.store.values import Take, same
 from gossamer.store.watchdog import Watchdog
 

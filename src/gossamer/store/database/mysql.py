@@ -21,9 +21,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
 from gossamer.errors import StoreAway
+from gossamer.model.table_layout import TableLayout
 from gossamer.store.database.database import Database, FoundColumn, excluded, fitted
 from gossamer.store.failure import StoreFailure
-from gossamer.store.layout import TableLayout
 from gossamer.store.values import Take, decimal_within, finite, json_numbers_within_64_bits
 from gossamer.store.watchdog import shut
 

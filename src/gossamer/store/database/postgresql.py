@@ -16,9 +16,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
+from gossamer.model.table_layout import TableLayout
 from gossamer.store.database.database import Database, FoundColumn, fitted, on_conflict
 from gossamer.store.failure import StoreFailure
-from gossamer.store.layout import TableLayout
 from gossamer.store.values import Take, decimal_within
 from gossamer.store.watchdog import shut
 

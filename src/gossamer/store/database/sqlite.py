@@ -22,9 +22,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
 from gossamer.errors import StoreError
+from gossamer.model.table_layout import LINK, TableLayout
 from gossamer.store.database.database import Database, FoundColumn, link_index, on_conflict
 from gossamer.store.failure import StoreFailure
-from gossamer.store.layout import LINK, TableLayout
 from gossamer.store.values import Take
 from gossamer.store.watchdog import Watchdog
 
