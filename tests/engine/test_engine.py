@@ -17,7 +17,7 @@ from gossamer.engine.worker import NativeJob, NativeWorker
 from gossamer.errors import SiteError
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
-from gossamer.testing.contract.guarantees.rollback import forget_crawl_delay
+from gossamer.testing.contract.guarantees.rollback import forget_politeness
 from gossamer.testing.servers import Server
 
 FORUM = """
@@ -168,13 +168,16 @@ async def test_the_delay_that_robots_ask_for_holds_from_the_first_page_on_and_on
 ) -> None:
     forum(site, lists=1, posts=6)
     site.on("/robots.txt", Reply(body="User-agent: *\nCrawl-delay: 0.4", headers={"Content-Type": "text/plain"}))
-    crawl.push(FORUM.replace("robots: ignore", "robots: obey"))
+    crawl.push(FORUM.replace("robots: ignore", "robots: obey, delay: 0.1s"))
     running = asyncio.ensure_future(crawl.run())
     await asyncio.to_thread(site.wait, lambda paths: len(paths) >= 4, "the second post")
     with crawl.frontier() as frontier:
-        forget_crawl_delay(frontier, site.host)
+        forget_politeness(frontier, "forum", site.host)
         await running
         assert frontier.hosts([site.host])[0].crawl_delay == 0.4
+        assert frontier.counts().group_policies["forum"]["delay"] == 100, (
+            "what was defined a moment ago is defined again"
+        )
     times = [visit.time for visit in site.visits]
     assert len(times) >= 8
     assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.35

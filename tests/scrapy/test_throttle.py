@@ -19,7 +19,7 @@ from gossamer.model import Fetched, HostPolicy, LanePolicy, Request, Token
 from gossamer.scrapy.page.page import feedback_of
 from gossamer.scrapy.policies import host_policy
 from gossamer.settings import load
-from gossamer.testing.contract.guarantees.rollback import forget_crawl_delay
+from gossamer.testing.contract.guarantees.rollback import forget_politeness
 from gossamer.testing.servers import Server
 
 ANSWERS = [
@@ -77,13 +77,15 @@ def test_a_crawl_delay_is_kept_where_the_project_says_so(valkey_server: Server, 
         "ROBOTSTXT_OBEY": True,
         "GOSSAMER_ROBOTS_CRAWL_DELAY": True,
         "GOSSAMER_BLOCK_SECONDS": 7.0,
+        "DOWNLOAD_DELAY": 0.1,
     }
     with Workers(valkey_server.url, crawl_name, **polite) as workers:
         worker = workers.start(Throttled, url=site.url)
         site.wait(lambda paths: len(paths) == 4, "the second of the three")
         with workers.frontier() as frontier:
-            forget_crawl_delay(frontier, site.host)
+            forget_politeness(frontier, "throttled", site.host)
             worker.result()
+            assert frontier.counts().group_policies["throttled"]["delay"] == 100, "it said so a moment ago"
             [host] = frontier.hosts([site.host])
             assert (host.crawl_delay, host.policy["block_base"]) == (0.7, 7.0)
             site.on("/robots.txt", Reply(body="User-agent: *\n", headers={"Content-Type": "text/plain"}))

@@ -15,6 +15,9 @@ from gossamer.model.reply import START_FAILED
 
 logger = logging.getLogger(__name__)
 
+DEFINED_LATELY = 60.0
+"""Seconds after which what a worker has defined is not defined again if the server may have an older state: operators may have changed it."""
+
 
 def follow(earlier: Mapping[int, PartitionState], later: Mapping[int, PartitionState]) -> bool:
     """Whether all that was learned in the earlier states is still true in the later ones."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, worker_info
-from gossamer.courier.rounds import states_now
+from gossamer.courier.rounds import DEFINED_LATELY, states_now
 from gossamer.courier.transport import Verb
 from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
@@ -118,6 +118,8 @@ class NativeWorker:
         self._outdated = False
         """A site file has changed since the files were read."""
         self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
+        self._defined: dict[str, float] = {}
+        """When each site was defined last."""
         """Sites to serve as soon as their database, or the frontier, can be reached."""
         self._trying: asyncio.Task[None] | None = None
         self._changing: asyncio.Task[bool] | None = None
@@ -387,6 +389,7 @@ class NativeWorker:
             max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
             max_dead=self._settings["GOSSAMER_DEAD_MAX"],
         )
+        self._defined[site.name] = asyncio.get_running_loop().time()
         await self.ask(Frontier.define, site.name, site.lanes(), bounded)
         for name, policy in compiled.hosts().items():
             await self.ask(Frontier.set_host, name, policy)
@@ -485,10 +488,13 @@ class NativeWorker:
         return True
 
     async def _repair(self) -> None:
-        """Define the groups and lanes that the frontier has lost."""
+        """Define the groups and lanes that the frontier has lost, and those whose last definition it may have lost."""
         there = {lane.lane for lane in (await self.ask(Frontier.counts)).lanes}
+        lately = asyncio.get_running_loop().time() - DEFINED_LATELY
         for site in list(self._site_set):
-            if not there.issuperset(f"{site.name}.{layer}" for layer in site.lanes()):
+            if self._defined.get(site.name, lately) > lately or not there.issuperset(
+                f"{site.name}.{layer}" for layer in site.lanes()
+            ):
                 await self._define(site)
         self._rounds.rolled_back()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gossamer.courier import is_gone
 from gossamer.courier.outage import Sleep
+from gossamer.courier.rounds import DEFINED_LATELY
 from gossamer.courier.transport import Ask
 from gossamer.errors import GroupOwned, OtherArguments
 from gossamer.frontier.contract import Frontier
@@ -65,13 +66,15 @@ async def _define(ask: Ask, worker_config: WorkerConfig) -> None:
 
 
 async def repair(ask: Ask, worker_config: WorkerConfig) -> None:
-    """After the frontier came back in what may be an older state: make what is missing there, and nothing else."""
+    """After the frontier came back in what may be an older state: make what is missing there, and nothing else. What was said lately may be
+    missing though group and lanes are there."""
     counts = await ask(Frontier.counts, worker_config.group)
     row = next((row for row in counts.groups if row.group == worker_config.group), None)
     lanes = {lane.lane for lane in counts.lanes}
-    if row is None or not lanes.issuperset(f"{worker_config.group}.{name}" for name in worker_config.lanes):
+    lately = time.monotonic() - worker_config.made < DEFINED_LATELY
+    if lately or row is None or not lanes.issuperset(f"{worker_config.group}.{name}" for name in worker_config.lanes):
         await _define(ask, worker_config)
-    elif row.round:
+    if row is not None and row.round:
         # A partition may have gone back behind the beginning of the round that the others are in.
         await ask(Frontier.new_round, worker_config.group, row.round)
 

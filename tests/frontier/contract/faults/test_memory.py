@@ -116,6 +116,9 @@ class TestBeyondTheLimit:
         assert worker.release(two) == [True]
         assert worker.settle(three, feedback=Feedback(HostVerdict.THROTTLED)) == [SETTLED]
         assert crawl.add("more") == [FULL]
+        # Without them the next page would be fetched logged out, by whichever worker gets it.
+        crawl.frontier.put_cookies("g", {"session": b"1"}, most=10)
+        assert crawl.frontier.cookies("g")[1] == {"session": b"1"}
         crawl.frontier.pause(group="g")
         crawl.frontier.resume(group="g")
         limited(small, crawl, "48mb")

@@ -48,10 +48,12 @@ def another_process(crawl: Crawl, partition: int = 0) -> None:
     crawl.command(("HSET", key, "run", "another"), key)
 
 
-def forget_crawl_delay(frontier: ValkeyFrontier, host: str) -> None:
-    """As if the server had been replaced by one that had not heard yet what the robots.txt of a host asks for."""
+def forget_politeness(frontier: ValkeyFrontier, group: str, host: str) -> None:
+    """As if the server had been replaced by one that had not heard yet what a worker of this group said when it started, nor what the
+    robots.txt of a host asks for."""
     frontier.pause(host=host)
     frontier.set_crawl_delay(host, 0)
+    frontier.define(group, {}, GroupPolicy(start=True))
     key = keys.meta(frontier.crawl)
     frontier.connection.execute("HSET", key, "run", "another", key=key)
     frontier.resume(host=host)

@@ -29,4 +29,4 @@ local function put_cookies(keys, args)
   return pack({before, version})
 end
 
-register('put_cookies', put_cookies)
+register('put_cookies', put_cookies, {'allow-oom'})
