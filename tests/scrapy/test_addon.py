@@ -81,7 +81,6 @@ OWN = "tests.scrapy.test_addon.Own"
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}, ["BaseDupeFilter is not used"]),
         ({"JOBDIR": "job"}, ["JOBDIR job keeps no requests", "GOSSAMER_SEEN_SCOPE=forever"]),
         ({"SCHEDULER_PRIORITY_QUEUE": OWN}, [f"SCHEDULER_PRIORITY_QUEUE {OWN} is not used"]),
         ({"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}, []),

@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER = "gossamer.scrapy.scheduler.FleetScheduler"
 DEFAULT_SCHEDULER = "scrapy.core.scheduler.Scheduler"
-DEFAULT_DUPEFILTER = "scrapy.dupefilters.RFPDupeFilter"
 THROTTLE = "scrapy.extensions.throttle.AutoThrottle"
 ADDON = SETTINGS_PRIORITIES["addon"]
 JITTER = ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")
@@ -95,14 +94,7 @@ class Addon:
 
 def _warn_of_unused(settings: BaseSettings) -> None:
     """Settings of the project for what the frontier does in the place of Scrapy's scheduler."""
-    dupefilter, queue, disk = (
-        settings[name] for name in ("DUPEFILTER_CLASS", "SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE")
-    )
-    if dupefilter != DEFAULT_DUPEFILTER and _is_projects(settings, "DUPEFILTER_CLASS"):
-        logger.warning(
-            "DUPEFILTER_CLASS %s is not used: the frontier remembers what was seen (GOSSAMER_SEEN_KIND and the like).",
-            dupefilter,
-        )
+    queue, disk = (settings[name] for name in ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE"))
     if settings["JOBDIR"]:
         logger.warning(
             "JOBDIR %s keeps no requests: the frontier has the queue and what was seen, and a crawl that was stopped goes on "

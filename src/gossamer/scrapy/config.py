@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,6 +31,7 @@ from gossamer.scrapy.policies import (
 from gossamer.scrapy.process import arguments as spider_arguments
 from gossamer.scrapy.process import rounds
 from gossamer.scrapy.request.task import requests_of
+from gossamer.scrapy.seen import project_filter
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy.speedups.fingerprint import number_by
 from gossamer.settings import DEFAULT, Settings
@@ -67,6 +68,8 @@ class WorkerConfig:
     """Whether it begins no round beside workers that wait for more."""
     gone: frozenset[str] = frozenset()
     """Workers that are listed and known to be no more."""
+    own_filter: Any = None
+    """The project's dupefilter, where it is asked (see `with_filter`)."""
     max_idle: float = 0.0
     """After how many seconds a spider of scrapy-redis's kind that waits for seeds ends; 0: never."""
 
@@ -114,6 +117,17 @@ class WorkerConfig:
             arguments=rounds.noted(spider_arguments.arguments(crawler)),
             max_idle=float(getattr(spider, "max_idle_time", 0) or 0) if hasattr(spider, "redis_key") else 0.0,
         )
+
+    def with_filter(self, crawler: Crawler) -> Self:
+        """With what the project's DUPEFILTER_CLASS says, in Scrapy's terms."""
+        spider, project = crawler.spider, crawler.settings
+        assert spider is not None
+        lanes = self.lanes
+        if project_filter.filters_nothing(project) and self.settings.source("GOSSAMER_SEEN_SCOPE") == DEFAULT:
+            lanes = declared(spider, replace(seen_policy(self.settings), scope=SeenScope.NEVER), main_order(project))
+        own = project_filter.own_filter(crawler)
+        number = project_filter.number_by_filter(own) if project_filter.numbers(own) else self.number
+        return replace(self, lanes=lanes, number=number, own_filter=own)
 
     @property
     def waits(self) -> bool:

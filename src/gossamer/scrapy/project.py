@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 
+from gossamer.scrapy.seen import project_filter
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy.speedups.fingerprint import number_by
 
@@ -25,7 +26,10 @@ def crawler_of(spider: str) -> Crawler:
 
 
 def number_in(crawler: Crawler) -> Callable[[Request], int]:
-    """How this crawler's requests are numbered for the frontier: by REQUEST_FINGERPRINTER_CLASS."""
+    """How this crawler's requests are numbered for the frontier: by the project's dupefilter, or by REQUEST_FINGERPRINTER_CLASS."""
+    own = project_filter.own_filter(crawler)
+    if project_filter.numbers(own):
+        return project_filter.number_by_filter(own)
     made = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
     return number_by(made, loaded(crawler.settings)["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
 

@@ -17,6 +17,7 @@ from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.request import referer_str
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -64,6 +65,7 @@ from gossamer.scrapy.process.shutdown import Shutdown
 from gossamer.scrapy.process.start import SpiderStart
 from gossamer.scrapy.request.codec import ItemsLease, RequestCodec
 from gossamer.scrapy.request.objects import ObjectCodec
+from gossamer.scrapy.seen import project_filter
 from gossamer.scrapy.speedups import defaults, heap, known_links
 from gossamer.scrapy.speedups.signals import skip_without_receivers
 from gossamer.scrapy.speedups.urls import install_fast_path
@@ -101,7 +103,7 @@ class FleetScheduler(BaseScheduler):
     def from_crawler(cls, crawler: Crawler) -> Any:
         if commands.is_read_only():
             return commands.scheduler(crawler)
-        return cls(crawler, WorkerConfig.from_crawler(crawler))
+        return cls(crawler, WorkerConfig.from_crawler(crawler).with_filter(crawler))
 
     # Opening.
 
@@ -124,6 +126,7 @@ class FleetScheduler(BaseScheduler):
             self.link.open(lambda answer, error: opened.keep(answer, error))
             await opened
             feed_settings.check(settings, self.crawler)
+            self._check_filter()
             token = await self._enter_group()
             engine_hooks.check(engine)
         except GossamerError as error:
@@ -211,6 +214,10 @@ class FleetScheduler(BaseScheduler):
         on another one."""
         if (check := getattr(self.spider, "check_server", None)) is not None and hasattr(self.spider, "redis_key"):
             check(self.join.settings)
+
+    def _check_filter(self) -> None:
+        """SettingError where the project has a dupefilter that a fleet cannot ask."""
+        project_filter.check(self.crawler.settings)
 
     async def _enter_group(self) -> Token | None:
         return await self.membership.join()
@@ -536,8 +543,10 @@ class FleetScheduler(BaseScheduler):
 
     def _filtered(self, request: Request) -> None:
         self._count("dupefilter/filtered")
-        if self.join.debug_duplicates:
-            logger.debug("Filtered duplicate request: %s", request)
+        if self.join.own_filter is not None:
+            self.join.own_filter.log(request, self.spider)
+        elif self.join.debug_duplicates:
+            logger.debug("Filtered duplicate request: %s (referer: %s)", request, referer_str(request))
         elif not self._logged_duplicates:
             self._logged_duplicates = True
             logger.debug(

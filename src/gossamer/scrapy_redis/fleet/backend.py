@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from scrapy.settings import BaseSettings
 
+from gossamer.scrapy.seen.project_filter import HONOURED, kind_of, overridden
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis import defaults
-from gossamer.scrapy_redis.fleet.filters import HONOURED, base_of, kind_of, overridden
+from gossamer.scrapy_redis.fleet.filters import base_of
 from gossamer.settings import DEFAULT
 
 KEYS = {

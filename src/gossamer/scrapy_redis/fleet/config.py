@@ -13,12 +13,12 @@ from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import MAIN, declared
 from gossamer.scrapy.policies import seen_policy
 from gossamer.scrapy.project import crawler_of, number_in
-from gossamer.scrapy.seen.memory import number_of_custom
+from gossamer.scrapy.seen.project_filter import filters_nothing, kind_of, number_by_filter, overridden
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy.speedups.fingerprint import number_by
 from gossamer.scrapy_redis.connection import frontier_settings
 from gossamer.scrapy_redis.dupefilter import DigestFingerprinter, RFPDupeFilter
-from gossamer.scrapy_redis.fleet.filters import base_of, filters_nothing, kind_of, overridden, own_filter
+from gossamer.scrapy_redis.fleet.filters import base_of, own_filter
 from gossamer.settings import DEFAULT, Settings
 
 if TYPE_CHECKING:
@@ -90,12 +90,4 @@ def _number(crawler: Crawler, spider: Spider) -> Callable[[Request], int] | None
     own = own_filter(crawler, spider) if base is not None and "request_fingerprint" in overridden(kind, base) else None
     if own is None:
         return number_by(DigestFingerprinter()) if base is RFPDupeFilter else None
-
-    def number(request: Request) -> int:
-        text = own.request_fingerprint(request)
-        try:
-            return number_of_custom(bytes.fromhex(text))
-        except ValueError:
-            return number_of_custom(text.encode())
-
-    return number
+    return number_by_filter(own)

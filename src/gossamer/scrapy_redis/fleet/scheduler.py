@@ -70,6 +70,9 @@ class LeasingScheduler(worker.FleetScheduler):
         made._error = error
         return made
 
+    def _check_filter(self) -> None:
+        """Where the frontier cannot ask it, the project is on a queue of scrapy-redis (see `backend`)."""
+
     def _check_server(self) -> None:
         if self._error is not None:
             raise FrontierUnavailable(str(self._error))

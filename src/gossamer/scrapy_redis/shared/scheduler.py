@@ -20,10 +20,11 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from gossamer.model.plural import counted_are
+from gossamer.scrapy.seen.project_filter import overridden
 from gossamer.scrapy_redis import connection, defaults
 from gossamer.scrapy_redis.connection import Client, RedisError
 from gossamer.scrapy_redis.dupefilter import RFPDupeFilter
-from gossamer.scrapy_redis.fleet.filters import base_of, overridden
+from gossamer.scrapy_redis.fleet.filters import base_of
 from gossamer.scrapy_redis.queue import can_be_looked_at
 from gossamer.scrapy_redis.shared.presence import Presence
 from gossamer.scrapy_redis.shared.queue_reader import QueueReader
