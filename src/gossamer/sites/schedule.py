@@ -14,16 +14,22 @@ from gossamer.sites.format import Schedule
 def next_due(schedule: Schedule, began: float, site: str, number: int) -> float:
     """The time (Unix seconds) at which the round after `number`, which began at `began`, should begin. The jitter is the same
     in every worker."""
+    return next_point(schedule, began, began) + jitter(schedule, site, number)
+
+
+def next_point(schedule: Schedule, began: float, after: float) -> float:
+    """The first point in time that a schedule names after a moment. `began` is when the last round began: `every` counts from there."""
     if schedule.every is not None:
-        due = began + schedule.every
-    else:
-        assert schedule.cron is not None
-        zone = ZoneInfo(schedule.tz) if schedule.tz else UTC
-        due = next(CronSim(schedule.cron, datetime.fromtimestamp(began, zone))).timestamp()
-    if schedule.jitter:
-        part = int.from_bytes(blake2b(f"{site}\0{number}".encode(), digest_size=8).digest(), "big") / 2**64
-        due += schedule.jitter * part
-    return due
+        return began + schedule.every * (1 + max(int((after - began) // schedule.every), 0))
+    assert schedule.cron is not None
+    zone = ZoneInfo(schedule.tz) if schedule.tz else UTC
+    return next(CronSim(schedule.cron, datetime.fromtimestamp(max(began, after), zone))).timestamp()
+
+
+def jitter(schedule: Schedule, site: str, number: int) -> float:
+    """How much later than its point the round after `number` begins: the same in every process."""
+    part = int.from_bytes(blake2b(f"{site}\0{number}".encode(), digest_size=8).digest(), "big") / 2**64
+    return schedule.jitter * part
 
 
 def is_late(schedule: Schedule | None, began: float, ended: float) -> bool:

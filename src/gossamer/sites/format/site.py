@@ -65,6 +65,8 @@ class Schedule(SiteModel):
     def _one_way(self) -> Self:
         if (self.every is None) == (self.cron is None):
             raise ValueError("a schedule is either every or cron")
+        if self.every == 0:
+            raise ValueError("every must be longer than 0; without a schedule, rounds begin only on request")
         return self
 
 

@@ -1,0 +1,158 @@
+"""When rounds begin, on a simulated clock."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, time
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.planner.policy.rounds import (
+    Action,
+    Blackout,
+    CatchUp,
+    LastRound,
+    Overlap,
+    RoundPolicy,
+    decide_round,
+    is_overdue,
+)
+from gossamer.sites.format import Schedule
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+TEN = Schedule(every=10 * MINUTE)
+
+
+def at(text: str, tz: str = "UTC") -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(tz)).timestamp()
+
+
+def days(
+    policy: RoundPolicy, lasts: float, end: float, *, step: float = 7.0, asleep: tuple[float, float] = (0.0, 0.0)
+) -> list[tuple[float, Action]]:
+    """A planner that looks every few seconds, a site whose rounds last so long, until `end`: when it did what. While it is asleep it
+    does nothing."""
+    last: LastRound | None = None
+    done: list[tuple[float, Action]] = []
+    now = 0.0
+    while now < end:
+        if last is not None and last.ended is None and now >= (last.seeded or last.began) + lasts:
+            last = last._replace(ended=now)
+        if not asleep[0] <= now < asleep[1]:
+            action, _, _ = decide_round("s", policy, last, now)
+            if action is not Action.WAIT:
+                done.append((now, action))
+                number = 0 if last is None else last.number + 1
+                if action is Action.RESEED and last is not None:
+                    last = last._replace(seeded=now)
+                else:
+                    last = LastRound(number, now)
+        now += step
+    return done
+
+
+def test_a_site_without_rounds_begins_at_once_and_then_in_its_interval() -> None:
+    assert [moment for moment, _ in days(RoundPolicy(TEN), 60, HOUR, step=1)] == [0, 600, 1200, 1800, 2400, 3000]
+
+
+def test_no_schedule_and_a_paused_site_wait_and_a_round_can_be_asked_for() -> None:
+    last = LastRound(0, 0.0, 10.0)
+    assert decide_round("s", RoundPolicy(None), last, 1e9).action is Action.WAIT
+    assert decide_round("s", RoundPolicy(TEN), last, 1e9, paused=True).action is Action.WAIT
+    for policy, paused in ((RoundPolicy(None), False), (RoundPolicy(TEN), True)):
+        assert decide_round("s", policy, last, 20.0, asked=True, paused=paused).action is Action.BEGIN
+    # One that runs is not begun again.
+    assert decide_round("s", RoundPolicy(None), LastRound(0, 0.0), 20.0, asked=True).action is Action.WAIT
+
+
+@pytest.mark.parametrize(
+    ("overlap", "expected"),
+    [
+        # Rounds of 25 minutes, due every 10.
+        (Overlap.QUEUE, [(0, "begin"), (1500, "begin"), (3000, "begin"), (4500, "begin"), (6000, "begin")]),
+        (Overlap.SKIP, [(0, "begin"), (1800, "begin"), (3600, "begin"), (5400, "begin")]),
+        (Overlap.REPLACE, [(600 * n, "begin" if n == 0 else "replace") for n in range(12)]),
+        (Overlap.RESEED, [(600 * n, "begin" if n == 0 else "reseed") for n in range(12)]),
+    ],
+)
+def test_a_point_that_comes_while_a_round_runs(overlap: Overlap, expected: list[tuple[float, str]]) -> None:
+    found = days(RoundPolicy(TEN, overlap), 25 * MINUTE, 2 * HOUR, step=1)
+    assert [(moment, action.value) for moment, action in found] == expected
+
+
+def test_after_downtime_one_round_makes_up_for_all_or_none_does() -> None:
+    asleep = (HOUR + 1, 3 * HOUR + 100)
+    once = [moment for moment, _ in days(RoundPolicy(TEN), 60, 4 * HOUR, step=1, asleep=asleep)]
+    assert [moment for moment in once if HOUR < moment < 3.5 * HOUR] == [3 * HOUR + 100 + 600 * n for n in range(3)]
+    none = [moment for moment, _ in days(RoundPolicy(TEN, catch_up=CatchUp.NONE), 60, 4 * HOUR, step=1, asleep=asleep)]
+    assert [moment for moment in none if HOUR < moment < 3.5 * HOUR] == [3 * HOUR + 600, 3 * HOUR + 1200]
+
+
+def test_cron_keeps_to_the_clock_of_its_time_zone_also_when_that_changes() -> None:
+    daily = RoundPolicy(Schedule(cron="30 2 * * *", tz="Europe/Berlin"))
+    last = LastRound(0, at("2026-03-28T02:30", "Europe/Berlin"), at("2026-03-28T03:00", "Europe/Berlin"))
+    # On the 29th there is no half past two: clocks go from two to three.
+    decision = decide_round("s", daily, last, last.began + HOUR)
+    assert decision.action is Action.WAIT
+    assert decision.at is not None
+    assert datetime.fromtimestamp(decision.at, UTC) == datetime(2026, 3, 29, 1, 0, tzinfo=UTC)
+    last = LastRound(1, at("2026-03-30T02:30", "Europe/Berlin"), at("2026-03-30T02:40", "Europe/Berlin"))
+    decision = decide_round("s", daily, last, last.began + HOUR)
+    assert decision.at == at("2026-03-31T02:30", "Europe/Berlin")
+
+
+def test_in_a_blackout_nothing_begins_and_afterwards_what_was_due_does() -> None:
+    night = Blackout(time(22), time(6), tz="Asia/Shanghai")
+    policy = RoundPolicy(TEN, blackout=(night,))
+    last = LastRound(3, at("2026-01-05T21:55", "Asia/Shanghai"), at("2026-01-05T21:56", "Asia/Shanghai"))
+    decision = decide_round("s", policy, last, at("2026-01-05T23:00", "Asia/Shanghai"))
+    assert decision == (Action.WAIT, at("2026-01-06T06:00", "Asia/Shanghai"), "no round begins in these hours")
+    assert decide_round("s", policy, last, at("2026-01-06T06:00", "Asia/Shanghai")).action is Action.BEGIN
+    # By hand it begins at any hour.
+    assert decide_round("s", policy, last, at("2026-01-05T23:00", "Asia/Shanghai"), asked=True).action is Action.BEGIN
+
+
+def test_hours_belong_to_the_day_on_which_they_begin_and_follow_each_other() -> None:
+    friday = Blackout(time(22), time(6), frozenset({4}))
+    saturday = Blackout(time(6), time(8), frozenset({5}))
+    policy = RoundPolicy(TEN, blackout=(saturday, friday))
+    last = LastRound(0, at("2026-01-02T21:00"), at("2026-01-02T21:01"))  # a Friday
+    assert decide_round("s", policy, last, at("2026-01-03T01:00")).at == at("2026-01-03T08:00")
+    assert decide_round("s", policy, last, at("2026-01-04T01:00")).action is Action.BEGIN
+
+
+def test_a_round_is_overdue_while_it_runs_and_after_it_ended() -> None:
+    policy = RoundPolicy(Schedule(every=600, deadline=540))
+    assert not is_overdue(policy, LastRound(0, 0.0), 540)
+    assert is_overdue(policy, LastRound(0, 0.0), 541)
+    assert is_overdue(policy, LastRound(0, 0.0, 600.0), 601)
+    assert not is_overdue(policy, LastRound(0, 0.0, 500.0), 9999)
+    assert not is_overdue(RoundPolicy(None), None, 1e9)
+
+
+SCHEDULES = st.one_of(
+    st.builds(Schedule, every=st.integers(400, 7200), jitter=st.integers(0, 600)),
+    st.builds(Schedule, cron=st.sampled_from(["*/10 * * * *", "5 */2 * * *", "0 0 * * *"]), jitter=st.integers(0, 600)),
+)
+POLICIES = st.builds(RoundPolicy, SCHEDULES, st.sampled_from(Overlap), st.sampled_from(CatchUp), st.just(()))
+
+
+@given(policy=POLICIES, lasts=st.integers(1, 9000), nap=st.tuples(st.integers(0, 20_000), st.integers(0, 20_000)))
+def test_a_round_never_begins_before_its_time_nor_twice(policy: RoundPolicy, lasts: int, nap: tuple[int, int]) -> None:
+    done = days(policy, lasts, DAY / 3, step=53, asleep=(min(nap), max(nap)))
+    assert policy.schedule is not None
+    every = policy.schedule.every or 600.0
+    moments = [moment for moment, _ in done]
+    assert moments == sorted(set(moments))
+    for (earlier, _), (later, action) in itertools.pairwise(done):
+        if policy.schedule.every:
+            assert later - earlier >= every
+        if action is Action.BEGIN:
+            assert later - earlier >= lasts
+    if min(nap) == max(nap) and policy.schedule.every:  # Nothing is forgotten, either.
+        slowest = max(every, lasts + (every if policy.overlap is Overlap.SKIP else 0)) + policy.schedule.jitter + 600
+        gaps = [later - earlier for earlier, later in zip(moments, [*moments[1:], DAY / 3], strict=True)]
+        assert max(gaps) <= slowest + every
