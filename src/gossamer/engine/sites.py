@@ -11,7 +11,7 @@ from gossamer.engine.page.retry import RETRY_STATUS
 from gossamer.model import LanePolicy, SeenKind, SeenScope
 from gossamer.model.fetch import AGENT, FetchOptions
 from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
-from gossamer.model.page import NOTHING
+from gossamer.model.page import NOTHING, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
@@ -28,7 +28,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds."""
 
     __slots__ = (
-        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "conditional", "cookies", "function", "guarded", "lane", "name",
+        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "name",
         "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "strict",
     )  # fmt: skip
 
@@ -47,6 +47,8 @@ class ServedLayer:
         """Whether the host of a page makes a difference."""
         self.strict = not self.options.guard.private and site.compiled.grant.addresses != NEVER
         """Whether the page that led to a page makes a difference."""
+        self.canonical = rule is not None and (rule.identity or whole.identity).canonical
+        """Whether a page is stored under the URL that it names as its own."""
         self.conditional: bool = _said(asking, "conditional", False)
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
@@ -61,6 +63,10 @@ class ServedLayer:
         """What reads its pages, if no rules do."""
         if rule is not None and rule.handler:
             self.function = FunctionReader(hooks.find(rule.handler, grant), site.compiled, name)
+
+    def own_url(self, response: Response) -> str:
+        """The URL that a page is stored under."""
+        return self.site.compiled.own_url(self.name, response) if self.canonical else response.url
 
     def manner(self, url: str, before: str = "") -> tuple[FetchOptions, Mapping[str, str]]:
         """The options and cookies of a page. Passwords, keys and sessions are for the site's own hosts only. FetchError for an invalid

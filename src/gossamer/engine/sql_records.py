@@ -169,7 +169,7 @@ def facts_of(layer: ServedLayer, response: Response, request: PageRequest, numbe
     """The columns of `tables.EXTRA`. A page is called by its identity, so that it has one row however its URL was written."""
     site = layer.site.compiled
     return {
-        "url": site.canonical(layer.name, response.url),
+        "url": site.canonical(layer.name, layer.own_url(response)),
         "fetched_url": response.url,
         "fetched_at": datetime.now(UTC),
         "round": number,

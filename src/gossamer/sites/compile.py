@@ -11,6 +11,7 @@ from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.table import PagePart, Row, Table
 from gossamer.sites import plan
+from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
 from gossamer.sites.file.environment import revealed_site
 from gossamer.sites.file.grant import Grant
@@ -21,6 +22,7 @@ from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, na
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables import Rows, tables
 from gossamer.sites.url.identity import Identifier
+from gossamer.sites.url.own import own_url
 
 NOTHING_GRANTED = Grant()
 SINCE, LAYER = "since", "layer"
@@ -100,6 +102,14 @@ class CompiledSite:
             return self._usual.canonical(url)
         found = self.layer_of(url)
         return self.canonical(found[0] if found else "", url)
+
+    def own_url(self, layer: str, page: Response) -> str:
+        """The URL that a page is stored under: the one it was fetched from, or, if the identity says so, the one it names as its own."""
+        rule = self.layers.get(layer)
+        if rule is None or not (rule.identity or self.site.identity).canonical:
+            return page.url
+        content = PageContent(page, layer, rule.format, rule.encoding, self)
+        return own_url(page, content.absolute)
 
     # Pages.
 

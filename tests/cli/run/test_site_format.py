@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.example_sites import Place
-from tests.support.site import Reply, Site, data
+from tests.support.site import Reply, Site, data, links
 
 from gossamer.testing.servers import Server
 
@@ -52,6 +52,17 @@ layers:
 store: {shop: {table: shop, key: name}, api: {table: api, key: at, children: {items: {table: things}}}}
 """
 
+COPIES = """
+site: copies
+seeds: [SITE/]
+politeness: {robots: ignore}
+identity: {drop: [sid], rewrite: [['/m/', '/']], canonical: true}
+layers:
+  start: {match: ^/$, follow: {css: a, to: page}}
+  page: {fields: {title: h1}}
+store: {page: {table: pages, add: fetched_url}}
+"""
+
 
 @pytest.fixture
 def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
@@ -88,3 +99,22 @@ def test_pages_by_number_and_offset_end_where_they_are_empty_or_come_again(place
     ]  # fmt: skip
     assert place.rows("select name from shop order by name") == [("a",), ("b",), ("c",)]
     assert place.rows("select id from things order by id") == [(1,), (2,), (3,)]
+
+
+def test_copies_of_a_page_are_fetched_once_or_are_one_row(place: Place) -> None:
+    with Site() as site:
+        copies = ["/p/1?sid=1", "/p/1;jsessionid=A9", "/m/p/1", "/p/1;sid=2?sid=3", "/p/2?print=1", "/p/2"]
+        site.on("/", links(*copies))
+        site.on("/p/1", Reply(body="<h1>One</h1>"))
+        for path in ("/p/2", "/p/2?print=1"):
+            site.on(path, Reply(body="<head><link rel=canonical href=/p/2></head><h1>Two</h1>"))
+        told = place.crawl(place.write(COPIES.replace("SITE", site.url)))
+        asked = [visit.target for visit in site.visits if visit.path != "/"]
+        tried = place.run("site", "try", f"{site.url}/p/2?print=1", "--file", "site.yaml", "--layer", "page")
+        stored = f"stored as: {site.url}/p/2 (identity.canonical)"
+    assert told["sites"][0]["dead"] == 0
+    assert sorted(asked) == ["/p/1?sid=1", "/p/2", "/p/2?print=1"]
+    rows = place.rows("select title, url, fetched_url from pages order by title")
+    assert [(title, url.removeprefix(site.url)) for title, url, _ in rows] == [("One", "/p/1"), ("Two", "/p/2")]
+    assert rows[0][2] == f"{site.url}/p/1?sid=1"
+    assert stored in tried.splitlines()

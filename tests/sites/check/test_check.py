@@ -79,6 +79,8 @@ def layer(text: str) -> str:
         (BEGIN + "layers: {a: {match: ^/}, b: {match: ^/b, examples: [http://s.example/a]}}\n", "layers.b.examples[0]: http://s.example/a belongs to layer a"),
         (BEGIN + "layers: {a: {match: ^/}, b: {match: ^/b, examples: http://x.example/b}}\n", "http://x.example/b belongs to no layer"),
         (BEGIN + "layers: {a: {match: '.*', follow: b}, b: {match: ^/b}}\n", "warning: layers.a.match: this takes up whole URLs"),
+        (BEGIN + "identity: {rewrite: [['(', x]]}\nlayers: {a: {}}\n", "identity.rewrite[0][0]: this is not a regular expression"),
+        (layer("identity: {rewrite: [[a, '\\2']]}"), "layers.a.identity.rewrite[0][1]: this replacement cannot be used"),
         # requests
         (layer("request: {render: true}"), "layers.a.request.render: a browser makes pages only with engine: scrapy"),
         (BEGIN + "request: {render: true}\nlayers: {a: {}}\n", "request.render: a browser makes pages only"),

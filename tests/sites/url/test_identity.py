@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from w3lib.url import canonicalize_url
 
 from gossamer.model import fingerprint
+from gossamer.model.page import Response
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.load import load_text
 from gossamer.sites.format import Identity
 from gossamer.sites.url.canonical import canonical, without_default_port
 from gossamer.sites.url.identity import LONG, Identifier, _known
@@ -70,6 +73,67 @@ def test_long_urls_are_not_kept() -> None:
 
 def test_sites_do_not_take_each_others_numbers() -> None:
     assert identity("none").fingerprint(f"{BASE}?a") == fingerprint(BASE) != identity("all").fingerprint(f"{BASE}?a")
+
+
+@pytest.mark.parametrize(
+    ("said", "url", "compared"),
+    [
+        ({}, "http://a.example/x;jsessionid=1A2B?b=1&a=2", "http://a.example/x?a=2&b=1"),
+        ({}, "http://a.example/x;JSESSIONID=1A2B.node/y", "http://a.example/x/y"),
+        ({}, "http://a.example/x;v=1?q=;jsessionid=2", "http://a.example/x;v=1?q=%3Bjsessionid%3D2"),
+        ({"drop": ["sid", "s_*"]}, "http://a.example/x;sid=1;v=2;s_a/y;sid?sid=3&b=1", "http://a.example/x;v=2/y?b=1"),
+        ({"keep": ["b"]}, "http://a.example/x;v=2?a=1&b=2", "http://a.example/x;v=2?b=2"),
+        (
+            {"rewrite": [["^https?://m\\.", "https://"], ["/amp/?$", ""]]},
+            "http://m.a.example/x/amp/",
+            "https://a.example/x",
+        ),
+        (
+            {"rewrite": [["/p/(\\d+)-[^/?]*", "/p/\\1"]], "keep": []},
+            "http://a.example/p/7-red-lamp?x=1",
+            "http://a.example/p/7",
+        ),
+    ],
+)
+def test_sessions_in_paths_and_rewritten_urls(said: dict[str, object], url: str, compared: str) -> None:
+    found = Identifier(Identity.model_validate(said))
+    assert found.canonical(url) == compared
+    assert found.fingerprint(url) == fingerprint(compared)
+    assert found.canonical(compared) == compared
+
+
+def test_a_rewrite_that_takes_too_long_leaves_the_url(caplog: pytest.LogCaptureFixture) -> None:
+    found = Identifier(Identity(rewrite=(("(a|aa)+$", ""),)))
+    url = f"http://a.example/{'a' * 1500}!"
+    assert found.canonical(url) == url
+    assert "identity.rewrite" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("head", "headers", "own"),
+    [
+        ('<link rel="canonical" href="/p/7">', {}, "http://a.example/p/7"),
+        (
+            "<LINK href='http://www.a.example/p/7?a=1&amp;b=2#top' REL='shortlink Canonical'/>",
+            {},
+            "http://www.a.example/p/7?a=1&b=2",
+        ),
+        ("<base href='/deep/'><link rel=canonical href=7>", {}, "http://a.example/deep/7"),
+        ("", {"link": '</x>; rel=next, </p/8>; title="a, b"; rel="canonical"'}, "http://a.example/p/8"),
+        ("<link rel=canonical href=http://b.example/p/7>", {}, "http://a.example/x?sid=1"),
+        ("<!-- <link rel=canonical href=/p/7> --><link rel=canonical href=''>", {}, "http://a.example/x?sid=1"),
+        ("<body><link rel=canonical href=/p/7>", {}, "http://a.example/x?sid=1"),
+        ("<link rel=canonical href='javascript:x'><link rel=next href=/canonical>", {}, "http://a.example/x?sid=1"),
+    ],
+)
+def test_the_url_that_a_page_names_as_its_own(head: str, headers: dict[str, str], own: str) -> None:
+    (site,) = load_text(
+        "site: a\nseeds: http://a.example/\nidentity: {canonical: true}\nlayers: {p: {}, q: {identity: all}}\n"
+    )
+    page = Response("http://a.example/x?sid=1", 200, headers, f"<html><head>{head}</head><body>".encode())
+    compiled = compile_site(site)
+    assert compiled.own_url("p", page) == own
+    assert compiled.own_url("q", page) == page.url
 
 
 words = st.text("abzAZ019-._~+!$'()*,;:@=/%é &?#[]|\\\"<>", max_size=12)

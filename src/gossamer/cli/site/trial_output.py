@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -54,6 +55,8 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
     if reading is None:
         line(f"not read: {tried.failure}")
         return
+    if document is not None and (own := site.own_url(tried.chosen.layer, document)) != document.url:
+        line(f"stored as: {own} (identity.canonical)")
     line(f"verdict: {reading.verdict.value}{f': {reading.reason}' if reading.reason else ''}")
     for number, record in enumerate(reading.records):
         line("")
@@ -69,7 +72,7 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
         output.write_table(
             ("to", "rule", "link", "passes"),
             [
-                (link.layer, rule, _link(link.method, link.url), _short(dict(link.inherited)) if link.inherited else "")
+                (link.layer, rule, _link(link.method, link.url), _passes(link.inherited))
                 for link, rule in zip(reading.links, rules, strict=True)
             ],
         )
@@ -78,6 +81,12 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
         line(f"missing: {', '.join(reading.missing)}")
     for note in reading.notes:
         line(f"note: {note}")
+
+
+def _passes(inherited: Mapping[str, Any]) -> str:
+    """What a link passes on, without the marks of the engine."""
+    named = {name: value for name, value in inherited.items() if name[:1] != "="}
+    return _short(named) if named else ""
 
 
 def _fingerprint(site: CompiledSite, tried: TrialResult) -> str:

@@ -327,8 +327,9 @@ class PageProcessor:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
         # A function may yield records of other layers, too.
         tables = layer.site.compiled.site.store
+        url = layer.own_url(response)
         items = [
-            codec.encode({"layer": one.layer, "url": response.url, **one.fields}, limit=self._payload_max)
+            codec.encode({"layer": one.layer, "url": url, **one.fields}, limit=self._payload_max)
             for one in records
             if one.layer not in tables
         ]

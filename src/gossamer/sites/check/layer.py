@@ -137,16 +137,17 @@ def _check_step(checker: Checker, step: Clean, path: Path) -> None:
     if step.split == "":
         checker.add((*path, "split"), "an empty text divides nothing")
     if step.replace is not None:
-        expression, replacement = step.replace
-        where = (*path, "replace", 0)
-        checker.must(expressions.regex, expression, where)
-        if expressions.regex(expression) is None:
-            try:
-                pattern_of(f"(?:{expression})|").sub(replacement, "")
-            except Exception as error:
-                checker.add(
-                    (*path, "replace", 1), f"this replacement cannot be used: {error}", "write \\\\ for a backslash"
-                )
+        check_replacement(checker, *step.replace, (*path, "replace"))
+
+
+def check_replacement(checker: Checker, expression: str, replacement: str, path: Path) -> None:
+    """[regular expression, replacement]"""
+    checker.must(expressions.regex, expression, (*path, 0))
+    if expressions.regex(expression) is None:
+        try:
+            pattern_of(f"(?:{expression})|").sub(replacement, "")
+        except Exception as error:
+            checker.add((*path, 1), f"this replacement cannot be used: {error}", "write \\\\ for a backslash")
 
 
 def _check_follow(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:

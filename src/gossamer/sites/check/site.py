@@ -14,7 +14,7 @@ from gossamer.model.policy import group_name
 from gossamer.sites import plan
 from gossamer.sites.check import expressions
 from gossamer.sites.check.expressions import Complaint
-from gossamer.sites.check.layer import check_layer, check_method
+from gossamer.sites.check.layer import check_layer, check_method, check_replacement
 from gossamer.sites.check.match import check_match
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
@@ -25,7 +25,7 @@ from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.params import Parameters
 from gossamer.sites.file.problems import ERROR, WARNING, Path, Problem, did_you_mean
 from gossamer.sites.file.yaml import Spot
-from gossamer.sites.format import Layer, RequestRule, Seed, SiteSpec
+from gossamer.sites.format import Identity, Layer, RequestRule, Seed, SiteSpec
 from gossamer.sites.request import names_beside
 from gossamer.sites.seeds import count, pieces, unfold, unknown_names
 from gossamer.sites.url.match import pattern_of
@@ -121,6 +121,7 @@ def _check_site(checker: Checker) -> None:
                     "as http://user:password@host:8080",
                 )
     _check_request(checker, site.request, ("request",))
+    _check_identity(checker, site.identity, ("identity",))
     for name in site.politeness.hosts:
         try:
             plan.host(name)
@@ -155,6 +156,11 @@ def _check_request(checker: Checker, request: RequestRule | None, path: Path) ->
         hint = did_you_mean(request.proxy, checker.site.proxies) or "name the group in proxies, or write a URL"
         checker.add((*path, "proxy"), f"there is no group of proxies {request.proxy}", hint)
     check_method(checker, request, path)
+
+
+def _check_identity(checker: Checker, identity: Identity, path: Path) -> None:
+    for place, (pattern, by) in enumerate(identity.rewrite):
+        check_replacement(checker, pattern, by, (*path, "rewrite", place))
 
 
 def _check_seed(checker: Checker, seed: Seed, path: Path) -> None:
@@ -220,6 +226,8 @@ def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
     checker.must(expressions.regex, layer.match, (*path, "match"))
     checker.must(expressions.charset, layer.encoding, (*path, "encoding"))
     _check_request(checker, layer.request, (*path, "request"))
+    if layer.identity is not None:
+        _check_identity(checker, layer.identity, (*path, "identity"))
     if layer.seen is not None:
         rule = layer.seen
         _policy(checker, (*path, "seen"), lambda: plan.seen(rule))

@@ -60,12 +60,17 @@ class Valid(SiteModel):
 
 
 class Identity(SiteModel):
-    """Which query parameters identify a page. A list means `keep`; `none`: no parameter counts; `all` (default): every one counts."""
+    """Which URLs are the same page: which query parameters count, and what else is done before URLs are compared. A list means `keep`;
+    `none`: no parameter counts; `all` (default): every one counts. The session in a path (;jsessionid=…) never counts."""
 
     keep: Texts | None = None
     """Only these count; the others are removed before URLs are compared."""
     drop: Texts = ()
-    """These do not count; `*` at the end matches anything (utm_*)."""
+    """These do not count, in the query (?sid=1) nor in the path (;sid=1); `*` at the end matches anything (utm_*)."""
+    rewrite: tuple[tuple[str, str], ...] = ()
+    """[regular expression, replacement] pairs, applied to the URL in this order before it is compared: [["^https?://m\\.", "https://"]]."""
+    canonical: Flag = False
+    """A page is stored under the URL that it names as its own (link rel=canonical), if that is on the same host."""
     fragment: Flag = False
     """The part after # counts, too."""
 

@@ -1,12 +1,15 @@
-"""Which URLs are the same page: the canonical form, less the query parameters that do not count."""
+"""Which URLs are the same page: the canonical form, rewritten, less the parameters of query and path that do not count."""
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
 from functools import lru_cache
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from gossamer.model import fingerprint
+from gossamer.sites.extract.regex import Pattern, TooSlow
 from gossamer.sites.format import Identity
 from gossamer.sites.url.canonical import canonical
 
@@ -14,6 +17,17 @@ REMEMBERED = 65_536
 """How many URLs' numbers a process keeps, whatever the number of its sites: about 20 MB when full."""
 LONG = 2_048
 """A longer URL is not kept."""
+PATIENCE = 0.05
+"""Seconds for all rewrites of one URL."""
+SESSIONS = frozenset({"jsessionid"})
+"""Parameters of a path that never tell pages apart."""
+_PATH_PARAMETER = re.compile(r";([^;/=]+)(?:=[^;/]*)?")
+logger = logging.getLogger(__name__)
+
+
+class _UrlBudget:
+    def __init__(self) -> None:
+        self.patience = PATIENCE
 
 
 class Identifier:
@@ -22,9 +36,17 @@ class Identifier:
     def __init__(self, identity: Identity) -> None:
         self._fragment = identity.fragment
         self._keeps = _chooser(identity)
+        self._dropped = _namer(identity.drop)
+        self._rewrites = [(Pattern(text), by) for text, by in identity.rewrite]
+        for pattern, by in self._rewrites:
+            pattern.check_replacement(by)
 
     def canonical(self, url: str) -> str:
         url = canonical(url, self._fragment)
+        if self._rewrites:
+            url = canonical(self._rewritten(url), self._fragment)
+        if ";" in url:
+            url = self._without_path_parameters(url)
         keeps = self._keeps
         if keeps is None or "?" not in url:
             return url
@@ -34,6 +56,25 @@ class Identifier:
             return f"{base}{hash_}{fragment}"
         query = "&".join([argument for argument in query.split("&") if keeps(argument)])
         return f"{base}?{query}{hash_}{fragment}" if query else f"{base}{hash_}{fragment}"
+
+    def _rewritten(self, url: str) -> str:
+        budget = _UrlBudget()
+        try:
+            for pattern, by in self._rewrites:
+                url = pattern.replaced(url, by, budget)
+        except TooSlow as error:
+            logger.warning("identity.rewrite: %s; such URLs are compared as they are.", error)
+        return url
+
+    def _without_path_parameters(self, url: str) -> str:
+        """Without those parameters of the path (;name=value) that do not count: sessions, and what `drop` names."""
+        end = min((place for place in (url.find(sign) for sign in "?#") if place >= 0), default=len(url))
+
+        def one(found: re.Match[str]) -> str:
+            name = unquote(found[1])
+            return "" if name.lower() in SESSIONS or self._dropped(name) else found[0]
+
+        return _PATH_PARAMETER.sub(one, url[:end]) + url[end:]
 
     def fingerprint(self, url: str, method: str = "GET", body: bytes = b"") -> int:
         if body or method != "GET":
