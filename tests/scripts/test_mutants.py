@@ -47,7 +47,7 @@ def test_a_mutation_applies_and_leaves_whole_code(mutation: Mutation) -> None:
     library = server_library.library({path.stem: code})
     assert layout.numbered(code) in library
     assert set(blocks_left_open(code).values()) == {0}
-    assert set(re.findall(r"^register\('(\w+)'", library, re.MULTILINE)) == set(server_library.VERBS)
+    assert set(re.findall(r"^(?:verb|register)\('(\w+)'", library, re.MULTILINE)) == set(server_library.VERBS)
 
 
 @EACH

@@ -19,12 +19,12 @@ local function take_up()
   RUN = sub(string.match(call('INFO', 'server'), 'run_id:(%w+)'), 1, 16)
 end
 
-local function register(name, callback, flags)
+local function register(name, flags, callback)
   local function run(keys, args)
     if not call then take_up() end
     return callback(keys, args)
   end
-  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = run, flags = flags or {}}
+  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = run, flags = flags}
 end
 
 local UNPACK_MAX = 4000   -- Lua's unpack() fails near 8,000 values
@@ -229,6 +229,15 @@ local function finish(S)
   end
   call('HSET', S.b .. K.meta, 't', S.now, 'id', m.id, 'chg', m.chg, unpack(set))
   if m.run ~= RUN then call('HSET', S.b .. K.meta, 'run', RUN, 'epoch', m.epoch) end
+end
+
+-- A verb of a crawl: body(S, h, args), with the state of the partition that the key names and with the header.
+local function verb(name, flags, body)
+  register(name, flags, function(keys, args)
+    local S, problem = begin(keys[1])
+    if not S then return problem end
+    return body(S, unpack_msg(args[1]), args)
+  end)
 end
 
 -- Whether the state that a caller learned from, {epoch, change counter}, is in the past of this one.

@@ -73,3 +73,29 @@ function Round.note(S, group, number, fields)
   end
   Round.write(S, group, row, raw)
 end
+
+-- A right that one worker at a time has, until it is done: v is {round, state, incarnation, deadline}. Returns the answer to h.action
+-- (take|renew|release|done), and whether the worker had it before.
+function Round.right(S, v, h)
+  local mine = v[RIGHT.state] == 'leased' and v[RIGHT.incarnation] == h.i
+  if v[RIGHT.state] == 'done' then
+    -- To whoever asks for it; but only one worker has run it to its end.
+    return (h.action == 'take' or v[RIGHT.incarnation] == h.i) and 'done' or 'lost', mine
+  end
+  if h.action == 'take' then
+    if not (mine or v[RIGHT.state] == 'owed' or v[RIGHT.deadline] <= S.now) then return 'busy', mine end
+    v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'leased', h.i, S.now + h.lease
+    return 'granted', mine
+  end
+  if not mine then return 'lost', mine end
+  if h.action == 'renew' then
+    v[RIGHT.deadline] = S.now + h.lease
+    return 'granted', mine
+  end
+  if h.action == 'release' then
+    v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'owed', '', 0
+    return 'granted', mine
+  end
+  v[RIGHT.state] = 'done'
+  return 'done', mine
+end

@@ -5,10 +5,7 @@
 -- Returns the time in ms until which it is blocked, or 0
 -- Cost    O(places where the host is parked)
 
-local function block(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('block', {'allow-oom'}, function(S, h)
   local untl = h.for_ms > 0 and S.now + h.for_ms or 0
   local host = Host.get(S, h.host)
   host.throttles = 0
@@ -16,6 +13,4 @@ local function block(keys, args)
   S.changed = true
   finish(S)
   return format('%d', untl)
-end
-
-register('block', block, {'allow-oom'})
+end)

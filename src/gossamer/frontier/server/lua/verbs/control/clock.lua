@@ -5,9 +5,7 @@
 -- Returns the offset in ms
 -- Cost    O(1)
 
-local function clock(keys, args)
+register('clock', {'allow-oom'}, function(keys, args)
   local h = unpack_msg(args[1])
   return call('HINCRBY', keys[1] .. (h.book and '' or K.meta), 'off', h.by_ms)
-end
-
-register('clock', clock, {'allow-oom'})
+end)

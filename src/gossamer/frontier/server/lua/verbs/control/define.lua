@@ -46,10 +46,7 @@ local function same_group(a, b)
   return true
 end
 
-local function define(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('define', {'allow-oom'}, function(S, h)
   local changed, lanes, stages, left = false, {}, {}, {}
   local raw = call('HGET', S.b .. K.group_policy, h.group)
   local old = raw and unpack_msg(raw)
@@ -101,6 +98,4 @@ local function define(keys, args)
   end
   finish(S)
   return pack({S.m.cfg, changed and 1 or 0, call('EXISTS', S.b .. K.purge), born, Round.present(S, h.group), S.m.epoch})
-end
-
-register('define', define, {'allow-oom'})
+end)

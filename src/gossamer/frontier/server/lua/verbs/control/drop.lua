@@ -96,10 +96,7 @@ local function lane_gone(S)
   return call('EXISTS', S.b .. K.purge) == 1 and 2 or 1
 end
 
-local function drop(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('drop', {'allow-oom'}, function(S, h)
   local lane = Lane.by_name(S, h.lane)
   if lane and h.only and Lane.group(S, lane.group).born ~= h.only then lane = nil end
   if not lane then
@@ -166,6 +163,4 @@ local function drop(keys, args)
   Seen.save(S)
   finish(S)
   return pack({done and lane_gone(S) or 0, queued + delayed})
-end
-
-register('drop', drop, {'allow-oom'})
+end)

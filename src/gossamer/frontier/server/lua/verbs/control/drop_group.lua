@@ -51,10 +51,7 @@ local function clear_rest(S, group, salt)
   bump_config(S, salt)
 end
 
-local function drop_group(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('drop_group', {'allow-oom'}, function(S, h)
   local known, done, removed = Lane.group(S, h.group), false, 0
   if h.only and known and known.born ~= h.only then return pack({0, 1, 0, {}, ''}) end
   local lanes = lanes_of(S, h.group, h.lanes)
@@ -77,6 +74,4 @@ local function drop_group(keys, args)
   end
   finish(S)
   return pack({known and 1 or 0, done and 1 or 0, removed, lanes, h.births and (known and known.born or '') or nil})
-end
-
-register('drop_group', drop_group, {'allow-oom'})
+end)

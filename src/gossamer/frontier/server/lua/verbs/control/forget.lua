@@ -5,10 +5,7 @@
 -- Returns letters: y (was known) or n
 -- Cost    O(fingerprints)
 
-local function forget(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('forget', {'allow-oom'}, function(S, h)
   local lane = Lane.by_name(S, h.lane)
   if not lane then return fail('NOLANE', h.lane) end
   local book, out = Seen.of(S, lane), {}
@@ -20,6 +17,4 @@ local function forget(keys, args)
   S.changed = not h.probe
   finish(S)
   return table.concat(out)
-end
-
-register('forget', forget, {'allow-oom'})
+end)

@@ -6,10 +6,7 @@
 -- Returns the config version
 -- Cost    O(1)
 
-local function host_policy(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('host_policy', {'allow-oom'}, function(S, h)
   if h.host == '' then
     call('HSET', S.b .. K.host_policy, '', pack(h.policy))
     bump_config(S, h.salt)
@@ -25,6 +22,4 @@ local function host_policy(keys, args)
   end
   finish(S)
   return S.m.cfg
-end
-
-register('host_policy', host_policy, {'allow-oom'})
+end)

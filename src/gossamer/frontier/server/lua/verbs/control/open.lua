@@ -5,7 +5,7 @@
 -- Returns msgpack {schema, partitions, config version, now}
 -- Cost    O(1); harmless when repeated
 
-local function open(keys, args)
+register('open', {'allow-oom'}, function(keys, args)
   local base, h = keys[1], unpack_msg(args[1])
   local key = base .. K.meta
   if call('EXISTS', key) == 0 then
@@ -15,6 +15,4 @@ local function open(keys, args)
   local v = call('HMGET', key, 'schema', 'partitions', 'cfg')
   local S = begin(base)
   return pack({tonumber(v[1]), tonumber(v[2]), v[3], S.now})
-end
-
-register('open', open, {'allow-oom'})
+end)

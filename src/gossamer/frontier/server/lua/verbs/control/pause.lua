@@ -5,10 +5,7 @@
 -- Returns the config version
 -- Cost    O(lanes of the group)
 
-local function pause(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('pause', {'allow-oom'}, function(S, h)
   if h.scope == 'crawl' then
     call('HSET', S.b .. K.meta, 'paused', h.reason)
   elseif h.scope == 'host' then
@@ -39,6 +36,4 @@ local function pause(keys, args)
   S.changed = true
   finish(S)
   return S.m.cfg
-end
-
-register('pause', pause, {'allow-oom'})
+end)

@@ -5,19 +5,15 @@
 -- Returns 1 when nothing is left, else 0
 -- Cost    O(budget)
 
-local function purge(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
+verb('purge', {'allow-oom'}, function(S, h)
   local number = call('LINDEX', S.b .. K.purge, 0)
   if not number then return 1 end
   local raw = call('HGET', S.b .. K.seen_policy, number)
   if raw then
     local book = Seen.open(S.b .. K.seen .. number, unpack_msg(raw), S.now)
-    if not book.kind.purge(book, unpack_msg(args[1]).budget) then return 0 end
+    if not book.kind.purge(book, h.budget) then return 0 end
     call('HDEL', S.b .. K.seen_policy, number)
   end
   call('LPOP', S.b .. K.purge)
   return call('EXISTS', S.b .. K.purge) == 0 and 1 or 0
-end
-
-register('purge', purge, {'allow-oom'})
+end)

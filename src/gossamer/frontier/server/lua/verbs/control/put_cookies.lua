@@ -6,10 +6,7 @@
 -- Returns msgpack {version before, version}: a time, larger than any before
 -- Cost    O(names log cookies); harmless when repeated
 
-local function put_cookies(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('put_cookies', {'allow-oom'}, function(S, h, args)
   if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
   local before = tonumber(call('HGET', S.b .. K.sessions, h.group)) or 0
   local version = h.version or max(S.now, before + 1)
@@ -27,6 +24,4 @@ local function put_cookies(keys, args)
   call('HSET', S.b .. K.sessions, h.group, format('%d', max(before, version)))
   finish(S)
   return pack({before, version})
-end
-
-register('put_cookies', put_cookies, {'allow-oom'})
+end)

@@ -6,10 +6,7 @@
 -- Returns the new version; of a document that is gone already, its last
 -- Cost    O(versions dropped); idempotent by caller
 
-local function put_document(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('put_document', {'allow-oom'}, function(S, h, args)
   local kept, misuse = kept_answer(S, h.i, 1)
   if misuse then return misuse end
   if kept then return format('%d', kept[2]) end
@@ -30,6 +27,4 @@ local function put_document(keys, args)
   finish(S)
   keep_answer(S, h.i, {1, head.version + 1}, ONCE_TTL)
   return format('%d', head.version + 1)
-end
-
-register('put_document', put_document, {'allow-oom'})
+end)

@@ -23,10 +23,8 @@ local function rows_of(S, seen)
   return out
 end
 
-local function workers(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h, rows, number = unpack_msg(args[1]), {}, 0
+verb('workers', {'allow-oom'}, function(S, h)
+  local rows, number = {}, 0
   local seen, most = S.b .. K.worker_seen, min(h.most, WORKERS_MOST)
   if h.action == 'drain' then
     call('SADD', S.b .. K.draining, h.incarnation)
@@ -56,6 +54,4 @@ local function workers(keys, args)
     number = call('ZCARD', seen)
   end
   return pack({S.now, rows, number})
-end
-
-register('workers', workers, {'allow-oom'})
+end)

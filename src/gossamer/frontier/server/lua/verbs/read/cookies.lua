@@ -7,10 +7,7 @@
 
 local COOKIES_LOOK = 1000 -- twice what one call puts: a version is never cut
 
-local function cookies(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('cookies', {'no-writes'}, function(S, h)
   local found = call('ZRANGEBYSCORE', S.b .. K.jar .. h.group, '(' .. format('%d', h.after), '+inf', 'WITHSCORES', 'LIMIT', 0, COOKIES_LOOK)
   local version = tonumber(call('HGET', S.b .. K.sessions, h.group)) or 0
   local names, n, more = {}, #found, 0
@@ -25,6 +22,4 @@ local function cookies(keys, args)
   local began = h.began and (tonumber(call('HGET', S.b .. K.jars_began, h.group)) or 0) or nil
   table.insert(values, 1, pack({version, more, names, began}))
   return values
-end
-
-register('cookies', cookies, {'no-writes'})
+end)

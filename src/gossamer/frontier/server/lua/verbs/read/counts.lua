@@ -15,10 +15,8 @@ local function numbers(S, prefix, what)
   return out
 end
 
-local function counts(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local wanted = unpack_msg(args[1]).group
+verb('counts', {'no-writes'}, function(S, h)
+  local wanted = h.group
   local lanes, groups, counters = {}, {}, {}
   for _, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do
     if wanted == '' or wanted == name then
@@ -41,6 +39,4 @@ local function counts(keys, args)
     end
   end
   return pack({S.now, S.m.chg, S.m.cfg, S.m.paused, lanes, groups, counters})
-end
-
-register('counts', counts, {'no-writes'})
+end)

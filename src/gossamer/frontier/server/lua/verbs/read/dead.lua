@@ -44,10 +44,7 @@ local function replay(S, id, v)
   return 1
 end
 
-local function dead(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('dead', {'allow-oom'}, function(S, h, args)
   local out, done = {}, 0
   if h.action == 'list' then
     for _, id in ipairs(call('ZRANGE', S.b .. K.dead_order .. h.group, h.after, h.after + h.limit - 1)) do
@@ -88,6 +85,4 @@ local function dead(keys, args)
   S.changed = done > 0
   finish(S)
   return {pack(done)}
-end
-
-register('dead', dead, {'allow-oom'})
+end)

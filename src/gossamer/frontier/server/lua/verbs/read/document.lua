@@ -5,10 +5,7 @@
 -- Returns {msgpack {name, version, at, who, note, deleted, digest, bytes} or {} if it is not there, the text}
 -- Cost    O(text)
 
-local function document(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('document', {'no-writes'}, function(S, h)
   local name = h.kind .. '|' .. h.name
   local newest = call('HGET', S.b .. K.documents, name)
   if not newest then return {pack({}), ''} end
@@ -16,6 +13,4 @@ local function document(keys, args)
   local found = call('HMGET', S.b .. K.document .. name, format('h%d', version), format('%d', version))
   if not found[1] then return {pack({}), ''} end
   return {pack(Document.told(h.name, found[1])), found[2]}
-end
-
-register('document', document, {'no-writes'})
+end)

@@ -17,10 +17,7 @@ local function versions(S, name, plain)
   return rows
 end
 
-local function documents(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('documents', {'no-writes'}, function(S, h)
   if h.name ~= '' then return pack(versions(S, h.kind .. '|' .. h.name, h.name)) end
   local all, rows, prefix = call('HGETALL', S.b .. K.documents), {}, h.kind == '' and '' or h.kind .. '|'
   for i = 1, #all, 2 do
@@ -28,6 +25,4 @@ local function documents(keys, args)
   end
   table.sort(rows, function(a, b) return a[1] < b[1] end)
   return pack(rows)
-end
-
-register('documents', documents, {'no-writes'})
+end)

@@ -6,10 +6,6 @@
 -- Returns the number
 -- Cost    O(1)
 
-local function documents_version(keys)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
+verb('documents_version', {'no-writes'}, function(S)
   return format('%d', tonumber(call('HGET', S.b .. K.meta, 'doc')) or 0)
-end
-
-register('documents_version', documents_version, {'no-writes'})
+end)

@@ -5,15 +5,11 @@
 -- Returns msgpack {births[] of those that were, ms since a lane or group was dropped here, or -1}
 -- Cost    O(births)
 
-local function dropped(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
+verb('dropped', {'no-writes'}, function(S, h)
   local found = {}
-  for _, born in ipairs(unpack_msg(args[1]).births) do
+  for _, born in ipairs(h.births) do
     if call('ZSCORE', S.b .. K.dropped, born) then found[#found + 1] = born end
   end
   local last = call('ZRANGE', S.b .. K.dropped, -1, -1, 'WITHSCORES')[2]
   return pack({found, last and S.now - tonumber(last) or -1})
-end
-
-register('dropped', dropped, {'no-writes'})
+end)

@@ -5,13 +5,9 @@
 -- Returns msgpack {open, change counter, tasks keys[]}
 -- Cost    O(1)
 
-local function group_open(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local group = unpack_msg(args[1]).group
+verb('group_open', {'no-writes'}, function(S, h)
+  local group = h.group
   local policy = Lane.group(S, group)
   if not policy then return fail('NOGROUP', group) end
   return pack({count_now(S, 'g|' .. group .. '|open'), S.m.chg, policy.tasks})
-end
-
-register('group_open', group_open, {'no-writes'})
+end)

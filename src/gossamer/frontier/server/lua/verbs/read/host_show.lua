@@ -6,10 +6,8 @@
 --            policy in force]...]
 -- Cost    O(hosts)
 
-local function host_show(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h, out = unpack_msg(args[1]), {}
+verb('host_show', {'no-writes'}, function(S, h)
+  local out = {}
   for i, name in ipairs(h.hosts) do
     local host = Host.get(S, name)
     out[i] = {
@@ -18,6 +16,4 @@ local function host_show(keys, args)
     }
   end
   return pack({S.now, out})
-end
-
-register('host_show', host_show, {'no-writes'})
+end)

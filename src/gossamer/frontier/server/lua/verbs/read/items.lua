@@ -24,10 +24,7 @@ local function trim(stream, least)
   return trimmed + call('XTRIM', stream, 'MINID', upto), false
 end
 
-local function items(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('items', {'allow-oom'}, function(S, h)
   if not Lane.group(S, h.group) then
     -- Of a group that was dropped nothing is kept, nor who reads it.
     return pack({0, 0, 0})
@@ -53,6 +50,4 @@ local function items(keys, args)
   S.changed = trimmed > 0
   finish(S)
   return pack({trimmed, waiting, more and 1 or 0})
-end
-
-register('items', items, {'allow-oom'})
+end)

@@ -5,9 +5,7 @@
 -- Returns msgpack [[group|policy|round, kind, count, key, bytes]...]
 -- Cost    O(memories)
 
-local function seen_count(keys)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
+verb('seen_count', {'no-writes'}, function(S)
   local out, names = {}, call('HGETALL', S.b .. K.seen_names)
   for i = 1, #names, 2 do
     local policy = unpack_msg(call('HGET', S.b .. K.seen_policy, names[i + 1]))
@@ -28,6 +26,4 @@ local function seen_count(keys)
     out[#out + 1] = {names[i], policy.kind, n, key, book.kind.bytes(book)}
   end
   return pack(out)
-end
-
-register('seen_count', seen_count, {'no-writes'})
+end)

@@ -23,41 +23,20 @@ local function reopen(S, group, round)
   end
 end
 
-local function end_round(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('end_round', {'allow-oom'}, function(S, h)
   if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
   local round = Round.present(S, h.group)
   local raw = call('HGET', S.b .. K.ends, h.group)
-  local v = raw and unpack_msg(raw) -- round, state, incarnation, deadline
+  local v = raw and unpack_msg(raw)
   if not v or v[RIGHT.round] ~= round then v = {round, 'owed', '', 0} end
-  local mine = v[RIGHT.state] == 'leased' and v[RIGHT.incarnation] == h.i
-  local answer
-  if v[RIGHT.state] == 'done' then
-    answer = (h.action == 'take' or v[RIGHT.incarnation] == h.i) and 'done' or 'lost'
-  elseif h.action == 'take' then
-    if not h.drained or h.round ~= round or count_now(S, 'g|' .. h.group .. '|open') > 0 then
-      answer = 'open'
-    elseif mine or v[RIGHT.state] == 'owed' or v[RIGHT.deadline] <= S.now then
-      v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'leased', h.i, S.now + h.lease
-      answer = 'granted'
-      noted(S, h, round, {ended = S.now})
-    else
-      answer = 'busy'
-    end
-  elseif not mine then
-    answer = 'lost'
-  elseif h.action == 'renew' then
-    v[RIGHT.deadline] = S.now + h.lease
-    answer = 'granted'
-  elseif h.action == 'release' then
-    v[RIGHT.state], v[RIGHT.incarnation], v[RIGHT.deadline] = 'owed', '', 0
-    answer = 'granted'
-    reopen(S, h.group, round)
-  else
-    v[RIGHT.state] = 'done'
-    answer = 'done'
+  if h.action == 'take' and v[RIGHT.state] ~= 'done' then
+    local over = h.drained and h.round == round and count_now(S, 'g|' .. h.group .. '|open') <= 0
+    if not over then return pack({'open', round, v[RIGHT.deadline]}) end
+  end
+  local answer, mine = Round.right(S, v, h)
+  if answer == 'granted' and h.action == 'take' then noted(S, h, round, {ended = S.now}) end
+  if answer == 'granted' and h.action == 'release' then reopen(S, h.group, round) end
+  if answer == 'done' and mine then
     h.fields.closed = S.now
     noted(S, h, round, h.fields)
   end
@@ -66,6 +45,4 @@ local function end_round(keys, args)
     finish(S)
   end
   return pack({answer, round, v[RIGHT.deadline]})
-end
-
-register('end_round', end_round, {'allow-oom'})
+end)

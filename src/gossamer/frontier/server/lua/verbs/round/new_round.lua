@@ -36,10 +36,7 @@ local function empty_jar(S, group)
   return version
 end
 
-local function new_round(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('new_round', {'allow-oom'}, function(S, h)
   local group = Lane.group(S, h.group)
   if not group then return fail('NOGROUP', h.group) end
   local round = Round.present(S, h.group)
@@ -74,6 +71,4 @@ local function new_round(keys, args)
     finish(S)
   end
   return pack({round, counts})
-end
-
-register('new_round', new_round, {'allow-oom'})
+end)

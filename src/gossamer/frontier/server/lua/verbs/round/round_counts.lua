@@ -5,12 +5,8 @@
 -- Returns msgpack {round, pages, items, failed, dead}
 -- Cost    O(lanes of the group)
 
-local function round_counts(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local group = unpack_msg(args[1]).group
+verb('round_counts', {'no-writes'}, function(S, h)
+  local group = h.group
   if not Lane.group(S, group) then return fail('NOGROUP', group) end
   return pack({Round.present(S, group), unpack(Round.counts(S, group))})
-end
-
-register('round_counts', round_counts, {'no-writes'})
+end)

@@ -6,15 +6,10 @@
 -- Returns 1, or 0 if there is no such round yet or it is too long ago to be kept
 -- Cost    O(log rounds)
 
-local function round_note(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('round_note', {'allow-oom'}, function(S, h)
   if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
   if h.round > Round.present(S, h.group) then return 0 end
   Round.note(S, h.group, h.round, h.fields)
   finish(S)
   return Round.row(S, h.group, h.round) and 1 or 0
-end
-
-register('round_note', round_note, {'allow-oom'})
+end)

@@ -6,14 +6,9 @@
 --            nobody noted is left out
 -- Cost    O(limit)
 
-local function rounds(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('rounds', {'no-writes'}, function(S, h)
   if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
   local rows = {}
   for i, raw in ipairs(call('ZRANGE', S.b .. K.round_log .. h.group, 0, h.limit - 1, 'REV')) do rows[i] = unpack_msg(raw) end
   return pack({Round.present(S, h.group), rows})
-end
-
-register('rounds', rounds, {'no-writes'})
+end)

@@ -217,10 +217,7 @@ function Restores.item(S, e, data)
   return 'r'
 end
 
-local function restore(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('restore', {}, function(S, h, args)
   local before = tonumber(call('HGET', S.b .. K.restored, h.snapshot)) or 0
   if (h.epoch or '') ~= '' and h.epoch ~= S.m.epoch then
     return fail('SNAPSHOT', 'met a server that was restarted or replaced meanwhile, and may have lost lines of it. Import again: what is there is not restored twice')
@@ -237,6 +234,4 @@ local function restore(keys, args)
   finish(S)
   if #h.entries == 0 then return pack({max(before, h.upto), S.m.epoch}) end
   return table.concat(letters)
-end
-
-register('restore', restore)
+end)

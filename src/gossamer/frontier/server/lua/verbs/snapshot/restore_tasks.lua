@@ -5,7 +5,7 @@
 -- Returns how many were put back
 -- Cost    O(tasks)
 
-local function restore_tasks(keys, args)
+register('restore_tasks', {}, function(keys, args)
   local source, answers, h = keys[1], keys[4], unpack_msg(args[1])
   local field = 'restored ' .. h.snapshot
   local before, done = tonumber(call('HGET', answers, field)) or 0, 0
@@ -29,6 +29,4 @@ local function restore_tasks(keys, args)
   end
   call('HSET', answers, field, before)
   return done
-end
-
-register('restore_tasks', restore_tasks)
+end)

@@ -120,10 +120,7 @@ local function keep_journal(S)
   end
 end
 
-local function scan(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('scan', {'allow-oom'}, function(S, h)
   if h.what ~= 'begin' and h.what ~= 'end' and not Scans[h.what] then return fail('SNAPSHOT', 'has no part ' .. h.what) end
   if h.snapshot ~= '' then
     local key = S.b .. K.snapshots
@@ -141,6 +138,4 @@ local function scan(keys, args)
   if Scans[h.what] then cursor = Scans[h.what](S, h, heads, records) end
   records[1] = pack({cursor, heads, S.now, call('LLEN', S.b .. K.journal)})
   return records
-end
-
-register('scan', scan, {'allow-oom'})
+end)

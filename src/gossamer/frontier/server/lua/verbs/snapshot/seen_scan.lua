@@ -66,10 +66,7 @@ function Reads.bloom(S, key, policy, cursor)
   return {next_cursor, #bytes > 0 and 'bits' or 'none', {layer, segment, offset}}, bytes
 end
 
-local function seen_scan(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('seen_scan', {'no-writes'}, function(S, h)
   local number = call('HGET', S.b .. K.seen_names, h.name)
   local raw = number and call('HGET', S.b .. K.seen_policy, number)
   if not raw then return {pack({'', 'none', {}}), ''} end
@@ -80,6 +77,4 @@ local function seen_scan(keys, args)
   end
   local head, bytes = Reads[policy.kind](S, key, policy, h.cursor, h.limit)
   return {pack(head), bytes or ''}
-end
-
-register('seen_scan', seen_scan, {'no-writes'})
+end)

@@ -6,10 +6,7 @@
 -- Returns msgpack {outcomes[] (empty: it was delivered too long ago), room or -1, config version, epoch, now}
 -- Cost    O(entries); idempotent by (incarnation, sequence)
 
-local function add(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('add', {'allow-oom'}, function(S, h, args)
   local kept, misuse = kept_answer(S, h.i, h.s)
   if misuse then return misuse end
   if kept then return pack({kept[2], kept[3], S.m.cfg, S.m.epoch, S.now}) end
@@ -20,6 +17,4 @@ local function add(keys, args)
   finish(S)
   keep_answer(S, h.i, {h.s, outcomes, room or -1}, h.lost and DELIVERED_TTL or ONCE_TTL)
   return pack({outcomes, room or -1, S.m.cfg, S.m.epoch, S.now})
-end
-
-register('add', add, {'allow-oom'})
+end)

@@ -5,15 +5,10 @@
 -- Returns how many were appended; 0 for a repeat
 -- Cost    O(items); idempotent by its name
 
-local function append(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('append', {'allow-oom'}, function(S, h, args)
   if kept_answer(S, h.i, 1) or not Lane.group(S, h.group) then return 0 end
   Lease.items(S, h.group, args, 2, #args - 1)
   finish(S)
   keep_answer(S, h.i, {1}, DELIVERED_TTL)
   return #args - 1
-end
-
-register('append', append, {'allow-oom'})
+end)

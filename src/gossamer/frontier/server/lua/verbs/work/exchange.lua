@@ -112,10 +112,7 @@ local function repeat_answer(S, kept, incarnation, out, h)
   return reply
 end
 
-local function exchange(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('exchange', {'allow-oom'}, function(S, h, args)
   local incarnation, sequence = h.i, h.s
   local kept, misuse = kept_answer(S, incarnation, sequence)
   if misuse then return misuse end
@@ -190,6 +187,4 @@ local function exchange(keys, args)
   table.insert(records, 1, pack({settled, child_outcomes, add_outcomes, heads, ready_in, open, paused, S.m.cfg, S.now, room or -1, h.n, tasting,
     S.m.epoch, S.m.chg, owes, due, session_of(S, h)}))
   return records
-end
-
-register('exchange', exchange, {'allow-oom'})
+end)

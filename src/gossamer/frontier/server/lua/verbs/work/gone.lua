@@ -24,10 +24,7 @@ local function free(S, book, groups, incarnation)
   return freed
 end
 
-local function gone(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('gone', {'allow-oom'}, function(S, h)
   local seen = tonumber(call('ZSCORE', S.b .. K.worker_seen, h.i) or 0)
   if seen > S.now - h.silent then return pack({'0', 0}) end
   local freed = 0
@@ -42,6 +39,4 @@ local function gone(keys, args)
   for _, id in ipairs(ids) do call('ZADD', S.b .. K.deadlines, 'XX', 'LT', S.now, id) end
   finish(S)
   return pack({page[1], #ids + freed})
-end
-
-register('gone', gone, {'allow-oom'})
+end)

@@ -7,7 +7,7 @@
 -- Returns {msgpack {[[id, attempt, the nonce it was taken up with, 2 poison]...], nonce}, data...}
 -- Cost    O(want log tasks); idempotent by (incarnation, sequence)
 
-local function lease_tasks(keys, args)
+register('lease_tasks', {'allow-oom'}, function(keys, args)
   local source, book, deadlines, answers = keys[1], keys[2], keys[3], keys[4]
   local h = unpack_msg(args[1])
   local now = task_now(book)
@@ -63,6 +63,4 @@ local function lease_tasks(keys, args)
   end
   reply[1] = pack({heads, h.n})
   return reply
-end
-
-register('lease_tasks', lease_tasks, {'allow-oom'})
+end)

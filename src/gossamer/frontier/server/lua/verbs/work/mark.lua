@@ -5,7 +5,7 @@
 -- Returns letters: y (new, or known for probe, or forgotten) or n; for count and bytes the number; for purge 1 when gone
 -- Cost    O(fingerprints); idempotent by (incarnation, sequence)
 
-local function mark(keys, args)
+register('mark', {'allow-oom'}, function(keys, args)
   local base, h = keys[1], unpack_msg(args[1])
   local kept_key = base .. K.answers .. h.i
   local raw = call('GET', kept_key)
@@ -34,6 +34,4 @@ local function mark(keys, args)
   local letters = table.concat(out)
   call('SET', kept_key, pack({h.s, letters}), 'PX', ANSWER_TTL)
   return letters
-end
-
-register('mark', mark, {'allow-oom'})
+end)

@@ -23,10 +23,7 @@ local function list_owed(S, group)
   return ids
 end
 
-local function owed(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('owed', {'allow-oom'}, function(S, h, args)
   local reply
   if h.action == 'stage' then
     reply = {pack(Outbox.stage(S, h, args[2]) and 1 or 0)}
@@ -40,6 +37,4 @@ local function owed(keys, args)
   end
   finish(S)
   return reply
-end
-
-register('owed', owed, {'allow-oom'})
+end)

@@ -6,10 +6,7 @@
 -- Returns msgpack {id or 0, wait ms or -1 (until a slot is freed), deadline, nonce}
 -- Cost    O(log leases); idempotent by (incarnation, sequence)
 
-local function permit(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('permit', {'allow-oom'}, function(S, h)
   local kept, misuse = kept_answer(S, h.i .. '/p', h.s)
   if misuse then return misuse end
   if kept then return pack({kept[2], kept[3], kept[4], kept[5]}) end
@@ -34,6 +31,4 @@ local function permit(keys, args)
   finish(S)
   keep_answer(S, h.i .. '/p', {h.s, id, wait, deadline, h.n})
   return pack({id, wait, deadline, h.n})
-end
-
-register('permit', permit, {'allow-oom'})
+end)

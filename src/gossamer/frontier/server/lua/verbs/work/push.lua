@@ -9,7 +9,7 @@
 
 local DATA_MAX = 1048576
 
-local function push(keys, args)
+register('push', {'allow-oom'}, function(keys, args)
   local list, book = keys[1], keys[2]
   local h, problem = unpack_msg(args[1]), Lists.problem({list})
   if problem then return h.tell and problem.err or problem end
@@ -30,6 +30,4 @@ local function push(keys, args)
     call('PEXPIRE', book, KEYED_TTL)
   end
   return #fresh
-end
-
-register('push', push, {'allow-oom'})
+end)

@@ -5,10 +5,7 @@
 -- Returns letters: r released or l lost
 -- Cost    O(n log leases); a repeat answers l and changes nothing
 
-local function release(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('release', {'allow-oom'}, function(S, h)
   S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = {}, {}, false, 0
   local out, gone, ids = {}, {}, {}
   for i, l in ipairs(h.leases) do ids[i] = l[SENT.id] end
@@ -45,6 +42,4 @@ local function release(keys, args)
   Lane.unhold_pages(S)
   finish(S)
   return table.concat(out)
-end
-
-register('release', release, {'allow-oom'})
+end)

@@ -5,10 +5,7 @@
 -- Returns msgpack {letters: r renewed or l lost, new deadline ms}
 -- Cost    O(n log leases); harmless when repeated
 
-local function renew(keys, args)
-  local S, problem = begin(keys[1])
-  if not S then return problem end
-  local h = unpack_msg(args[1])
+verb('renew', {'allow-oom'}, function(S, h)
   local out, order, ids = {}, {}, {}
   local deadline = S.now + h.lease
   for i, l in ipairs(h.leases) do ids[i] = l[HELD.id] end
@@ -31,6 +28,4 @@ local function renew(keys, args)
   call('ZADD', S.b .. K.worker_seen, 'XX', S.now, h.i)
   finish(S)
   return pack({table.concat(out), deadline})
-end
-
-register('renew', renew, {'allow-oom'})
+end)

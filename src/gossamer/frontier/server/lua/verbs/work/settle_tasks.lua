@@ -5,7 +5,7 @@
 -- Returns msgpack {letters for done, release, renew: s settled or l lost; waiting, leased}
 -- Cost    O(n log tasks); a repeat answers l and changes nothing
 
-local function settle_tasks(keys, args)
+register('settle_tasks', {'allow-oom'}, function(keys, args)
   local source, book, deadlines = keys[1], keys[2], keys[3]
   local h, out = unpack_msg(args[1]), {}
   local function each(list, action)
@@ -32,6 +32,4 @@ local function settle_tasks(keys, args)
   end)
   each(h.renew, function(id) call('ZADD', deadlines, now + h.lease, id) end)
   return pack({table.concat(out), task_size(source), call('ZCARD', deadlines)})
-end
-
-register('settle_tasks', settle_tasks, {'allow-oom'})
+end)
