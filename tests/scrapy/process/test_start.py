@@ -37,6 +37,11 @@ def once(site: Site, paths: list[str]) -> None:
     assert Counter(site.paths()) == Counter(paths)
 
 
+def after_an_error(variant: Variant) -> str:
+    """Why Scrapy says that it ends if `start()` raised: newer versions have a reason of its own for it."""
+    return "start_error" if tuple(map(int, variant.version.split("."))) >= (2, 19) else "finished"
+
+
 @pytest.mark.parametrize("variant", ENDS, ids=str)
 def test_it_runs_once_with_two_workers_and_a_restart(
     variant: Variant, site: Site, valkey_server: Server, crawl_name: str
@@ -163,7 +168,8 @@ class TestStrangeStarts:
     ) -> None:
         with Workers(valkey_server.url, crawl_name, variant) as workers:
             worker = workers.start(Broken, OnlyItems, Refusing, site=site.url)
-            assert {worker.reason(name) for name in ("broken", "onlyitems", "refusing")} == {"finished"}
+            assert {worker.reason(name) for name in ("onlyitems", "refusing")} == {"finished"}
+            assert worker.reason("broken") == after_an_error(variant)
             with workers.frontier() as frontier:
                 self.check_broken(left(frontier, Broken.name))
                 self.check_items(left(frontier, OnlyItems.name))
@@ -185,7 +191,9 @@ class TestStrangeStarts:
 
 def test_ideas_of_an_idle_spider_are_crawled_before_it_ends(site: Site, valkey_server: Server, crawl_name: str) -> None:
     with Workers(valkey_server.url, crawl_name, DOWNLOAD_DELAY=0.5) as workers:
-        assert workers.start(Idle, site=site.url).reason() == "finished"
+        worker = workers.start(Idle, site=site.url)
+        assert worker.reason() == "no more ideas"
+        assert "Round 0 of idle is over." in worker.log
         once(site, ["/0", "/1", "/2", "/3"])
 
 
@@ -195,7 +203,8 @@ def test_several_spiders_in_one_process_keep_apart(
 ) -> None:
     with Workers(valkey_server.url, crawl_name, variant) as workers:
         worker = workers.start(Starts, Other, Broken, site=site.url)
-        assert {worker.reason(name) for name in ("starts", "other", "broken")} == {"finished"}
+        assert {worker.reason(name) for name in ("starts", "other")} == {"finished"}
+        assert worker.reason("broken") == after_an_error(variant)
         once(site, [*EVERY, *EVERY, "/before"])
         with workers.frontier() as frontier:
             for name in ("starts", "other"):

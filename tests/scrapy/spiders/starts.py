@@ -146,7 +146,7 @@ class Refusing(Base):
 
 
 class Idle(Base):
-    """Has one more idea whenever it is idle, three times."""
+    """Has one more idea whenever it is idle, three times; then it closes itself."""
 
     name = "idle"
     ideas = 0
@@ -167,6 +167,8 @@ class Idle(Base):
             engine.crawl(self.page(f"/{self.ideas}"))
             for tenths in range(1, 5):
                 asyncio.get_running_loop().call_later(tenths / 10, self.look, engine)
+        else:
+            raise CloseSpider("no more ideas")
 
     def look(self, engine: Any) -> None:
         """Let the engine see whether there is something to do, while there is not yet."""

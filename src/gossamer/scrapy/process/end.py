@@ -16,7 +16,7 @@ from gossamer.frontier.contract import Frontier
 from gossamer.model import PartitionState
 from gossamer.model.reply import CLOSED
 from gossamer.scrapy.process import rounds
-from gossamer.scrapy.process.exit_code import fail
+from gossamer.scrapy.process.exit_code import drained, fail
 from gossamer.scrapy.process.reactor import Promise
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class WorkerEnd:
         reason = self.reason()
         if reason:
             self.idled, self.drained, self._then = forever, not forever, scheduler.courier.states
-            raise CloseSpider(reason)
+            if forever:
+                raise CloseSpider(reason)
+            return  # The engine closes it, with the reason of another handler (CloseSpider) if there is one.
         if forever and limit > 0:
             scheduler.idle.look_in(limit - scheduler.idle_seconds())
         raise DontCloseSpider
@@ -102,6 +104,8 @@ class WorkerEnd:
         finished = Promise()
         courier.finish(finished.keep)
         await finished
+        if self.drained:
+            drained(scheduler.crawler)
         if self.drained and not courier.away:
             await rounds.end(calls.ask, scheduler.group, courier.token)
         if not courier.away:

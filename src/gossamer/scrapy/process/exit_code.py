@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Spider
 
 from gossamer.errors import FeedIncomplete, GossamerError
 
 _why: WeakKeyDictionary[Any, GossamerError] = WeakKeyDictionary()
+_drained: WeakSet[Any] = WeakSet()
 
 
 def fail(crawler: Any, engine: Any, error: GossamerError) -> None:
@@ -31,3 +32,12 @@ def fail(crawler: Any, engine: Any, error: GossamerError) -> None:
 def failure_of(crawler: Any) -> GossamerError | None:
     """Why it has failed: of several errors the last one, but that a feed lacks items counts only if nothing else is wrong."""
     return _why.get(crawler)
+
+
+def drained(crawler: Any) -> None:
+    """Its group had nothing left when it was closed, whatever reason the project gave."""
+    _drained.add(crawler)
+
+
+def is_drained(crawler: Any) -> bool:
+    return crawler in _drained

@@ -25,7 +25,7 @@ from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
 from gossamer.scrapy.addon import DEFAULT_SCHEDULER, Addon, part_of
 from gossamer.scrapy.feeds import settings as feed_settings
-from gossamer.scrapy.process.exit_code import failure_of
+from gossamer.scrapy.process.exit_code import failure_of, is_drained
 from gossamer.scrapy.settings import loaded
 from gossamer.settings import DEFAULT
 from gossamer.settings import Settings as Ours
@@ -123,9 +123,10 @@ class _CrawlerNotes:
 
     def ended(self) -> SpiderEnd:
         # It was closed in good order; what failed came to light after that.
-        if self.reason in GOOD and not self.signal and (failed := failure_of(self._crawler)) is not None:
+        good = self.reason in GOOD or is_drained(self._crawler)
+        if good and not self.signal and (failed := failure_of(self._crawler)) is not None:
             raise failed
-        if self.reason in GOOD or self.signal:
+        if good or self.signal:
             return SpiderEnd(self.reason or "killed", self.signal)
         if self.error is not None:
             raise WorkerFailed(f"The spider could not be run: {type(self.error).__name__}: {self.error}.")
