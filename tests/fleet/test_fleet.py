@@ -17,7 +17,7 @@ from gossamer.cli.run import watch
 from gossamer.fleet import Fleet, WorkerProcess, stop_on_signals
 from gossamer.fleet.fleet import STEADY_SECONDS
 from gossamer.model import GroupCounts, LaneCounts
-from gossamer.model.counts import Counts
+from gossamer.model.reply import Counts
 from gossamer.status.progress import Progress, progress_of
 from gossamer.testing.process import wait_until
 

@@ -24,7 +24,7 @@ from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
-from gossamer.model.counts import PAGES_FULL
+from gossamer.model.reply import PAGES_FULL
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due
 

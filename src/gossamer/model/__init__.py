@@ -1,20 +1,22 @@
 """Frozen values that every room speaks in."""
 
-from gossamer.model.counts import Counts, HostInfo, SeenInfo
 from gossamer.model.document import Document, DocumentInfo
 from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.model.reply import (
     Added,
     AddOutcome,
+    Counts,
     DeadLetter,
     Drained,
     EndState,
     ExchangeReply,
     GroupCounts,
     Hints,
+    HostInfo,
     LaneCounts,
     PartitionState,
     RoundInfo,
+    SeenInfo,
     SettleOutcome,
     StartState,
     WorkerInfo,

@@ -10,7 +10,7 @@ from gossamer.frontier import inspection
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupCounts, LaneCounts, WorkerInfo
-from gossamer.model.counts import Counts, HostInfo, SeenInfo
+from gossamer.model.reply import Counts, HostInfo, SeenInfo
 from gossamer.settings import Settings
 from gossamer.status.tasks import TaskCounts, task_counts, task_queues
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gossamer.frontier import inspection
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counts import Counts
+from gossamer.model.reply import Counts
 
 
 class Progress(NamedTuple):

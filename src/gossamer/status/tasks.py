@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counts import Counts
+from gossamer.model.reply import Counts
 
 
 class TaskQueue(NamedTuple):

@@ -17,7 +17,7 @@ from gossamer.cli.run.report import CrawlReport, run_fleet, title_of
 from gossamer.cli.site.site import user as user
 from gossamer.engine.site_files import digest
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counts import PAGES_FULL, Counts
+from gossamer.model.reply import PAGES_FULL, Counts
 from gossamer.registry import Registry
 from gossamer.registry.folder import SUFFIXES
 from gossamer.registry.folder import read as read_files

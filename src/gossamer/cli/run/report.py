@@ -10,7 +10,7 @@ from gossamer.cli.run.logs import ONE_FILE, logs
 from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.fleet import Fleet
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counts import PAGES_FULL
+from gossamer.model.reply import PAGES_FULL
 from gossamer.settings import Settings
 from gossamer.status.progress import Progress, read_progress_of, with_earlier
 

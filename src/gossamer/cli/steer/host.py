@@ -13,7 +13,7 @@ from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
 from gossamer.frontier.snapshot.line import host_policy_from
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counts import HostInfo
+from gossamer.model.reply import HostInfo
 from gossamer.status import overview as status
 
 app = options.Noun("The hosts of a crawl, as the whole fleet treats them.")

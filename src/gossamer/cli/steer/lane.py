@@ -11,7 +11,7 @@ from gossamer.cli.options import argument, option
 from gossamer.errors import UnknownLane
 from gossamer.frontier.snapshot import line
 from gossamer.model import Order
-from gossamer.model.counts import Counts
+from gossamer.model.reply import Counts
 from gossamer.status.overview import counts_of
 
 app = options.Noun("The lanes of a crawl: named sub-queues of its groups.")

@@ -10,7 +10,7 @@ from gossamer.cli.options import flag, option
 from gossamer.cli.progress import duration
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.model import WorkerInfo
-from gossamer.model.counts import HostInfo
+from gossamer.model.reply import HostInfo
 from gossamer.status import overview as reading
 from gossamer.status.depth import depths_of
 

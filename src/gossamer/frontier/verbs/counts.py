@@ -11,7 +11,7 @@ from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot import line
 from gossamer.model import Counts, Drained, GroupCounts, HostInfo, LaneCounts, SeenInfo, WorkerInfo
-from gossamer.model.counts import PAGES_FULL
+from gossamer.model.reply import PAGES_FULL
 
 WORKERS_PAGE, SILENT_LOOK = 500, 64
 """The most workers that are asked for in a call."""
