@@ -338,6 +338,12 @@ SETTINGS: tuple[Setting, ...] = (
         "How long a page of a site waits for its records to be stored while the database is away; then it is fetched again later, as often as it takes. 0: it waits on.",
     ),
     Setting(
+        "GOSSAMER_CONDITIONAL_PAGES",
+        100_000,
+        _count,
+        "Of how many pages of a site the crawl keeps the ETag and Last-Modified, so that workers with `conditional: true` ask only for what has changed; about 150 bytes each on the server, those noted longest ago go first. 0: none, and every page is fetched whole.",
+    ),
+    Setting(
         "GOSSAMER_ALLOWED_MODULES",
         "",
         _text_or_empty,

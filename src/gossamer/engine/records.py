@@ -26,6 +26,9 @@ class RecordSink(Protocol):
     async def prepare(self, site: ServedSite) -> None:
         """Make ready for the records of a site; StoreError says why that fails."""
 
+    def begun_anew(self, site: ServedSite) -> bool:
+        """Whether the storage of a site was empty when it was prepared: what was kept before is gone."""
+
     async def archive(self, site: ServedSite, suffix: str) -> None:
         """Put aside what begins anew with each round."""
 

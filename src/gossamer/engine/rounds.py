@@ -297,10 +297,14 @@ class SiteRounds:
         """Archive tables, as long as it takes: otherwise the round would write into the tables of the last one."""
         while True:
             try:
-                return await self._record_sink.archive(site, f"r{number}")
+                await self._record_sink.archive(site, f"r{number}")
+                break
             except StoreAway as error:
                 logger.warning("Round %d of %s waits for its database: %s", number, site.name, error)
                 await asyncio.sleep(AGAIN)
+        if site.conditional and any(table.archive for table in site.compiled.tables()):
+            # The empty tables want all pages, changed or not.
+            await self._patiently(Frontier.forget_page_versions, site.name)
 
     async def _seed(self, site: ServedSite, number: int) -> None:
         lanes, request_adder = site.lanes(), self._request_adder()

@@ -83,10 +83,14 @@ class ServedLayer:
 class ServedSite:
     """One site in one version of its file."""
 
-    def __init__(self, compiled: CompiledSite) -> None:
+    def __init__(self, compiled: CompiledSite, rows_at: str = "") -> None:
         self.compiled, self.name = compiled, compiled.name
+        self.rows_at = rows_at
+        """The URL of the database of its rows."""
         self.obeys = compiled.site.politeness.robots == "obey"
         self.layers = {name: ServedLayer(self, name, layer) for name, layer in compiled.site.layers.items()}
+        self.conditional = any(layer.conditional for layer in self.layers.values())
+        """Whether pages are asked for only if they have changed."""
         self._lanes = compiled.lanes()
         for name in LISTINGS:
             if name in self._lanes:

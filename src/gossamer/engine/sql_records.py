@@ -94,6 +94,10 @@ class SqlRecordSink:
             self._writers[url] = Writer(store)
             self._growth[url] = TableGrowth(store)
 
+    def begun_anew(self, site: ServedSite) -> bool:
+        store = self._stores.get(self._urls.get(site, ""))
+        return store is not None and any(table.name in store.created for table in site.compiled.tables())
+
     async def archive(self, site: ServedSite, suffix: str) -> None:
         tables = [table for table in site.compiled.tables() if table.archive]
         if tables:

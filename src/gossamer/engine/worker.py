@@ -24,11 +24,12 @@ from gossamer.engine.http.fetcher import Fetcher
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.page.processor import PageProcessor
+from gossamer.engine.page.versions import PageVersions
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds import SiteRounds
 from gossamer.engine.site_files import SiteChanges, SiteFiles, granted
 from gossamer.engine.sites import ServedSite, SiteSet
-from gossamer.engine.sql_records import SqlRecordSink
+from gossamer.engine.sql_records import SqlRecordSink, store_url
 from gossamer.engine.task_intake import SiteTasks
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
 from gossamer.frontier.connection.url import server_of
@@ -188,6 +189,7 @@ class NativeWorker:
         archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
         download_counters = DownloadCounters(self._fetcher.fetch, self._site_counters)
         self._robots = robots = Robots(download_counters.fetch, self._tell_delay)
+        self._versions = PageVersions(self.ask, settings["GOSSAMER_CONDITIONAL_PAGES"])
         self._page_processor = page_processor = PageProcessor(
             self._site_set,
             download_counters,
@@ -196,6 +198,7 @@ class NativeWorker:
             self._record_sink,
             archive,
             payload_max,
+            self._versions,
             job.layer,
         )
         ahead = max(4, concurrency // 2)
@@ -339,23 +342,31 @@ class NativeWorker:
         sites: dict[str, ServedSite] = {}
         for compiled in every:
             with suppress(GossamerError):
-                sites[compiled.name] = ServedSite(compiled)
+                sites[compiled.name] = self._served(compiled)
         return sites, await self._record_sink.prepare_together(sites.values())
 
     async def _serve_one(
         self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
     ) -> None:
         # A site that failed there fails here with its reason.
-        site = sites.get(compiled.name) or ServedSite(compiled)
+        site = sites.get(compiled.name) or self._served(compiled)
         if (error := away.get(site.name)) is not None:
             raise error
         await self._record_sink.prepare(site)
         if isinstance(self._fetcher, ScrapyFetcher) and compiled.site.engine == "scrapy":
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
         await self._define(site)
+        if site.conditional and self._record_sink.begun_anew(site):
+            await self.ask(Frontier.forget_page_versions, site.name)
+        elif site.conditional:
+            await self.ask(Frontier.check_page_versions, site.name)
         self._site_set.put(site)
         self._page_processor.forget(site.name)
         self._site_tasks.begin(site, self._engine.failed)
+
+    def _served(self, compiled: CompiledSite) -> ServedSite:
+        rows_at = store_url(compiled, self._settings) if compiled.site.store else ""
+        return ServedSite(compiled, rows_at)
 
     async def _try_again(self) -> None:
         """Try until the databases of all sites can be reached."""
@@ -519,6 +530,7 @@ class NativeWorker:
             self._record_sink.give_up()
             await self._engine.abandon()
         elif not courier.away:
+            await run_until_event(self._hurry, self._versions.close(), max(1.0, began + limit - loop.time()))
             with suppress(GossamerError):
                 await run_until_event(
                     self._hurry,

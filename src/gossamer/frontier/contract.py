@@ -29,6 +29,7 @@ from gossamer.model import (
     HostPolicy,
     LanePolicy,
     Lease,
+    PageName,
     PartitionState,
     Request,
     RoundInfo,
@@ -274,6 +275,21 @@ class Frontier(Protocol):
     def cookies(self, group: str, after: int = 0) -> tuple[int, dict[str, bytes], int]:
         """The current version, the cookies that changed since version `after`, and the version at which the current
         round began without cookies: forget what you knew before that one. 0: none had been shared before."""
+
+    def page_versions(self, group: str, pages: Sequence[PageName]) -> tuple[str, dict[PageName, bytes]]:
+        """The versions of pages (host and name) that were read last, as far as they are known, and the birth of the group."""
+
+    def put_page_versions(self, group: str, born: str, versions: Mapping[PageName, bytes], *, most: int) -> None:
+        """Note versions of pages for all workers and later runs; `born` is what `page_versions` told when they were asked for: for
+        another group of that name nothing is noted. Beyond `most`, those noted longest ago are forgotten. Note a version
+        only when its page is settled: a page whose version is known is not read again."""
+
+    def forget_page_versions(self, group: str) -> None:
+        """Forget the versions of all pages of a group: each is fetched whole the next time."""
+
+    def check_page_versions(self, group: str) -> bool:
+        """Forget the versions of a group's pages if a partition has gone back to an older state since they were noted: what the pages
+        led to may be lost. Return whether they still hold. With one partition they always do: they go back with it."""
 
     def seen_counts(self) -> list[SeenInfo]:
         """The seen memories of the crawl."""

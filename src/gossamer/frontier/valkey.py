@@ -21,6 +21,7 @@ from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
+from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -162,6 +163,10 @@ class ValkeyFrontier(FunctionClient):
 
     put_cookies = blocking(CookieVerbs, CookieVerbs.put_cookies)
     cookies = blocking(CookieVerbs, CookieVerbs.cookies)
+    page_versions = blocking(PageVersionVerbs, PageVersionVerbs.page_versions)
+    put_page_versions = blocking(PageVersionVerbs, PageVersionVerbs.put_page_versions)
+    forget_page_versions = blocking(PageVersionVerbs, PageVersionVerbs.forget_page_versions)
+    check_page_versions = blocking(PageVersionVerbs, PageVersionVerbs.check_page_versions)
 
     put_document = blocking(DocumentVerbs, DocumentVerbs.put_document)
     drop_document = blocking(DocumentVerbs, DocumentVerbs.drop_document)

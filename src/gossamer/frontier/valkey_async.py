@@ -17,6 +17,7 @@ from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
+from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -121,6 +122,10 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
 
     put_cookies = awaited(CookieVerbs, CookieVerbs.put_cookies)
     cookies = awaited(CookieVerbs, CookieVerbs.cookies)
+    page_versions = awaited(PageVersionVerbs, PageVersionVerbs.page_versions)
+    put_page_versions = awaited(PageVersionVerbs, PageVersionVerbs.put_page_versions)
+    forget_page_versions = awaited(PageVersionVerbs, PageVersionVerbs.forget_page_versions)
+    check_page_versions = awaited(PageVersionVerbs, PageVersionVerbs.check_page_versions)
 
     put_document = awaited(DocumentVerbs, DocumentVerbs.put_document)
     drop_document = awaited(DocumentVerbs, DocumentVerbs.drop_document)

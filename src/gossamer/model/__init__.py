@@ -1,6 +1,6 @@
 """Frozen values that every room speaks in."""
 
-from gossamer.model.document import Document, DocumentInfo
+from gossamer.model.document import Document, DocumentInfo, PageName
 from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.model.reply import (
     Added,
@@ -66,6 +66,7 @@ __all__ = [
     "LanePolicy",
     "Lease",
     "Order",
+    "PageName",
     "PartitionState",
     "Request",
     "RoundInfo",

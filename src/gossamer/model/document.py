@@ -1,8 +1,11 @@
-"""Small texts with versions that a crawl keeps."""
+"""What a crawl keeps versions of: small texts, and pages."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+PageName = tuple[str, str]
+"""The host of a page, and its name among the pages of its group."""
 
 
 class DocumentInfo(NamedTuple):

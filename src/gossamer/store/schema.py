@@ -14,17 +14,20 @@ from gossamer.store.database.database import Database, FoundColumn
 _REMEDY = "Give the field another column, change the column by hand, or put the table aside so that a new one is made."
 
 
-def create_tables(connection: Connection, database: Database, shapes: Iterable[TableLayout]) -> None:
-    """Create the missing tables of `shapes` (parents first), add columns to the others, check the rest."""
+def create_tables(connection: Connection, database: Database, shapes: Iterable[TableLayout]) -> list[str]:
+    """Create the missing tables of `shapes` (parents first), add columns to the others, check the rest. Return the created ones."""
+    created = []
     for shape in shapes:
         found = database.columns(connection, shape.name)
         if shape.table.existing:
             _check_existing(connection, database, shape, found)
         elif not found:
             database.create(connection, [shape])
+            created.append(shape.name)
         else:
             _check_key(connection, database, shape, found)
             _check_types(connection, database, shape, found)
+    return created
 
 
 def as_found(connection: Connection, database: Database, table: Table) -> Table:

@@ -52,6 +52,8 @@ class Store:
         self._connection: Connection | None = None
         self._known = _PreparedTables({}, statements.TableStatements(database, {}), RowPreparer(database, {}))
         self._preparing = threading.Lock()
+        self.created: set[str] = set()
+        """The tables that were not there when they were prepared."""
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -95,7 +97,7 @@ class Store:
                             known[name] = schema.as_found(connection, self._database, known[name])
                         shapes = shapes_of(known, before.sql.shapes)
                     asked = [shape for shape in shapes.values() if shape.name in wanted]
-                    schema.create_tables(connection, self._database, asked)
+                    self.created.update(schema.create_tables(connection, self._database, asked))
                     for shape in asked:
                         if shape.table.existing:
                             found = self._database.columns(connection, shape.name)

@@ -111,6 +111,26 @@ async def test_a_page_whose_lease_was_lost_comes_whole_the_next_time(crawl: Craw
     assert [item["title"] for item in crawl.items("pages")] == ["x"]
 
 
+async def test_a_version_is_forgotten_before_another_one_is_stored(crawl: Crawl, site: Site) -> None:
+    """A worker that stores the second and dies leaves neither: the first may come back, and its row would not."""
+    first = Reply(body="<title>1</title>", headers=TAGGED, times=1)
+    site.on("/page/1", first, Reply(body="<title>2</title>", headers={"ETag": '"two"'}))
+    crawl.push(CONDITIONAL.replace("SITE/list", "SITE/page/1"))
+    await crawl.run()
+    next_round(crawl, 1)
+    site.hold("/page/1")
+    async with working(endless(crawl)):
+        await asyncio.to_thread(site.reached, "/page/1", 2)
+        with crawl.frontier() as frontier:
+            advance(frontier, 60)
+            frontier.exchange(Token.fresh())
+        site.release("/page/1")
+        await until(lambda: drained(crawl))
+    next_round(crawl, 2)
+    await crawl.run()
+    assert conditions(site, "/page/1") == [None, '"one"', None, '"two"']
+
+
 # Secrets.
 
 

@@ -23,7 +23,7 @@ from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.page import payload, retry
 from gossamer.engine.page.conditional import NOT_MODIFIED
 from gossamer.engine.page.feed import links_of
-from gossamer.engine.page.versions import PageVersions
+from gossamer.engine.page.versions import KnownVersion, PageVersions
 from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import ArchiveFailed, GossamerError, StoreRefused
@@ -73,12 +73,13 @@ class PageProcessor:
         record_sink: RecordSink,
         archive: Archive,
         payload_max: int,
+        versions: PageVersions,
         only: str = "",
     ) -> None:
         self._site_set, self._fetcher, self._robots, self._site_counters = site_set, fetcher, robots, site_counters
         self._record_sink, self._archive, self._payload_max = record_sink, archive, payload_max
-        self._only, self._versions = only, PageVersions()
-        self._came: dict[Identity, tuple[ServedSite | None, Mapping[str, str]]] = {}
+        self._only, self._versions = only, versions
+        self._came: dict[Identity, tuple[ServedSite, KnownVersion, Mapping[str, str]]] = {}
         """Conditional pages that wait to be settled."""
         self.known = SeenCache()
         """The fingerprints that the frontier is known to have seen."""
@@ -142,7 +143,7 @@ class PageProcessor:
 
     def rolled_back(self) -> None:
         """The frontier may have an older state: pages that were settled may not be, and have to be fetched whole."""
-        self._versions.clear()
+        self._versions.rolled_back([site.name for site in self._site_set if site.conditional])
         self._came.clear()
 
     def settled(self, lease: Lease, counts: bool) -> None:
@@ -150,9 +151,9 @@ class PageProcessor:
         has a page that was read by rules that have changed since."""
         if not self._came:
             return
-        site, headers = self._came.pop(identity(lease), (None, {}))
-        if counts and site is not None and self._site_set.sites.get(site.name) is site:
-            self._versions.note(lease.lane, lease.fingerprint, headers)
+        came = self._came.pop(identity(lease), None)
+        if counts and came is not None and self._site_set.sites.get(came[0].name) is came[0]:
+            self._versions.note(*came)
 
     def _matched_again(self, lease: Lease, request: PageRequest) -> ServedLayer | None:
         """The layer that fits the URL now that its own is gone from the site's file. None: this worker does not serve the site
@@ -188,9 +189,12 @@ class PageProcessor:
         sent = request._replace(
             cookies={**cookies, **request.cookies} if cookies else request.cookies, site=site.name, options=options
         )
-        conditional = layer.conditional and request.method == "GET"
-        if conditional and (conditions := self._versions.conditions(lease.lane, lease.fingerprint)):
-            sent = sent._replace(headers={**request.headers, **conditions})
+        known: KnownVersion | None = None
+        # Whoever looks for missing children wants the links of a page, changed or not.
+        if layer.conditional and self._versions.enabled and request.method == "GET" and not request.again:
+            known = await self._versions.known(site, lease)
+            if known.conditions:
+                sent = sent._replace(headers={**request.headers, **known.conditions})
         if layer.before_request is not None:
             sent = await hooks.call(layer.before_request, sent)
             if sent is None:
@@ -218,12 +222,18 @@ class PageProcessor:
         if status in GONE and not (layer.rule and status in layer.rule.valid.status):
             pending_counters.add("site/gone")
             return Settlement(lease)
-        if conditional and status == NOT_MODIFIED:
+        if known is not None and status == NOT_MODIFIED:
             pending_counters.add("site/unchanged")
+            self._came[identity(lease)] = site, known, {}
             return Settlement(lease)
+        if known is not None:
+            try:
+                await self._versions.changed(site, known)
+            except GossamerError as error:
+                raise PageFailed("frontier", f"What was known of the page could not be forgotten: {error}") from error
         settlement = await self._read(lease, layer, request, response)
-        if conditional:
-            self._came[identity(lease)] = site, response.headers
+        if known is not None:
+            self._came[identity(lease)] = site, known, response.headers
         return settlement
 
     def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:

@@ -1,45 +1,197 @@
-"""Which version of a page this worker saw last, so that it need not have the same one again."""
+"""Which version of its pages a site has read last, so that no worker need have the same one again. The crawl keeps it.
+
+What is known of a page is read before it is fetched, with that of all pages that begin at about the same time. It is forgotten before another
+version is stored, and noted when that one is settled: whenever a worker is killed, a page is fetched whole rather than missed.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
+import asyncio
+import hashlib
+import logging
+import sys
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
+from gossamer.courier.transport import Ask
 from gossamer.engine.page.conditional import Validators, conditions, validators
+from gossamer.engine.sites import ServedSite
+from gossamer.errors import GossamerError
+from gossamer.frontier.contract import Frontier
+from gossamer.model import Lease, PageName
 
-MOST = 100_000
-"""So many pages are remembered, those seen last; some 200 bytes each."""
+logger = logging.getLogger(__name__)
+
+GATHER, NOTE = 0.005, 0.5
+"""Seconds for which questions, and versions to be noted, are gathered for one call."""
+MANY = 500
+"""So many versions are noted at once."""
+
+
+class KnownVersion(NamedTuple):
+    """What was known of a page before it was fetched, and the birth of the group then."""
+
+    page: PageName
+    born: str = ""
+    validators: Validators | None = None
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The headers that ask for the page only if it has changed; none if it is not known."""
+        return conditions(self.validators) if self.validators is not None else {}
 
 
 class PageVersions:
-    """By lane and fingerprint. Kept in this process only: what it does not know is fetched whole."""
+    """Asks the frontier by `ask`; keeps up to `most` versions for each site. What was read by other rules, or for another database,
+    is not known."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._known: OrderedDict[tuple[str, int], Validators] = OrderedDict()
+    def __init__(self, ask: Ask, most: int) -> None:
+        self._ask, self._most = ask, most
+        self._editions: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
+        self._questions: dict[str, dict[PageName, asyncio.Future[KnownVersion]]] = {}
+        self._noted: dict[str, dict[PageName, tuple[str, bytes]]] = {}
+        """Not yet with the frontier."""
+        self._drops: dict[tuple[str, str], dict[PageName, bytes]] = {}
+        """To be forgotten, by group and its birth."""
+        self._dropping: asyncio.Future[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
-    def conditions(self, lane: str, fingerprint: int) -> dict[str, str]:
-        """The headers that ask for a page only if it has changed; none if it is not known."""
-        known = self._known.get((lane, fingerprint))
-        return conditions(known) if known is not None else {}
+    @property
+    def enabled(self) -> bool:
+        return self._most > 0
 
-    def note(self, lane: str, fingerprint: int, headers: Mapping[str, str]) -> None:
-        found = validators(headers)
-        if found.etag or found.modified:
-            self._known[lane, fingerprint] = found
-            self._known.move_to_end((lane, fingerprint))
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-        else:
-            self._known.pop((lane, fingerprint), None)
+    async def known(self, site: ServedSite, lease: Lease) -> KnownVersion:
+        """What is known of a page; nothing if the frontier cannot be asked."""
+        page = (lease.host, f"{self._edition(site)}{lease.lane.rpartition('.')[2]}:{lease.fingerprint:x}")
+        noted = self._noted.get(site.name, {}).get(page)
+        if noted is not None:
+            return KnownVersion(page, noted[0], _unpacked(noted[1]))
+        if not self._questions:
+            asyncio.get_running_loop().call_later(GATHER, self._begin_answer)
+        questions = self._questions.setdefault(site.name, {})
+        if page not in questions:
+            questions[page] = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(questions[page])
+
+    async def changed(self, site: ServedSite, known: KnownVersion) -> None:
+        """Forget a page that came in another version, before that one is stored. GossamerError if the frontier cannot be told."""
+        self._noted.get(site.name, {}).pop(known.page, None)
+        if known.validators is None:
+            return
+        if self._dropping is None:
+            loop = asyncio.get_running_loop()
+            self._dropping = loop.create_future()
+            loop.call_later(GATHER, self._begin_drop)
+        self._drops.setdefault((site.name, known.born), {})[known.page] = b""
+        await asyncio.shield(self._dropping)
+
+    def note(self, site: ServedSite, known: KnownVersion, headers: Mapping[str, str]) -> None:
+        """Note the version of a page that is settled."""
+        found = validators(headers) if headers else known.validators or Validators()
+        if not (found.etag or found.modified):
+            return
+        self._noted.setdefault(site.name, {})[known.page] = (known.born, "\n".join(found).encode())
+        if len(self._noted[site.name]) >= MANY:
+            self._begin(self.flush())
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(NOTE, lambda: self._begin(self.flush()))
 
     def forget(self, site: str) -> None:
-        """All pages of a site: other rules may see something else in what has not changed."""
-        for key in [key for key in self._known if key[0].rpartition(".")[0] == site]:
-            del self._known[key]
+        """What is not yet with the frontier: other rules may see something else in what has not changed."""
+        self._noted.pop(site, None)
 
-    def clear(self) -> None:
-        self._known.clear()
+    def rolled_back(self, sites: Iterable[str]) -> None:
+        """The frontier may have an older state: pages that were settled may not be, and what they led to may be lost."""
+        self._noted.clear()
+        for site in sites:
+            self._begin(self._forget_all(site))
 
-    def __len__(self) -> int:
-        return len(self._known)
+    async def flush(self) -> None:
+        """Tell the frontier what was noted."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for group, noted in list(self._noted.items()):
+            told = dict(noted)
+            for born in {born for born, _ in told.values()}:
+                versions = {page: version for page, (known, version) in told.items() if known == born}
+                with suppress(GossamerError):  # They are fetched whole, then.
+                    await self._ask(Frontier.put_page_versions, group, born, versions, most=self._most)
+            for page, what in told.items():
+                if noted.get(page) is what:
+                    del noted[page]
+
+    async def close(self) -> None:
+        await self.flush()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _answer(self) -> None:
+        questions, self._questions = self._questions, {}
+        for group, asked in questions.items():
+            born, found = "", dict[PageName, bytes]()
+            try:
+                born, found = await self._ask(Frontier.page_versions, group, list(asked))
+            except GossamerError as error:
+                logger.debug("Pages of %s are fetched whole: %s", group, error)
+            for page, future in asked.items():
+                if not future.done():
+                    version = found.get(page)
+                    future.set_result(KnownVersion(page, born, _unpacked(version) if version else None))
+
+    def _begin_answer(self) -> None:
+        self._begin(self._answer())
+
+    def _begin_drop(self) -> None:
+        self._begin(self._drop())
+
+    async def _drop(self) -> None:
+        drops, done = self._drops, self._dropping
+        self._drops, self._dropping = {}, None
+        assert done is not None
+        try:
+            for (group, born), pages in drops.items():
+                await self._ask(Frontier.put_page_versions, group, born, pages, most=self._most)
+        except GossamerError as error:
+            done.set_exception(error)
+            done.exception()  # Whoever waited may be gone.
+        else:
+            done.set_result(None)
+
+    async def _forget_all(self, site: str) -> None:
+        with suppress(GossamerError):
+            await self._ask(Frontier.forget_page_versions, site)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _edition(self, site: ServedSite) -> str:
+        known = self._editions.get(site)
+        if known is None:
+            known = self._editions[site] = edition(site)
+        return known
+
+
+def edition(site: ServedSite) -> str:
+    """A name for the rules of a site, the functions that they name, and where its rows go."""
+    spec = site.compiled.site
+    digest = hashlib.sha256(f"{spec!r}\n{site.rows_at}".encode("utf-8", "backslashreplace"))
+    hooks = [spec.hooks, *(layer.hooks for layer in spec.layers.values())]
+    named = {value for one in hooks for value in vars(one).values() if value}
+    named |= {layer.handler for layer in spec.layers.values() if layer.handler}
+    for module in sorted({str(name).partition(":")[0] for name in named}):
+        file = getattr(sys.modules.get(module), "__file__", None)
+        with suppress(OSError):
+            digest.update(Path(file).read_bytes() if file else module.encode())
+    return digest.hexdigest()[:12] + ":"
+
+
+def _unpacked(version: bytes) -> Validators:
+    etag, _, modified = version.decode("ascii", "replace").partition("\n")
+    return Validators(etag, modified)

@@ -72,6 +72,8 @@ SUFFIXES: dict[str, str] = {
     "jars_began": ":cb",  # hash: group -> version with which the cookies of its round began
     "jar": ":cj:",  # sorted set per group: cookie by the version that it changed with
     "cookies": ":ck:",  # hash per group: cookie -> its value
+    "versions": ":pv:",  # hash per group: page -> its version that was read last; "": the change counters of all partitions then
+    "version_order": ":pz:",  # sorted set per group: page by when its version was noted
     "journal": ":j",  # list: what was queued while a snapshot runs
     "snapshots": ":js",  # sorted set: snapshot by when it is given up
     "restored": ":jr",  # hash: snapshot -> line up to which it was restored here; on partition 0 also whose state came with which one

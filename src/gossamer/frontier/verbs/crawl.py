@@ -16,6 +16,7 @@ from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
+from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
@@ -53,8 +54,19 @@ class CrawlVerbs:
         self.sync = PartitionSync(self.control, self.rounds)
         self.work.bring = self.sync.bring
         self.cookies = CookieVerbs(crawl, partitions)
+        self.page_versions = PageVersionVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
-        parts = (self, self.work, self.control, self.read, self.snapshot, self.rounds, self.cookies, self.documents)
+        parts = (
+            self,
+            self.work,
+            self.control,
+            self.read,
+            self.snapshot,
+            self.rounds,
+            self.cookies,
+            self.page_versions,
+            self.documents,
+        )
         self._parts: dict[type, Any] = {type(part): part for part in parts}
 
     def part(self, kind: type[V]) -> V:

@@ -130,7 +130,7 @@ class RequestRule(Body):
     redirects: Whole | None = None
     """How many redirects to follow in a row; 0: treat a redirect as an ordinary page."""
     conditional: Flag | None = None
-    """Ask the server to send a page that this worker has fetched before only if it has changed. An unchanged page is done: its fields and links are not read again."""
+    """Ask the server to send a page that was read before, by any worker in any run, only if it has changed. An unchanged page is done: its fields and links are not read again."""
     user_agent: str | None = None
     """The User-Agent header."""
     auth: tuple[str, str] | None = None

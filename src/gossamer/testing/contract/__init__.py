@@ -33,6 +33,7 @@ from gossamer.testing.contract.operations.cookies import TestCookies
 from gossamer.testing.contract.operations.dead import TestDeadLetters
 from gossamer.testing.contract.operations.drop import TestDropGroup, TestDropLane
 from gossamer.testing.contract.operations.input import TestBadInput, TestBadPolicies
+from gossamer.testing.contract.operations.page_versions import TestPageVersions
 from gossamer.testing.contract.operations.snapshot import TestScan
 from gossamer.testing.contract.operations.task import TestTasks
 
@@ -64,6 +65,7 @@ __all__ = [
     "TestLists",
     "TestNothingLost",
     "TestOrder",
+    "TestPageVersions",
     "TestPause",
     "TestPoison",
     "TestPolicies",

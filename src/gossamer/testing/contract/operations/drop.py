@@ -357,6 +357,8 @@ class TestDropGroup:
         unfiltered = [crawl.request("x", host, "zebra.never", dont_filter=True) for host in crawl.spread(6)]
         crawl.frontier.add(unfiltered, key="szebra:1")
         crawl.frontier.put_cookies("zebra", {"session": b"1"}, most=10)
+        born, _ = crawl.frontier.page_versions("zebra", [("h", "p")])
+        crawl.frontier.put_page_versions("zebra", born, {("h", "p"): b"1"}, most=10)
         list(crawl.frontier.drop_group("zebra"))
         whole = {
             keys.SUFFIXES[n]

@@ -1,0 +1,51 @@
+"""Which version of its pages a group has read last."""
+
+from __future__ import annotations
+
+from gossamer.testing.contract.crawl import Crawl
+
+MOST = 10_000
+
+
+class TestPageVersions:
+    """What one worker notes, every worker and every later run knows."""
+
+    def test_what_was_noted_is_known_until_it_is_forgotten(self, crawl: Crawl) -> None:
+        crawl.define()
+        frontier, pages = crawl.frontier, [(host, f"p{n}") for n, host in enumerate(crawl.spread(6))]
+        born, found = frontier.page_versions("g", pages)
+        assert (bool(born), found) == (True, {})
+        frontier.put_page_versions("g", born, {pages[0]: b"1", pages[5]: b"1"}, most=MOST)
+        frontier.put_page_versions("g", born, {pages[0]: b"2", pages[3]: b"\0\xff"}, most=MOST)
+        assert frontier.page_versions("g", pages)[1] == {pages[0]: b"2", pages[5]: b"1", pages[3]: b"\0\xff"}
+        assert frontier.check_page_versions("g")
+        frontier.new_round("g", 1)
+        assert len(frontier.page_versions("g", pages)[1]) == 3, "they outlive rounds"
+        frontier.forget_page_versions("g")
+        assert frontier.page_versions("g", pages) == (born, {})
+
+    def test_they_are_bounded_and_the_oldest_go(self, crawl: Crawl) -> None:
+        crawl.define()
+        many = {("h", f"{n}"): b"x" for n in range(1300)}
+        born, _ = crawl.frontier.page_versions("g", [])
+        born, _ = crawl.frontier.page_versions("g", [("h", "0")])
+        crawl.frontier.put_page_versions("g", born, many, most=MOST)
+        assert crawl.frontier.page_versions("g", list(many))[1] == many
+        for _ in range(3):  # A bounded part of what is too much goes with each call.
+            crawl.frontier.put_page_versions("g", born, {("h", "new"): b"y"}, most=3 * crawl.frontier.partitions)
+        left = crawl.frontier.page_versions("g", [*many, ("h", "new")])[1]
+        assert len(left) == 3
+        assert left["h", "new"] == b"y"
+
+    def test_they_go_with_their_group(self, crawl: Crawl) -> None:
+        crawl.define()
+        born, _ = crawl.frontier.page_versions("g", [("h", "p")])
+        crawl.frontier.put_page_versions("g", born, {("h", "p"): b"1"}, most=MOST)
+        list(crawl.frontier.drop_group("g"))
+        crawl.frontier.put_page_versions("g", born, {("h", "p"): b"1"}, most=MOST)
+        crawl.define()
+        other, found = crawl.frontier.page_versions("g", [("h", "p")])
+        assert (found, other == born) == ({}, False)
+        # A worker that read the page for the former group.
+        crawl.frontier.put_page_versions("g", born, {("h", "p"): b"1"}, most=MOST)
+        assert crawl.frontier.page_versions("g", [("h", "p")])[1] == {}
