@@ -1,5 +1,5 @@
-"""{names} in the texts of a site file: fields, what the parent passed on, groups of `match`, parameters, in this order. {{name}}
-stands for {name} itself."""
+"""{names} in the texts of a site file: fields, those of `page`, what the parent passed on, groups of `match`, parameters, in this
+order. {{name}} stands for {name} itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dig(value: Any, path: str) -> Any:
 
 
 def look_up(name: str, page: PageContent, fields: Mapping[str, Any]) -> Any:
-    for scope in (fields, page.document.inherited):
+    for scope in (fields, page.values, page.document.inherited):
         if (value := dig(scope, name)) is not None:
             return value
     if (group := page.groups().get(name)) is not None:
@@ -48,7 +48,7 @@ def look_up(name: str, page: PageContent, fields: Mapping[str, Any]) -> Any:
 
 def _scope(name: str, page: PageContent, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Where `look_up` finds it."""
-    for scope in (fields, page.document.inherited):
+    for scope in (fields, page.values, page.document.inherited):
         if dig(scope, name) is not None:
             return scope
     groups = page.groups()

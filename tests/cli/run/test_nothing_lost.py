@@ -126,6 +126,41 @@ def test_a_page_has_one_row_however_its_url_is_written(site: Site, place: Place)
     assert place.rows(joined) == [(url, f"{site.url}/r/?id={url[-9]}") for url, _, _ in wanted[:4]]
 
 
+def test_pages_of_records_turn_by_what_the_page_itself_says(site: Site, place: Place) -> None:
+    rows = [(number, f"book {number}") for number in range(57)]
+    for first in range(0, 57, 10):
+        books = [{"id": number, "title": title} for number, title in rows[first : first + 10]]
+        more = {"more": first + 10 < 57, "after": f"c{first + 10}"}
+        site.on(f"/api/c{first}", data({"books": books, "meta": {"total": 57, "next": more}}))
+    text = f"""
+    site: api
+    seeds: [{site.url}/api/c0]
+    politeness: {{robots: ignore}}
+    layers:
+      list:
+        match: '^/api/'
+        format: json
+        records: {{jmespath: books}}
+        page:
+          next: {{jmespath: meta.next.after}}
+          more: {{jmespath: meta.next.more, type: bool}}
+          total: {{jmespath: meta.total, type: int}}
+        fields: {{id: {{jmespath: id, type: int}}, title: {{jmespath: title}}, total: {{from: page.total, type: int}}}}
+        follow: [{{url: '/api/{{next}}', to: list, when: more, pages: 0}}]
+    store: {{list: {{table: books, key: [id]}}}}
+    """
+    assert told(place, place.write(text)) == (0, 6, 0, 0)
+    assert place.rows("select id, title, total from books order by id") == [(*row, 57) for row in rows]
+    # The same without `page` would end with the first page; it is refused.
+    wrong = (
+        text.replace("page:", "x-page:")
+        .replace("from: page.total", "jmespath: x")
+        .replace("id: {jmespath: id", "more: {jmespath: more}, next: {jmespath: next}, id: {jmespath: id")
+    )
+    said = place.run("site", "check", place.write(wrong, "wrong.yaml"), code=2)
+    assert "more is a field of each record, and this rule, which has pages, is for the page as a whole" in said
+
+
 def test_a_sitemap_of_too_many_pages_fails_instead_of_being_cut(site: Site, place: Place) -> None:
     urls = "".join(f"<url><loc>{site.url}/p/{n}</loc></url>" for n in range(100_001))
     site.on("/sitemap.xml", Reply(body=f"<urlset>{urls}</urlset>"))

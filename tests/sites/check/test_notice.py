@@ -9,8 +9,8 @@ import pytest
 
 from gossamer.model.page import Response
 from gossamer.sites.check.match import fits_a_path
-from gossamer.sites.check.names import roots
 from gossamer.sites.compile import compile_site
+from gossamer.sites.extract.scope import roots
 from gossamer.sites.file.load import load_text, survey_text
 
 BEGIN = "site: s\nseeds: http://www.s.example/\n"

@@ -88,8 +88,8 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
             "type is 'itn'; it must be text, int, float, decimal, bool, date, datetime, json, url or bytes (did you mean int?)",
         ),
         (
-            "site: a\nlayers: {a: {fields: {t: {css: a, from: page}}}}\n",
-            "'page' cannot stand here (use one of content, url",
+            "site: a\nlayers: {a: {fields: {t: {css: a, from: title}}}}\n",
+            "'title' cannot stand here (use one of content, url",
         ),
         ("site: a\nlayers: {a: {fields: {t: {css: a, source: url}}}}\n", "unknown key source"),
         (

@@ -27,6 +27,7 @@ _LOOKS = (
 def check_layer(checker: Checker, name: str, layer: Layer) -> None:
     path: Path = ("layers", name)
     _check_fields(checker, layer.fields, (*path, "fields"), layer.format)
+    _check_from_page(checker, layer.fields, layer, (*path, "fields"))
     if layer.records is None:
         for field, rule in layer.fields.items():
             _check_data(
@@ -37,6 +38,8 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
         _check_records(checker, layer.records, (*path, "records"), layer.format)
         if not layer.fields:
             checker.add((*path, "records"), "records needs fields: what is to be found in each", "write fields")
+    if layer.page:
+        _check_page(checker, layer, path)
     store = checker.site.store.get(name)
     fields: Collection[str] = layer.fields if layer.handler is None or store is None else store.types
     for place, wanted in enumerate(layer.require if layer.handler is None or fields else ()):
@@ -51,13 +54,38 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
     for place, follow in enumerate(layer.follow):
         _check_follow(checker, name, layer, follow, (*path, "follow", place))
     if (passed := passed_to(checker.site, name)) is not None:
-        for field, rule in layer.fields.items():
+        for where, field, rule in (
+            *(("fields", *one) for one in layer.fields.items()),
+            *(("page", *one) for one in layer.page.items()),
+        ):
             first, _, rest = rule.source.partition(".")
             if first == "parent" and rest and rest.split(".")[0] not in passed:
                 hint = did_you_mean(rest.split(".")[0], sorted(passed)) or "write pass where the link is followed"
-                checker.warn(
-                    (*path, "fields", field, "from"), f"nothing passes {rest.split('.')[0]} to this layer", hint
-                )
+                checker.warn((*path, where, field, "from"), f"nothing passes {rest.split('.')[0]} to this layer", hint)
+
+
+def _check_page(checker: Checker, layer: Layer, path: Path) -> None:
+    """The values of a page as a whole."""
+    _check_fields(checker, layer.page, (*path, "page"), layer.format)
+    if layer.records is None:
+        checker.add((*path, "page"), "page is for layers with records; this page is one record", "write it in fields")
+    for field, rule in layer.page.items():
+        _check_data(checker, rule.each or rule, (*path, "page", field, *(("each",) if rule.each else ())), layer.format)
+        if field in layer.fields and layer.fields[field].source != f"page.{field}":
+            checker.add(
+                (*path, "page", field), f"{field} is a field of the records, too", "rename one of them", key=True
+            )
+
+
+def _check_from_page(checker: Checker, fields: Mapping[str, FieldRule], layer: Layer, path: Path) -> None:
+    for field, rule in fields.items():
+        for looked, where in ((rule, (*path, field)), (rule.each, (*path, field, "each"))):
+            first, _, rest = looked.source.partition(".") if looked is not None else ("", "", "")
+            if first == "page" and (not rest or rest.split(".")[0] not in layer.page):
+                name = rest.split(".")[0]
+                hint = did_you_mean(name, layer.page) if layer.page else "write page: beside records"
+                checker.add((*where, "from"), f"there is no {name or 'name'} in page of this layer", hint)
+        _check_from_page(checker, rule.fields, layer, (*path, field, "fields"))
 
 
 def _check_selected(checker: Checker, rule: Selected, path: Path, format: Format) -> None:

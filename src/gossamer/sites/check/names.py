@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import jmespath  # type: ignore[import-untyped]
-
 from gossamer.sites.check import expressions
+from gossamer.sites.extract.scope import names_used, of_page, roots
 from gossamer.sites.extract.turns import NAME as TURN
 from gossamer.sites.extract.turns import has_lists, uses_turn
 from gossamer.sites.file.problems import Path, did_you_mean
@@ -19,15 +17,17 @@ from gossamer.sites.url.match import pattern_of
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
 
-# What stands first in such an expression is looked for in the fields; the rest in what that finds.
-_FIRST_ONLY = frozenset(
-    {"subexpression", "index_expression", "pipe", "projection", "value_projection", "filter_projection", "flatten"}
-)
 ITSELF = "{{%s}} or { %s } stands for the braces themselves, as in GraphQL"
 
 
 def check_names(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:
     """The names of one rule of `follow`: fields, what was passed on, groups of `match`, parameters with one value."""
+    if layer.records is not None and of_page(layer, follow):
+        if _check_of_page(checker, layer, follow, path):
+            return
+        layer = layer.model_copy(update={"fields": layer.page})
+    elif layer.page:
+        layer = layer.model_copy(update={"fields": {**layer.page, **layer.fields}})
     _check_expressions(checker, layer, follow, path)
     if uses_turn(follow):
         _check_turns(checker, layer, follow, path)
@@ -68,6 +68,18 @@ def _check_turns(checker: Checker, layer: Layer, follow: Follow, path: Path) -> 
         checker.add((*path, "pages"), "nothing says where these pages end: no list or link can be missing", hint)
 
 
+def _check_of_page(checker: Checker, layer: Layer, follow: Follow, path: Path) -> list[str]:
+    """A rule that is applied once to a page of many records cannot see the fields of one of them: those that it names."""
+    hidden = sorted(names_used(follow) & layer.fields.keys() - layer.page.keys())
+    for one in hidden:
+        checker.add(
+            path,
+            f"{one} is a field of each record, and this rule, which has pages, is for the page as a whole",
+            f"write {one} under page: of the layer, where values of the whole page stand",
+        )
+    return hidden
+
+
 def _check_expressions(checker: Checker, layer: Layer, follow: Follow, path: Path) -> None:
     asked: list[tuple[Path, str]] = [((*path, "when"), follow.when)] if follow.when is not None else []
     if isinstance(follow.carry, dict):
@@ -83,21 +95,6 @@ def check_when(checker: Checker, text: str | None, fields: Collection[str], path
         for one in roots(text):
             if one not in fields:
                 checker.add(path, f"there is no field {one}", did_you_mean(one, fields) or hint)
-
-
-@lru_cache(4096)
-def roots(expression: str) -> tuple[str, ...]:
-    """The names that a JMESPath expression looks for in what it is given, each once."""
-    return tuple(dict.fromkeys(_roots(jmespath.compile(expression).parsed)))
-
-
-def _roots(node: dict[str, Any]) -> Iterator[str]:
-    kind = node["type"]
-    if kind == "field":
-        yield node["value"]
-    elif kind != "expref":
-        for inner in node["children"][:1] if kind in _FIRST_ONLY else node["children"]:
-            yield from _roots(inner)
 
 
 def _texts(follow: Follow) -> Iterator[tuple[Path, str]]:

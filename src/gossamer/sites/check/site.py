@@ -244,7 +244,7 @@ def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
             (*path, "hooks", "after_round"), "after_round is only for the site", "write it in the hooks of the site"
         )
     if layer.handler is not None:
-        for key in ("fields", "follow", "records"):
+        for key in ("fields", "follow", "page", "records"):
             if getattr(layer, key):
                 checker.add(
                     (*path, key),

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from gossamer.model.page import Response
+from gossamer.model.page import NOTHING, Response
 from gossamer.sites.extract import charset
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import PATIENCE
@@ -55,7 +55,7 @@ class PageContent:
 
     __slots__ = (
         "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "cut_off", "document", "encoding", "format",
-        "layer", "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted",
+        "layer", "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted", "values",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
@@ -67,6 +67,8 @@ class PageContent:
         self.patience = PATIENCE
         self.records_left = RECORDS
         self.scopes: list[dict[str, Any]] = []
+        self.values: Mapping[str, Any] = NOTHING
+        """The fields of the page itself, where it has many records: those of the layer's `page`."""
         self.missing: dict[str, None] = {}
         self.notes: list[str] = []
         self.unnoted = 0

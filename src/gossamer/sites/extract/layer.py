@@ -13,6 +13,7 @@ from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill, without_helpers
 from gossamer.sites.extract.links import FollowRule, LinkSet
+from gossamer.sites.extract.scope import of_page
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
 from gossamer.sites.extract.turns import has_lists, mark_of
@@ -61,13 +62,24 @@ class LayerReader:
             attempt(("follow", place), partial(FollowRule, name, place, follow, layer.format, site))
             for place, follow in enumerate(layer.follow)
         ]
+        self._whole = [of_page(layer, follow) for follow in layer.follow]
+        """Of each rule, whether it is for the whole page, where pages have many records."""
+        self._page = (
+            compile_fields(
+                layer.page,
+                FieldOptions(layer.format, lambda path, message: problems.append((path, message))),
+                ("page",),
+            )
+            if layer.page
+            else None
+        )
         records = layer.records
         self._records: Finder | None = (
             attempt(("records",), lambda: Extractor(records, layer.format).every()) if records else None
         )
         self._valid = attempt(("valid",), lambda: compile_valid(layer.valid))
         self._lacking = compile_required(layer.require) if layer.require else None
-        self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow)
+        self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow or layer.page)
         if layer.encoding is not None and known(layer.encoding) is None:
             problems.append((("encoding",), f"{layer.encoding!r} is not a character set"))
         for one in layer.require:
@@ -76,7 +88,7 @@ class LayerReader:
                     problems.append((("require",), f"{field!r} is required, but no field has this name"))
         if problems:
             raise RuleProblems(name, problems)
-        self._rules.sort(key=lambda rule: rule.numbered)
+        self._order = sorted(range(len(self._rules)), key=lambda place: self._rules[place].numbered)
         self._lists = has_lists(layer)
 
     def read(self, document: Response) -> Reading:
@@ -95,6 +107,8 @@ class LayerReader:
 
     def _read(self, page: PageContent) -> Reading:
         layer = self._layer
+        if self._page is not None:
+            page.values = fill(page, [None], self._page)[0]
         things = [None] if self._records is None else self._things(page, self._records)
         filled = fill(page, things, self._fields) if layer.fields else [{} for _ in things]
         verdict, reason, complete = PageVerdict.OK, "", filled
@@ -125,13 +139,14 @@ class LayerReader:
 
     def _links(self, page: PageContent, things: list[Any], filled: list[dict[str, Any]]) -> list[PageRequest]:
         gathered = LinkSet()
-        for rule in self._rules:
+        for place in self._order:
+            rule = self._rules[place]
             if self._records is None:
                 where = [(None, filled[0])]
-            elif rule.of_records:
-                where = list(zip(things, filled, strict=True))
-            else:
+            elif self._whole[place]:
                 where = [(None, {})]
+            else:
+                where = list(zip(things, filled, strict=True))
             mark = 0
             if rule.numbered and self._lists:
                 mark = mark_of(None if self._records is None else things, filled[0] if filled else {}, gathered.links)

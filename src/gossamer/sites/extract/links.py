@@ -85,15 +85,12 @@ class FollowRule:
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
         self.numbered = follow.pages is not None and uses_turn(follow)
         """Whether it counts pages; then it comes after the other rules."""
-        fields = bool(follow.carry or follow.when is not None or follow.url is not None or self._parts is None)
-        self.of_records = fields and follow.pages is None
-        """On a page of many records, whether to apply the rule to each of them: it uses their fields."""
 
     def gather(self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet, mark: int = 0) -> None:
         """Add the links of a page, or of one of its records. `mark` is the number of what the page has, for rules that count pages."""
         follow, parts, document = self._follow, self._parts, page.document
         try:
-            if self._when is not None and not counts(self._when(fields)):
+            if self._when is not None and not counts(self._when({**page.values, **fields} if page.values else fields)):
                 return
             if self.numbered:
                 follow, parts = at_turn(follow, document.turn + 1, look_up(NAME, page, fields) is None), None
@@ -224,7 +221,8 @@ class FollowRule:
         if not self._carry:
             return NOTHING
         if isinstance(self._carry, dict):
-            found = {name: ask(fields) for name, ask in self._carry.items()}
+            known = {**page.values, **fields} if page.values else fields
+            found = {name: ask(known) for name, ask in self._carry.items()}
         else:
             found = {name: look_up(name, page, fields) for name in self._carry}
         return {name: value for name, value in found.items() if value is not None}

@@ -188,6 +188,8 @@ class Layer(SiteModel):
     """The values to take from a page, by name, in this order. A field whose name begins with _ is a helper: read and used, stored nowhere."""
     records: Selected | None = None
     """For a page with many records: a selector of each record. Without it the page is one record."""
+    page: dict[Name, FieldRule] = Field(default_factory=dict)
+    """Beside `records`: values of the page as a whole, read once. `follow` and `when` use them as they use fields; a record takes one over with `from: page.NAME`."""
     follow: Annotated[tuple[Follow, ...], BeforeValidator(listed), LISTED] = ()
     """Which links of a page to follow."""
     save: Flag = False

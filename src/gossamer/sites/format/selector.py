@@ -52,9 +52,9 @@ class Selected(SiteModel):
     jmespath: str | None = None
     """A JMESPath expression, for JSON; on HTML it reads the text that `css` or `xpath` found."""
     source: str = Field(
-        default="content", alias="from", pattern=r"^(content|url|parent|headers|fields|status)(\.[^\s]+)?$"
+        default="content", alias="from", pattern=r"^(content|url|parent|headers|fields|page|status)(\.[^\s]+)?$"
     )
-    """What is looked at: content, url, headers (headers.etag), parent (what was passed on: parent.title), fields (found before: fields.id), status."""
+    """What is looked at: content, url, headers (headers.etag), parent (what was passed on: parent.title), fields (found before: fields.id), page (in a layer with `records`: page.total), status."""
     attr: str | None = None
     """The attribute of the elements found, instead of their text."""
     html: Flag = False

@@ -229,6 +229,8 @@ def source(name: str) -> Looked | None:
             return lambda page, thing: page.document.headers.get(key.lower())
         case "parent":
             return lambda page, thing: dig(page.document.inherited, key) if key else _passed_on(page)
+        case "page":
+            return lambda page, thing: dig(page.values, key) if key else dict(page.values)
         case "fields":
             return lambda page, thing: _of_fields(page, key)
     return None
