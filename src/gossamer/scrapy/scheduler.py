@@ -145,6 +145,7 @@ class FleetScheduler(BaseScheduler):
             worker_config.number,
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
             ObjectCodec.of(self.spider, settings["GOSSAMER_OBJECT_MODULES"]),
+            worker_config.hosts,
         )
         self.courier = Courier(self.link, self, self._plan(), self.pending_counters)
         if token is not None:

@@ -1,4 +1,4 @@
-"""Which lane a request joins: the one it names, else its callback's, else `main`."""
+"""Which lane a request joins (the one it names, else its callback's, else `main`), and which host it counts for."""
 
 from __future__ import annotations
 
@@ -63,3 +63,20 @@ def test_a_spider_without_lanes_has_main() -> None:
 def test_a_lane_that_was_not_declared_is_named() -> None:
     with pytest.raises(EncodingError, match=r"no lane 'nope'; it has book, list, main, sale"):
         request_codec(Shelves()).lane_of(Request("http://h.example/", meta={"lane": "nope"}))
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://shop.example:8443/a", "shop.example"),
+        ("http://shop.example/", "shop.example"),
+        ("http://other.example:8443/", "other.example:8443"),
+        ("http://other.example:81/", "other.example:81"),
+        ("http://[::1]:8443/", "::1"),
+    ],
+)
+def test_a_slot_of_the_project_is_of_all_ports_as_in_scrapy(url: str, host: str) -> None:
+    spider = Plain()
+    slots = ("shop.example", "other.example:81", "::1")
+    made = RequestCodec(spider, spider.name, declared(spider, SeenPolicy()), lambda _: 1, 1 << 20, slots=slots)
+    assert made.encode(Request(url), "plain.main", 1).host == host

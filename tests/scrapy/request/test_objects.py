@@ -155,6 +155,12 @@ class Shops(Spider):
 
     def parse_other(self, response: Any, b: Any = None) -> None: ...
 
+    @staticmethod
+    def parse_static(response: Any, b: Any = None) -> None: ...
+
+    @classmethod
+    def parse_class(cls, response: Any) -> None: ...
+
 
 def request_codec(spider: Spider, more: str = "") -> RequestCodec:
     objects = ObjectCodec.of(spider, more)
@@ -311,6 +317,17 @@ def test_methods_and_partials_of_the_spider() -> None:
     assert (found.callback.func, found.callback.keywords) == (other.parse_book, {"shelf": Place(1)})
     assert found.cb_kwargs["then"] == other.parse_other
     assert (found.cb_kwargs["or"].func, found.cb_kwargs["or"].args) == (other.parse_other, (1,))
+
+
+def test_static_and_class_methods_of_the_spider() -> None:
+    spider, other = Shops(), Shops()
+    request = Request("http://h.example/", spider.parse_static, errback=spider.parse_class)
+    request.cb_kwargs["then"] = partial(spider.parse_static, b=1)
+    found = request_codec(other).decode(_lease(request_codec(spider).encode(request, "shops.main", 1).payload))
+    assert (found.callback, found.errback) == (Shops.parse_static, Shops.parse_class)
+    assert (found.cb_kwargs["then"].func, found.cb_kwargs["then"].keywords) == (Shops.parse_static, {"b": 1})
+    with pytest.raises(EncodingError, match="is not a method of the spider"):
+        request_codec(spider).encode(Request("http://h.example/", through), "shops.main", 1)
 
 
 class Unknown:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MethodType
 from typing import Any
+from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 from scrapy.utils.misc import load_object
@@ -45,10 +46,12 @@ class RequestCodec:
         number: Callable[[Request], int],
         payload_max: int,
         objects: ObjectCodec | None = None,
+        slots: Collection[str] = (),
     ) -> None:
+        """`slots` are the names in DOWNLOAD_SLOTS."""
         self._spider, self._group, self._lanes = spider, group, lanes
         self._objects = objects or ObjectCodec.of(spider)
-        self._number, self._payload_max = number, payload_max
+        self._number, self._payload_max, self._slots = number, payload_max, frozenset(slots)
         self._names: dict[Any, str] = {}
         self._checked = RequestChecker(payload_max)
         self._classes: dict[str, type[Request]] = {}
@@ -111,10 +114,17 @@ class RequestCodec:
             self._add_class(request, fields)
         payload = codec.encode_request(fields, limit=self._payload_max, store=self._objects.store)
         try:
-            host = str(slot) if slot is not None else host_of(request.url)
+            host = str(slot) if slot is not None else self._host_of(request.url)
         except ValueError as error:
             raise EncodingError(f"url: {request.url!r:.200} has no host that could be asked: {error}.") from None
         return Asked(number, self._checked.host(host or "-"), lane, payload, request.priority, request.dont_filter)
+
+    def _host_of(self, url: str) -> str:
+        """The host that politeness counts it for. Scrapy names slots without a port, so DOWNLOAD_SLOTS may mean all ports of a host."""
+        host = host_of(url)
+        if self._slots and host not in self._slots and (name := urlsplit(url).hostname) in self._slots:
+            return str(name)
+        return host
 
     def _add_class(self, request: Request, fields: dict[str, Any]) -> None:
         kind = type(request)

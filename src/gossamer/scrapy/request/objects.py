@@ -11,12 +11,13 @@ import ast
 import functools
 import importlib
 import importlib.util
+import inspect
 import logging
 import os
 import sys
 from collections.abc import Iterable
 from enum import Enum
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, Self
 
 from scrapy import Spider
@@ -209,7 +210,7 @@ class ObjectCodec:
 
     def _method(self, name: str) -> Any:
         method = getattr(self._spider, name, None) if not name.startswith("__") else None
-        if not isinstance(method, MethodType):
+        if not isinstance(method, MethodType) and method_name(self._spider, method) is None:
             raise NotEncodable(f"the spider has no method {name!r}; run the code that has it")
         return method
 
@@ -229,13 +230,19 @@ def scalar_of(stored: StoredObject) -> Any:
 
 
 def method_name(spider: Spider | None, function: Any) -> str | None:
-    """Under which name a method is found in the spider; None: it is not one of its methods."""
-    if spider is None or getattr(function, "__self__", None) is not spider:
+    """Under which name a method, class method or static method is found in the spider; None: it is not one of its methods."""
+    if spider is None:
         return None
-    inner = getattr(function, "__func__", function)
-    for name in (getattr(inner, "__name__", ""), *dir(type(spider))):
-        if getattr(getattr(spider, name, None), "__func__", None) is inner:
-            return str(name)
+    owner, inner = getattr(function, "__self__", None), getattr(function, "__func__", function)
+    if owner is spider:
+        for name in (getattr(inner, "__name__", ""), *dir(type(spider))):
+            if getattr(getattr(spider, name, None), "__func__", None) is inner:
+                return str(name)
+    elif owner is type(spider) or isinstance(function, FunctionType):
+        for name in (getattr(inner, "__name__", ""), *dir(type(spider))):
+            kept = inspect.getattr_static(type(spider), name, None)
+            if isinstance(kept, staticmethod | classmethod) and kept.__func__ is inner:
+                return str(name)
     return None
 
 
