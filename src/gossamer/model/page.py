@@ -67,7 +67,7 @@ class Response(NamedTuple):
     `headers` have lower-case names; a header that came several times is joined by commas. `body` is decoded. `cookies` are the
     Set-Cookie headers, one each. `size` and `wrote` count the bytes of the body as it came and of the request. `proxy` is the
     proxy's URL without its password. `raw` and `sent` are the bytes of both directions where `FetchOptions.raw` asks for them;
-    the chunks of a transfer are joined in `raw`.
+    the chunks of a transfer are joined in `raw`. `fetched` is when it came, in Unix time; 0: now.
     """
 
     url: str
@@ -84,6 +84,7 @@ class Response(NamedTuple):
     proxy: str = ""
     raw: bytes | None = None
     sent: bytes | None = None
+    fetched: float = 0.0
 
 
 class Record(NamedTuple):

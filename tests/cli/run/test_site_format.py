@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,15 +27,14 @@ layers:
       _mark: .mark
       title: h1
       at: {value: '{title} {_mark}'}
+      seen: {css: time, type: datetime, languages: [de, en]}
       sold: {css: .sold, type: int, when: "_mark == 'old'"}
     follow: {css: 'button.more', attr: onclick, regex: "'([0-9]+)'", clean: [{prefix: /more/}], to: more, when: _mark}
   more: {fields: {text: p}}
 store: {found: {table: found, key: title}, more: {table: more}}
 """
 
-FOUND = (
-    """<h1>Lamp</h1><b class=mark>new</b><i class=sold>many</i><button class=more onclick="show('7')">more</button>"""
-)
+FOUND = """<h1>Lamp</h1><b class=mark>new</b><time>vor 3 Stunden</time><i class=sold>many</i><button class=more onclick="show('7')">more</button>"""
 
 NUMBERED = """
 site: numbered
@@ -79,6 +79,8 @@ def test_helpers_and_conditions_serve_fields_and_links(place: Place) -> None:
     assert asked.body == b"token=k9&q=lamp"
     assert place.rows("select title, at, sold from found") == [("Lamp", "Lamp new", None)]
     assert place.rows("select text from more") == [("bright",)]
+    [(seen,)] = place.rows("select seen from found")
+    assert abs(datetime.now(UTC) - timedelta(hours=3) - datetime.fromisoformat(seen).replace(tzinfo=UTC)).seconds < 300
     assert "_mark" not in [column for _, column, *_ in place.rows("pragma table_info(found)")]
 
 

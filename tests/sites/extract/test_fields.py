@@ -297,3 +297,10 @@ def test_all_rules_that_cannot_be_compiled_are_told_at_once_with_their_place() -
     }
     assert all(message for _, message in caught.value.problems)
     assert "fields.c.fields.d" in str(caught.value)
+
+
+def test_what_is_left_without_tags_has_no_white_space_at_its_ends() -> None:
+    page = "<div> <p> a <b>b</b> </p>\n</div>"
+    assert fields("fields: {t: {css: div, html: true, clean: strip_tags}}", page) == {"t": "a b"}
+    kept = fields("fields: {t: {css: div, html: true, clean: strip_tags, strip: false}}", page)
+    assert kept == {"t": "  a b \n"}

@@ -7,7 +7,7 @@ up only if there are any, and a body that arrived with its head is taken without
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import aiohttp
@@ -187,7 +187,7 @@ class AiohttpFetcher:
             raw, wire_request = received(response, wire), sent(response, request.body)
         return Response(
             request.url, status, headers, body, request.inherited, request.turn, request.depth, seconds, cookies,
-            content.total_bytes, wrote, proxy, raw, wire_request,
+            content.total_bytes, wrote, proxy, raw, wire_request, time(),
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +66,7 @@ def save(file: Path, case: SavedCase, *, force: bool = False) -> Path:
             "inherited": to_json(dict(document.inherited)),
             "turn": document.turn,
             "depth": document.depth,
+            "fetched": round(document.fetched or time.time(), 3),
             "body": body,
             "reading": case.reading,
         },
@@ -97,6 +99,7 @@ def _case(folder: Path) -> SavedCase:
             from_json(data.get("inherited", {})),
             int(data.get("turn", 0)),
             int(data.get("depth", 0)),
+            fetched=float(data.get("fetched", 0)),
         )
         return SavedCase(folder.name, str(data["site"]), str(data["layer"]), document, dict(data["reading"]))
     except FileNotFoundError as error:

@@ -14,6 +14,7 @@ import jmespath  # type: ignore[import-untyped]
 from cronsim import CronSim, CronSimError
 from jmespath.exceptions import ArityError, JMESPathError, ParseError, UnknownFunctionError  # type: ignore[import-untyped]
 
+from gossamer.sites.extract.dates import known_languages
 from gossamer.sites.extract.selector.selector import compiled, translated
 from gossamer.sites.url.match import pattern_of
 
@@ -112,6 +113,15 @@ def zone(name: str) -> Complaint:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         near = _near_zone(name)
         return f"there is no time zone {name}", f"did you mean {near}?" if near else "as Europe/Berlin or UTC"
+    return None
+
+
+@lru_cache(4096)
+def language(name: str) -> Complaint:
+    known = known_languages()
+    if name not in known:
+        near = "".join(difflib.get_close_matches(name, sorted(known), n=1))
+        return f"there is no language {name}", f"did you mean {near}?" if near else "as en, de, zh or en-GB"
     return None
 
 

@@ -9,7 +9,7 @@ from gossamer.sites.check import expressions
 from gossamer.sites.check.names import check_names, check_when, passed_to
 from gossamer.sites.check.values import check_default
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Layer, Selected, Taken
+from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Kind, Layer, Selected, Taken
 from gossamer.sites.url.match import pattern_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,13 @@ def _check_field(
     # What is inside a record may be an element of it, a text or a value: only the page itself has a certain format.
     _check_selected(checker, rule, path, Format.HTML if nested else format)
     checker.must(expressions.zone, rule.tz, (*path, "tz"))
-    if expressions.zone(rule.tz or "UTC") is None:
+    for place, language in enumerate(rule.languages):
+        checker.must(expressions.language, language, (*path, "languages", place))
+    if rule.type not in (Kind.DATE, Kind.DATETIME):
+        for key in ("format", "languages", "tz"):
+            if getattr(rule, key):
+                checker.warn((*path, key), f"{key} is for dates", "write type: date or datetime, or leave it out")
+    if expressions.zone(rule.tz or "UTC") is None and not any(map(expressions.language, rule.languages)):
         check_default(checker, rule, path)
     first, _, rest = rule.source.partition(".")
     if first == "fields" and not nested and rest.split(".")[0] not in before:

@@ -95,7 +95,7 @@ def _hint(rule: FieldRule, value: Any) -> str:
             return "leave it out: what is not found is null"
         return "write it without quotes"
     if rule.type in (Kind.DATE, Kind.DATETIME):
-        return "write it as pages do" + (f", as {rule.format}" if rule.format else ", as 2024-12-31")
+        return "write it as pages do" + (f", as {rule.format[0]}" if rule.format else ", as 2024-12-31")
     return "leave it out: what is not found is null"
 
 

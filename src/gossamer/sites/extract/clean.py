@@ -44,9 +44,10 @@ OF_LISTS: dict[str, Callable[[list[Any]], list[Any]]] = {
 }
 
 
-def cleaning(steps: Iterable[Step]) -> Cleaning | None:
-    """All steps as one; None if there are none. Steps for texts go through a list one by one; a step that leaves nothing gives None."""
-    chain = [_step(step) for step in steps]
+def cleaning(steps: Iterable[Step], strip: bool = True) -> Cleaning | None:
+    """All steps as one; None if there are none. Steps for texts go through a list one by one; a step that leaves nothing gives None.
+    With `strip`, texts have no white space at their ends without their tags either."""
+    chain = [_step(step, strip) for step in steps]
     if not chain:
         return None
     if len(chain) == 1:
@@ -88,16 +89,20 @@ def of_text(steps: Iterable[Step]) -> Callable[[str], str] | None:
     return clean
 
 
-def _step(step: Step) -> Cleaning:
+def _step(step: Step, strip: bool) -> Cleaning:
     if isinstance(step, str):
         if step in OF_LISTS:
             of_list = OF_LISTS[step]
             return lambda value, page: of_list(value) if isinstance(value, list) else value
         if step == "strip_tags":
-            return _each(lambda text, page: html.unescape(TAG.replaced(text, "", page)))
+            return _each(lambda text, page: _ends(html.unescape(TAG.replaced(text, "", page)), strip))
         change = OF_TEXTS[step]
         return _each(lambda text, page: change(text))
     return _mapping(step, next(iter(step.model_fields_set)))
+
+
+def _ends(text: str, strip: bool) -> str:
+    return text.strip() if strip else text
 
 
 def _mapping(step: Clean, key: str) -> Cleaning:

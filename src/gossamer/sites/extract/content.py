@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -143,6 +144,10 @@ class PageContent:
     def absolute(self, address: str) -> str:
         """An address on this page as an absolute URL, as a browser would request it; raises ValueError."""
         return self.addresses().absolute(address)
+
+    def moment(self) -> float:
+        """When the page was fetched, in Unix time."""
+        return self.document.fetched or time.time()
 
     def groups(self) -> Mapping[str, str]:
         """The named groups of the layer's `match` in the page's URL."""

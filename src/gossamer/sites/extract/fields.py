@@ -147,7 +147,7 @@ def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Ext
         return _nested(name, rule, shape, path)
     if "value" in rule.model_fields_set:
         return _constant(name, rule)
-    clean, turn = cleaning(rule.clean), turn_into(rule)
+    clean, turn = cleaning(rule.clean, rule.strip), turn_into(rule)
     if rule.type is Kind.JSON and rule.jmespath is not None:
         turn = _as_it_is
     bare = not (rule.css or rule.xpath or rule.regex or rule.jmespath)
@@ -286,7 +286,7 @@ def _failed(page: PageContent, name: str, error: BaseException) -> None:
 
 
 def _constant(name: str, rule: FieldRule) -> Extract:
-    turn, clean = turn_into(rule), cleaning(rule.clean)
+    turn, clean = turn_into(rule), cleaning(rule.clean, rule.strip)
     value, templated, default = rule.value, named(rule.value), _default(rule)
 
     def extract(page: PageContent, thing: Any) -> Any:

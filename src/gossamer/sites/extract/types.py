@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
@@ -35,16 +36,25 @@ ALIKE_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2}):(\
 HALF = re.compile(r"\\u[dD][89a-fA-F]").search
 MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE).search
 
+HALF_DAY = re.compile(r"\d\s*[ap]\.?\s?m\b", re.IGNORECASE).search
+
 
 class UrlBase(Protocol):
-    """Where a value was found: what relative addresses are relative to."""
+    """Where a value was found, and when: what relative addresses and dates are relative to."""
 
     def absolute(self, address: str) -> str: ...
+
+    def moment(self) -> float:
+        """When the page was fetched, in Unix time."""
+        ...
 
 
 class _Nowhere:
     def absolute(self, address: str) -> str:
         return address
+
+    def moment(self) -> float:
+        return time.time()
 
 
 NOWHERE: UrlBase = _Nowhere()
@@ -70,15 +80,17 @@ def turn_into(rule: FieldRule) -> Turn:
             return lambda value, place: as_bool(value)
         case Kind.DATE | Kind.DATETIME:
             zone = ZoneInfo(rule.tz) if rule.tz else None
-            if rule.type is Kind.DATETIME and form is None and zone is None:
+            if rule.languages or len(form) > 1:
+                return _of_dates(rule, zone)
+            if rule.type is Kind.DATETIME and not form and zone is None:
                 return lambda value, place: (
                     datetime.fromtimestamp(value, UTC)
                     if value.__class__ is int and 0 <= value < SECONDS
                     else as_datetime(value)
                 )
             if rule.type is Kind.DATETIME:
-                return lambda value, place: as_datetime(value, form, zone)
-            return lambda value, place: as_date(value, form, zone)
+                return lambda value, place: as_datetime(value, form[0] if form else None, zone)
+            return lambda value, place: as_date(value, form[0] if form else None, zone)
         case Kind.JSON:
             return lambda value, place: as_json(value)
         case Kind.URL:
@@ -221,6 +233,31 @@ def as_datetime(value: Any, form: str | None = None, zone: tzinfo | None = None)
         raise ValueError(f"{shown(value)} is not a date" + (f" as {form!r}" if form else "")) from None
 
 
+def _of_dates(rule: FieldRule, zone: tzinfo | None) -> Turn:
+    """Dates in several ways: by each format, then as without one, then in words."""
+    ways: list[str | None] = [*rule.format] if rule.format and not rule.languages else [*rule.format, None]
+
+    def turn(value: Any, place: UrlBase) -> Any:
+        for form in ways:
+            with suppress(ValueError):
+                found = as_datetime(value, form, zone)
+                break
+        else:
+            try:
+                if not rule.languages:
+                    raise ValueError
+                from gossamer.sites.extract.dates import in_words
+
+                found = in_words(as_text(value).strip(), rule.languages, rule.format, place.moment(), zone)
+            except (ValueError, OverflowError):
+                said = " nor ".join(map(repr, rule.format)) if rule.format else ""
+                words = f" in the words of {', '.join(rule.languages)}" if rule.languages else ""
+                raise ValueError(f"{shown(value)} is not a date{f' as {said}' if said else ''}{words}") from None
+        return found if rule.type is Kind.DATETIME else found.date()
+
+    return turn
+
+
 def as_date(value: Any, form: str | None = None, zone: tzinfo | None = None) -> date:
     return as_datetime(value, form, zone).date()
 
@@ -244,7 +281,8 @@ def _read(text: str, value: Any) -> datetime:
     except ValueError:
         if found := ALIKE_ISO(text):
             return datetime(*(int(part) for part in found.groups() if part is not None))  # type: ignore[arg-type]
-        if not MONTH(text):
+        # That reader would pass over "pm" and be half a day wrong.
+        if not MONTH(text) or HALF_DAY(text):
             raise
     mail = parsedate_to_datetime(text)
     # "-0000" says UTC without saying where the sender was.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gossamer.sites.format.values import LISTED, Flag, Method, Name, Number, SiteModel, Whole, listed
+from gossamer.sites.format.values import LISTED, Flag, Method, Name, Number, SiteModel, Texts, Whole, listed
 
 
 class Kind(enum.Enum):
@@ -167,8 +167,10 @@ class FieldRule(Taken):
     """Remove white space at both ends."""
     default: Any = None
     """The value if nothing is found."""
-    format: str | None = None
-    """How a date is written, in the letters of strptime; without it, ISO 8601, RFC 2822 and numbers (Unix time) are read."""
+    format: Texts = ()
+    """How a date is written, in the letters of strptime; of several, the first that fits. Without it, ISO 8601, RFC 2822 and numbers (Unix time) are read."""
+    languages: Texts = ()
+    """The languages of dates in words, as en, de or en-GB: month names, "yesterday", "3 hours ago" (before the page was fetched)."""
     tz: str | None = None
     """The time zone of dates that name none, as Europe/Berlin; without it they stay without one."""
     decimal: Literal[".", ","] = "."

@@ -1,0 +1,83 @@
+"""Dates written in words, as people write them: month names, "3 hours ago", "gestern, 18:30". Read by dateparser, which is loaded when a
+field names its `languages`: it takes half a second, and without a language it would try two hundred of them."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+LONGEST = 100
+"""Characters of a date."""
+# A number or a month alone is no date; one without a year is the last one that was.
+_SETTINGS = {"REQUIRE_PARTS": ["day", "month"], "PREFER_DATES_FROM": "past"}
+# What counts from a moment keeps this part of it; what names its own time does not.
+_TRACE = timedelta(microseconds=271_829)
+_lock = threading.Lock()  # Big pages are read in threads.
+
+
+class _Read(NamedTuple):
+    """What a text stands for on a day. `moving`: it counts from the moment at which it is read."""
+
+    date: datetime
+    moving: bool
+
+
+def known_languages() -> frozenset[str]:
+    """The languages and places that may be named."""
+    from dateparser.data.languages_info import (  # type: ignore[import-untyped]
+        language_locale_dict,
+        language_order,
+    )
+
+    return frozenset(language_order) | {place for places in language_locale_dict.values() for place in places}
+
+
+def in_words(
+    text: str, languages: tuple[str, ...], forms: tuple[str, ...], moment: float, zone: tzinfo | None
+) -> datetime:
+    """The date that a text says in words at a moment (Unix time). What names no zone is in `zone`; without one it has none, unless
+    it is counted from the moment. ValueError if it is no date."""
+    if len(text) > LONGEST:
+        raise ValueError
+    now = datetime.fromtimestamp(moment, zone or UTC)
+    day = datetime(now.year, now.month, now.day)
+    found = _read(text, languages, forms, day)
+    if found is None:
+        raise ValueError
+    date = found.date
+    if found.moving:
+        date += now.replace(tzinfo=None) - day
+        return date.replace(tzinfo=now.tzinfo)
+    if date.tzinfo is not None:
+        offset = date.utcoffset() or timedelta()
+        return date.replace(tzinfo=timezone(offset) if offset else UTC)
+    return date if zone is None else date.replace(tzinfo=zone)
+
+
+@lru_cache(16_384)
+def _read(text: str, languages: tuple[str, ...], forms: tuple[str, ...], day: datetime) -> _Read | None:
+    """By day, so that the texts of a page are read once."""
+    with _lock:
+        found = _parser(languages, day + _TRACE).get_date_data(text, list(forms) or None).date_obj
+    if found is None:
+        return None
+    moving = found.tzinfo is None and found.microsecond == _TRACE.microseconds
+    return _Read(found - _TRACE if moving else found, moving)
+
+
+@lru_cache(64)
+def _parser(languages: tuple[str, ...], base: datetime) -> Any:
+    made = _parsers()
+    settings = {**_SETTINGS, "RELATIVE_BASE": base}
+    if any("-" in language for language in languages):
+        return made(locales=list(languages), settings=settings)
+    return made(languages=list(languages), settings=settings)
+
+
+@cache
+def _parsers() -> Any:
+    from dateparser.date import DateDataParser  # type: ignore[import-untyped]
+
+    return DateDataParser
