@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gossamer.errors import PolicyError, UnknownDeadLetter, UnknownGroup
+from gossamer.errors import PolicyError, UnknownDeadLetter, UnknownGroup, UnknownLane
 from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.batch import RECORD, RequestChecker, entry_of
@@ -197,20 +197,26 @@ class ControlVerbs:
             replies = yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in left]
             left = [p for p, reply in zip(left, replies, strict=True) if int(reply) != 1]
 
-    def drop_lane(self, lane: str, left: Mapping[int, str] | None) -> DropStep:
-        """One bounded step on the partitions that are left (None: the first step, on all of them): which are left then,
-        and how many requests went."""
-        asked = range(self.partitions) if left is None else left
+    def drop_lane(self, lane: str, left: Mapping[int, str] | None, *, force: bool = False) -> DropStep:
+        """One bounded step on the partitions that are left, with the birth of the lane there or "" (None: the first step, on all of them):
+        which are left then, and how many requests went. A partition that lacks the lane has dropped it before. With `force`, what is leased
+        does not end as usual first."""
+        asked = dict.fromkeys(range(self.partitions), "") if left is None else left
         header = {
-            "salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "strikes": self.strikes, "first": left is None,
+            "salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "strikes": self.strikes, "force": force,
         }  # fmt: skip
-        replies = yield [function_call("drop", self.bases[p], header) for p in asked]
-        results = [read(reply) for reply in replies]
-        still = {p: "" for p, (done, _) in zip(asked, results, strict=True) if done != 1}
-        purge = [p for p, (done, _) in zip(asked, results, strict=True) if done == 2]
+        replies = yield [
+            function_call("drop", self.bases[p], {**header, **({"born": born} if born else {})})
+            for p, born in asked.items()
+        ]
+        results = dict(zip(asked, map(read, replies), strict=True))
+        if left is None and not any(known for _, _, known in results.values()):
+            raise UnknownLane(f"There is no lane {lane!r} in this crawl. `gossamer lane list` shows those there are.")
+        still = {p: asked[p] for p, (done, *_) in results.items() if done != 1}
+        purge = [p for p, (done, *_) in results.items() if done == 2]
         if purge:
             yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
-        return still, sum(count for _, count in results)
+        return still, sum(count for _, count, _ in results.values())
 
     def drop_group(self, group: str, left: Mapping[int, str] | None, *, force: bool = False) -> DropStep:
         """One bounded step on the partitions that are left, with the births of the group there (None: the first step, on all of them): which
@@ -232,7 +238,7 @@ class ControlVerbs:
             asked = {p: born for p, (*_, born) in found.items()}
         lanes = [(p, lane) for p, (_, _, _, names, _) in found.items() for lane in names]
         if lanes:
-            step = {"salt": salt, "budget": DROP_BUDGET, "strikes": self.strikes, "first": False, "force": force}
+            step = {"salt": salt, "budget": DROP_BUDGET, "strikes": self.strikes, "force": force}
             replies = yield [
                 function_call("drop", self.bases[p], {**step, "lane": lane, **_only(asked[p])}) for p, lane in lanes
             ]

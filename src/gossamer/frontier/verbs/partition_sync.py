@@ -1,7 +1,7 @@
 """Partitions that went back to earlier states are brought into step with the others. Generators without I/O.
 
 Groups, lanes and rounds are those of the whole crawl, but each partition is told of them for itself. One whose server lost its last moments may
-lack a group or a lane, be in an earlier round than the others, or still have a group that was dropped: what is added there is refused
+lack a group or a lane, be in an earlier round than the others, or still have a group or a lane that was dropped: what is added there is refused
 then, or taken for known by the memory of the last round or of the dropped group. So this comes before anything is added to it again.
 """
 
@@ -32,6 +32,8 @@ class PartitionGroup(NamedTuple):
     policy: dict[str, Any]
     round: int
     lanes: dict[str, dict[str, Any]]
+    closed: dict[str, dict[str, Any]]
+    """The lanes that are being dropped."""
 
 
 Held = dict[int, PartitionGroup]
@@ -70,11 +72,17 @@ class PartitionSync:
             yield from self._align(keys.home_of(name, self._partitions), name, held)
 
     def _held(self, asked: str) -> Verb[tuple[dict[str, Held], float]]:
-        """What the partitions have of a group, or of all (""), by its name; and seconds since anything was dropped. Where a partition still has one that was dropped, the drop is
-        made up for; GroupDropping if that is not done in a moment."""
+        """What the partitions have of a group, or of all (""), by its name; and seconds since anything was dropped. Where a partition still has
+        one that was dropped, or a lane, the drop is made up for; GroupDropping if that is not done in a moment."""
         replies = yield [function_call("counts", base, {"group": asked}) for base in self._bases]
         parts = [_groups(read(reply)) for reply in replies]
-        births = {born for part in parts for one in part.values() if (born := one.policy.get("born"))}
+        births = {
+            born
+            for part in parts
+            for one in part.values()
+            for policy in (one.policy, *one.lanes.values(), *one.closed.values())
+            if (born := policy.get("born"))
+        }
         replies = yield [function_call("dropped", base, {"births": sorted(births)}) for base in self._bases]
         answers = [read(reply) for reply in replies]
         dropped = {born for births, _ in answers for born in births}
@@ -84,8 +92,12 @@ class PartitionSync:
             for name, one in part.items():
                 if one.policy.get("born") in dropped:
                     yield from self._drop(partition, name, one.policy["born"])
-                else:
-                    found.setdefault(name, {})[partition] = one
+                    continue
+                for lane, policy in {**one.lanes, **one.closed}.items():
+                    if policy.get("born") in dropped:
+                        yield from self._drop_lane(partition, lane, policy["born"])
+                        one.lanes.pop(lane, None)
+                found.setdefault(name, {})[partition] = one
         return found, last
 
     def _drop(self, partition: int, group: str, born: str) -> Verb[None]:
@@ -94,9 +106,15 @@ class PartitionSync:
             left, _ = yield from self._control.drop_group(group, left, force=True)
             if not left:
                 return
-        raise GroupDropping(
-            f"The group {group!r} was dropped, and partition {partition} has forgotten it: it is being dropped there again."
-        )
+        raise _dropping("group", group, partition)
+
+    def _drop_lane(self, partition: int, lane: str, born: str) -> Verb[None]:
+        left = {partition: born}
+        for _ in range(DROP_STEPS):
+            left, _ = yield from self._control.drop_lane(lane, left, force=True)
+            if not left:
+                return
+        raise _dropping("lane", lane, partition)
 
     def _align(self, partition: int, group: str, held: Mapping[int, PartitionGroup]) -> Verb[set[str]]:
         """Answers the lanes that `partition` has then."""
@@ -104,6 +122,9 @@ class PartitionSync:
         if any(one.policy.get("paused") == DROPPED for one in held.values()):
             return set(here.lanes if here else ())
         source = held.get(home) or max(held.values(), key=lambda one: one.round)
+        # None of them was dropped: whoever has one that others lack has lost nothing.
+        lanes = {name: lane for one in held.values() for name, lane in one.lanes.items() if lane.get("born")}
+        source = source._replace(lanes={**lanes, **source.lanes})
         for p in range(self._partitions):
             yield from self._define(p, group, held.get(p), source, p == home)
         number = max(one.round for one in held.values())
@@ -130,10 +151,16 @@ class PartitionSync:
                 yield [function_call("pause", self._bases[p], said)]
 
 
+def _dropping(what: str, name: str, partition: int) -> GroupDropping:
+    return GroupDropping(
+        f"The {what} {name!r} was dropped, and partition {partition} has forgotten it: it is being dropped there again."
+    )
+
+
 def _groups(told: Any) -> dict[str, PartitionGroup]:
     _, _, _, _, lanes, groups, _ = told
-    held = {name: PartitionGroup(policy, number, {}) for name, policy, _, number, *_ in groups}
+    held = {name: PartitionGroup(policy, number, {}, {}) for name, policy, _, number, *_ in groups}
     for name, _, policy, _ in lanes:
-        if policy["group"] in held and not policy.get("closed"):
-            held[policy["group"]].lanes[name] = policy
+        if (one := held.get(policy["group"])) is not None:
+            (one.closed if policy.get("closed") else one.lanes)[name] = policy
     return held

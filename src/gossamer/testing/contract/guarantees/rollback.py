@@ -7,6 +7,7 @@ from itertools import combinations
 
 import pytest
 
+from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
@@ -232,8 +233,10 @@ class TestWentBack:
         partitions = crawl.frontier.partitions
         for lost in range(partitions if partitions > 1 else 0):
             [here], [there] = crawl.hosts(1, (lost + 1) % partitions), crawl.hosts(1, lost)
-            for whole in (True, False):
-                group, still = f"{lost}{whole}", f"{lost}{whole}paused"
+            for whole, home in ((True, False), (False, False), (False, True)):
+                named = (f"{lost}{whole}{number}" for number in range(99))
+                group = next(name for name in named if (keys.home_of(name, partitions) == lost) is home)
+                still = f"{group}paused"
                 nothing = picture(crawl, lost)
                 for name in (group, still):
                     crawl.frontier.define(name, {"a": LanePolicy(tier=2)}, GroupPolicy(weight=3))
@@ -360,6 +363,59 @@ class TestWentBack:
             assert sorted(crawl.finish(worker)) == [f"{p}" for p in range(partitions)]
             assert crawl.frontier.drained(group).drained
             crawl.balanced(group)
+
+    def test_a_drop_of_a_lane_that_a_partition_forgot_is_made_up_for(self, crawl: Crawl) -> None:
+        """By workers that live, also if the partition is the group's home or was in the midst of it; and the next lane of its name, if there
+        is one, meets nothing of the dropped one."""
+        partitions = crawl.frontier.partitions
+        hosts = [crawl.hosts(1, p)[0] for p in range(partitions)]
+        for number, lost in enumerate(2 * list(range(partitions)) if partitions > 1 else ()):
+            next_one, middle, group = number < partitions, number % 2 == 0, f"g{number}"
+            lanes = {"a": LanePolicy(), "b": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}
+            crawl.frontier.define(group, lanes)
+            worker = crawl.worker(group)
+            dropped = [crawl.request(page, host, f"{group}.b") for host in hosts for page in ("queued", "settled")]
+            crawl.frontier.add(dropped)
+            worker.settle(*worker.lease(partitions))
+            crawl.frontier.add([crawl.request("kept", host, f"{group}.a") for host in hosts])
+            earlier = picture(crawl, lost)
+            steps = crawl.frontier.drop_lane(f"{group}.b")
+            next(steps)
+            if middle:
+                earlier = picture(crawl, lost)
+            assert sum(steps) == partitions
+            if next_one:
+                crawl.frontier.define(group, lanes)
+            go_back(crawl, earlier, lost)
+            another_process(crawl, lost)
+            worker.exchange(everywhere=True)
+            there = [row.lane for row in crawl.frontier.counts(group).lanes]
+            assert there == ([f"{group}.a", f"{group}.b"] if next_one else [f"{group}.a"])
+            pages = ["kept"] * partitions
+            if next_one:
+                assert crawl.frontier.add(dropped)[0] == [ADDED] * len(dropped)
+                pages += ["queued", "settled"] * partitions
+            assert sorted(crawl.finish(worker)) == sorted(pages)
+            assert crawl.frontier.drained(group).drained
+            crawl.balanced(group)
+
+    def test_who_has_not_heard_of_the_drop_of_a_lane_does_not_bring_it_back(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        policy = crawl.frontier.counts().lane_policies["g.b"]
+        late = {
+            "salt": "late",
+            "group": "g",
+            "policy": False,
+            "fresh": {},
+            "lanes": {"b": {**policy, "made": 0}},
+            "home": False,
+        }
+        assert sum(crawl.frontier.drop_lane("g.b")) == 0
+        bases = [keys.base(crawl.frontier.crawl, p) for p in range(crawl.frontier.partitions)]
+        crawl.frontier.ask([function_call("define", base, late) for base in bases])  # type: ignore[attr-defined]
+        assert [row.lane for row in crawl.frontier.counts().lanes] == ["g.a"]
+        crawl.define({"b": LanePolicy()})
+        assert crawl.add("page", lane="g.b") == [ADDED]
 
     def test_a_drop_that_a_partition_forgot_is_made_up_for(self, crawl: Crawl) -> None:
         """By workers that live, and by whoever makes the next group of its name, which meets nothing of the dropped one."""

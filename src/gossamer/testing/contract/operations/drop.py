@@ -58,6 +58,20 @@ class TestDropLane:
         assert sum(steps) == 10
         assert crawl.add("more") == [AddOutcome.UNKNOWN_LANE]
 
+    def test_a_drop_that_was_interrupted_is_finished_by_the_next(self, crawl: Crawl) -> None:
+        """Also where some partitions are through with it; only a lane that none has is unknown."""
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        last = crawl.frontier.partitions - 1
+        [host] = crawl.hosts(1, last)
+        crawl.add(*(f"r{n}" for n in range(4000)), host=host, lane="g.b")
+        steps = crawl.frontier.drop_lane("g.b")
+        dropped = sum(next(steps) for _ in range(5))
+        assert 0 < dropped < 4000
+        assert dropped + sum(crawl.frontier.drop_lane("g.b")) == 4000
+        assert ([row.lane for row in crawl.frontier.counts().lanes], crawl.group().open) == (["g.a"], 0)
+        with pytest.raises(UnknownLane, match=r"no lane 'g\.b'"):
+            sum(crawl.frontier.drop_lane("g.b"))
+
     def test_leased_ones_end_first(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("done", "retried", "later", "lost", "queued")
         done, retried, later, _ = worker.lease(4)

@@ -233,8 +233,7 @@ end
 local DROPPED_TTL = 604800000 -- ms for which it is known what was dropped
 local DROPPED_KEPT = 1000
 
--- A partition that goes back to an earlier state may have a group again: the others know then that it was dropped. Of a lane it is noted
--- only when one was.
+-- A partition that goes back to an earlier state may have a group or lane again: the others know then that it was dropped.
 function Lane.note_dropped(S, births)
   local key = S.b .. K.dropped
   for _, born in ipairs(births) do call('ZADD', key, S.now, born) end

@@ -4,7 +4,7 @@
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, policy or false (keep), fresh (policy of a new group),
 --            lanes {name -> policy}, home}; home: this partition owes the start. A lane's `made` is when it was made (0: not known).
---            A group's `born` is the salt of the call that made it, by which it is told from others of its name
+--            A group's `born` is the salt of the call that made it, by which it is told from others of its name; a lane's has its name, too
 -- Returns msgpack {config version, changed, whether memories wait for `purge`, born, round, epoch}
 -- Cost    O(lanes of the group)
 
@@ -17,7 +17,7 @@ local function same_lane(a, b)
   return a.seen.spec == b.seen.spec
 end
 
-local function define_lane(S, group, name, policy, stages, left)
+local function define_lane(S, group, name, policy, stages, left, salt)
   local full = group .. '.' .. name
   local id = call('HGET', S.b .. K.lane_names, full)
   local old = id and unpack_msg(call('HGET', S.b .. K.lane_policy, id))
@@ -25,6 +25,9 @@ local function define_lane(S, group, name, policy, stages, left)
   policy.name, policy.group, policy.lifo = full, group, policy.order == 'lifo'
   policy.paused = old and not old.closed and old.paused or ''
   policy.made = old and (old.made or 0) or policy.made or S.now
+  policy.born = old and not old.closed and old.born or policy.born or salt .. '.' .. name
+  -- Told by one who did not know yet that it was dropped.
+  if not old and call('ZSCORE', S.b .. K.dropped, policy.born) then return false end
   if old then
     old.id = id
     stages[old.stage] = true
@@ -77,7 +80,7 @@ verb('define', {'allow-oom'}, function(S, h)
     end
   end
   for name, policy in pairs(h.lanes) do
-    local id = define_lane(S, h.group, name, policy, stages, left)
+    local id = define_lane(S, h.group, name, policy, stages, left, h.salt)
     if id then
       changed = true
       lanes[#lanes + 1] = id

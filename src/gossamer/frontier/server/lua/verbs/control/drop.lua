@@ -3,10 +3,11 @@
 -- seen; a memory that no other lane uses goes as a whole.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, lane, budget (requests per call), strikes, first (an unknown lane is an error, else it is gone already), force
+-- ARGV    1: msgpack {salt, lane, budget (requests per call), strikes, force
 --            (leases of it run out now: the lane was dropped before, and this partition has forgotten it), only
---            (the birth of its group, if it is dropped with it: a lane of another group of that name stays) or nil}
--- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`), dropped in this call}
+--            (the birth of its group, if it is dropped with it: a lane of another group of that name stays) or nil, born (the birth of the
+--            lane that is meant: another one of its name stays) or nil}
+-- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`), dropped in this call, known (0: there is no such lane)}
 -- Cost    O(budget)
 
 local function drop_queues(S, lane, budget)
@@ -99,10 +100,8 @@ end
 verb('drop', {'allow-oom'}, function(S, h)
   local lane = Lane.by_name(S, h.lane)
   if lane and h.only and Lane.group(S, lane.group).born ~= h.only then lane = nil end
-  if not lane then
-    if h.first then return fail('NOLANE', h.lane) end
-    return pack({lane_gone(S), 0})
-  end
+  if lane and h.born and lane.born ~= h.born then lane = nil end
+  if not lane then return pack({lane_gone(S), 0, 0}) end
   if not lane.closed then
     Lane.deactivate(S, lane)
     lane.closed, lane.paused = 'hosts:0', 'dropped'
@@ -155,12 +154,12 @@ verb('drop', {'allow-oom'}, function(S, h)
     bump_config(S, h.salt)
     Lane.note_shut(S, lane.group, {[lane.stage] = true})
     Seen.leave(S, lane.group, lane.seen)
-    Lane.note_dropped(S, {h.salt})
+    Lane.note_dropped(S, {lane.born or h.salt})
   else
     lane.closed = phase .. ':' .. cursor
     Lane.save(S, lane)
   end
   Seen.save(S)
   finish(S)
-  return pack({done and lane_gone(S) or 0, queued + delayed})
+  return pack({done and lane_gone(S) or 0, queued + delayed, 1})
 end)

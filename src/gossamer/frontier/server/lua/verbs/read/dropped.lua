@@ -1,4 +1,4 @@
--- dropped: which of these groups were dropped, by their births (see define), and when something was dropped last; read only.
+-- dropped: which of these groups and lanes were dropped, by their births (see define), and when something was dropped last; read only.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {births[]}
