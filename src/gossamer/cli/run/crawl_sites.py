@@ -112,9 +112,20 @@ def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], resume: bool) -> lis
                 continue
             number = frontier.new_round(name, rows[name].round + 1, trigger="crawl", who=user(None))
             if len(sites) <= SHOWN:
-                output.write_notice(f"round {number} of {name} begins")
+                output.write_notice(f"round {number} of {name} begins{_remembered(site)}")
         todo.append(name)
     return todo
+
+
+def _remembered(site: SiteSpec) -> str:
+    """What a later round leaves out, if it is anything."""
+    layers = [name for name, layer in site.layers.items() if (layer.seen or site.seen).scope == "forever"]
+    if not layers:
+        return ""
+    return (
+        f"; pages of {', '.join(layers)} that an earlier round has fetched are not fetched again, unless they are seeds "
+        "(`seen: forever`). For all of them in every round, write `seen: round` into the file"
+    )
 
 
 def _has_its_pages(counts: Counts, name: str, site: SiteSpec) -> bool:

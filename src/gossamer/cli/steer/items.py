@@ -20,6 +20,7 @@ from gossamer.items import rows as item_rows
 from gossamer.items.export import LOOK, SUFFIXES, ExportPlan, Format
 from gossamer.items.export import export as export_items
 from gossamer.model.policy import NAME
+from gossamer.registry import Registry
 from gossamer.status.overview import counts_of
 
 app = options.Noun("Items: followed, or written to files.")
@@ -83,8 +84,9 @@ def export(
         new = consumer not in item_stream.consumers(frontier, group)
         with progress.live("exporting", counts.items_waiting, sys.stderr, "items") as show:
             written = export_items(frontier, plan, progress.throttled(show))
+        is_site = not written and any(group in file.sites for file in Registry(frontier).files())
     if not written:
-        output.write_notice(_why_empty(group, counts.items, new))
+        output.write_notice(_why_empty(group, counts.items, new, is_site))
     if new and not written:
         output.write_notice(
             f"from now on items of {group} wait for consumer {consumer}; `gossamer items forget {group} {consumer} --drop` ends that"
@@ -152,9 +154,14 @@ def forget(
         )
 
 
-def _why_empty(group: str, scraped: int, new: bool) -> str:
+def _why_empty(group: str, scraped: int, new: bool, is_site: bool) -> str:
     if not scraped:
         return f"{group} has scraped no items yet"
+    if is_site and new:
+        return (
+            f"none of the {scraped:,} items that {group} has scraped is in its stream: records of layers under `store:` are rows in its database "
+            f"(GOSSAMER_STORE_URL, unless the site file names another), or all consumers had kept them. Only layers without a table are exported"
+        )
     if not new:
         return f"no items of {group} wait: nothing came into its stream since the last export"
     return (
