@@ -198,11 +198,17 @@ class SiteRounds:
                     else:
                         self._resting.discard(site.name)
                         if site.name not in self._under_way:
-                            await self._look_at(site, row)
+                            await self._look_at(site, row, rows, lanes)
         except (FrontierUnavailable, MemoryLimitReached):
             return  # the courier says so, and waits
 
-    async def _look_at(self, site: ServedSite, row: GroupCounts) -> None:
+    async def _look_at(
+        self,
+        site: ServedSite,
+        row: GroupCounts,
+        rows: Mapping[str, GroupCounts],
+        lanes: Mapping[str, list[LaneCounts]],
+    ) -> None:
         self._heard(site, row)
         if site.name in self._back:
             if row.round:
@@ -218,7 +224,7 @@ class SiteRounds:
                     await self._ask(Frontier.release_start, site.name, self._token)
             elif state is StartState.BUSY:
                 self._awaits[site.name] = f"the seeds of {site.name}"
-        elif row.open == 0 and site.name not in self._over:
+        elif row.open == 0 and site.name not in self._over and not self._fed(site, rows, lanes):
             end, number = await self._ask(Frontier.end_round, site.name, self._token)
             if end is EndState.GRANTED:
                 self._begin(site, self._end(site, number))
@@ -229,9 +235,18 @@ class SiteRounds:
         elif site.name in self._over and self._repeat:
             await self._next(site, row.round)
 
+    def _fed(self, site: ServedSite, rows: Mapping[str, GroupCounts], lanes: Mapping[str, list[LaneCounts]]) -> bool:
+        """Whether another site that this worker serves may still lead to pages of this one."""
+        for name in self._site_set.feeders(site.name):
+            row, other = rows.get(name), self._site_set.sites.get(name)
+            if row is not None and other is not None and row.open and not self._rests(other, row, lanes.get(name, [])):
+                return True
+        return False
+
     def _heard(self, site: ServedSite, row: GroupCounts) -> None:
         self._record_sink.rounds[site.name] = row.round
-        if self._over.get(site.name) != row.round or row.start in ("owed", "leased"):
+        led_to = row.open > 0 and site.name in self._over and bool(self._site_set.feeders(site.name))
+        if led_to or self._over.get(site.name) != row.round or row.start in ("owed", "leased"):
             self._over.pop(site.name, None)
             self._due.pop(site.name, None)
 

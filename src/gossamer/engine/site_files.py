@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gossamer.errors import SiteError
@@ -14,9 +15,10 @@ from gossamer.settings import Settings
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
 from gossamer.sites.compile import CompiledSite, compile_site
+from gossamer.sites.crossing import has_functions, leads, split, targets
 from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey_text
-from gossamer.sites.file.problems import SiteErrors
+from gossamer.sites.file.problems import SiteErrors, did_you_mean
 from gossamer.sites.format import SiteSpec
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,14 @@ class SiteFiles:
         self._version = -1
         self._files: dict[str, int] = {}
         self._sites: dict[str, list[str]] = {}
+        self._compiled: dict[str, CompiledSite] = {}
+        """The sites to serve, as they were read last."""
+        self._owners: dict[str, str] = {}
+        """The file of every site of the crawl."""
+        self._others: dict[str, tuple[int, CompiledSite]] = {}
+        """Sites that links lead to and that this worker does not serve, with the version of their file."""
+        self._held: dict[str, CompiledSite] = {}
+        """Sites whose links lead to a site that the crawl does not have."""
         self._texts: dict[str, str] = {}
         self._doubted = False
 
@@ -82,10 +92,68 @@ class SiteFiles:
                     )
                     problems.append(error)
         self._files = files
+        self._owners = {site: file for site, file in self._owners.items() if file in files}
         self._sites = {file: sites for file, sites in self._sites.items() if file in files}
         self._texts = {file: text for file, text in self._texts.items() if file in files}
+        names = frozenset(name for sites in self._sites.values() for name in sites)
+        self._compiled = {name: site for name, site in self._compiled.items() if name in names}
+        await self._meet()
+        changed = self._settled(changed, problems)
         self._version, self._doubted = version, False
-        return SiteChanges(frozenset(name for sites in self._sites.values() for name in sites), changed, problems)
+        return SiteChanges(names, changed, problems)
+
+    def elsewhere(self, name: str) -> CompiledSite | None:
+        """Another site of the crawl that links may lead to, whether this worker serves it or not."""
+        found = self._compiled.get(name)
+        if found is None and name in self._others:
+            found = self._others[name][1]
+        return found
+
+    async def _meet(self) -> None:
+        """Read the sites that links lead to and that this worker does not serve. One whose file is gone stays as it was: what leads to
+        it waits in its queue."""
+        wanted = {name for site in self._compiled.values() for name in leads(site.site)}
+        if any(has_functions(site.site) for site in self._compiled.values()):
+            wanted.update(self._owners)
+        self._others = {name: one for name, one in self._others.items() if name in wanted}
+        for name in sorted(wanted - self._compiled.keys()):
+            file = self._owners.get(name)
+            if file is None or (name in self._others and self._others[name][0] == self._files[file]):
+                continue
+            document = await self._ask(Frontier.document, KIND, file)
+            with suppress(SiteError):
+                for one in await asyncio.to_thread(self._sound, document.text, file):
+                    if one.site.site == name:
+                        # Its variables are for those who fetch its pages.
+                        self._others[name] = self._files[file], CompiledSite(one.site)
+
+    def _settled(self, changed: list[CompiledSite], problems: list[SiteError]) -> list[CompiledSite]:
+        """The changed sites, with those that waited for another one and without those that have to."""
+        waited = [one for name, one in self._held.items() if self._compiled.get(name) is one]
+        self._held = {}
+        ready = []
+        for site in [*waited, *changed]:
+            if missing := self._missing(site):
+                self._held[site.name] = site
+                problems.append(SiteError(missing))
+                logger.error("The site %s is not served: %s", site.name, missing)
+            elif site not in ready:
+                ready.append(site)
+        return ready
+
+    def _missing(self, site: CompiledSite) -> str:
+        for _, to in targets(site.site):
+            name, layer = split(to)
+            other = self.elsewhere(name)
+            if other is None:
+                return (
+                    f"Links of {site.name} lead to {to}, and this crawl has no site {name}. "
+                    "Push its file with `gossamer site push`."
+                )
+            if layer not in other.layers:
+                hint = did_you_mean(layer, other.layers)
+                return f"Links of {site.name} lead to {to}, and the site {name} has no layer {layer} ({hint})."
+        return ""
 
     async def _read(self, file: str) -> list[CompiledSite]:
         document = await self._ask(Frontier.document, KIND, file)
@@ -93,6 +161,8 @@ class SiteFiles:
             return []
         grant = self._grant(document.text)
         sites = await asyncio.to_thread(self._sound, document.text, file)
+        self._owners = {name: owner for name, owner in self._owners.items() if owner != file}
+        self._owners.update((one.site.site, file) for one in sites)
         wanted = [one for one in sites if self._serves(one.site)]
         if wrong := [problem for one in wanted for problem in check_grant(one.site, one.spot, grant)]:
             raise SiteErrors(wrong)
@@ -100,6 +170,9 @@ class SiteFiles:
         if wrong := [problem for one in wanted for problem in check_hooks(one.site, one.spot, grant)]:
             raise SiteErrors(wrong)
         found = [compile_site(one.site, grant=grant) for one in wanted]
+        for one in found:
+            one.elsewhere = self.elsewhere
+            self._compiled[one.name] = one
         self._sites[file] = [one.name for one in found]
         self._texts[file] = document.text
         return found

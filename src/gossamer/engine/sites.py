@@ -13,6 +13,7 @@ from gossamer.model.fetch import AGENT, FetchOptions
 from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
 from gossamer.model.page import NOTHING, Response
 from gossamer.sites.compile import CompiledSite
+from gossamer.sites.crossing import leads
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.plan import LISTINGS
@@ -29,7 +30,7 @@ class ServedLayer:
 
     __slots__ = (
         "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "name",
-        "on_fail", "options", "redirects", "retries", "retry_status", "rule", "saves", "site", "strict",
+        "on_fail", "options", "redirects", "referer", "retries", "retry_status", "rule", "saves", "site", "strict",
     )  # fmt: skip
 
     def __init__(self, site: ServedSite, name: str, rule: Layer | None) -> None:
@@ -49,6 +50,7 @@ class ServedLayer:
         """Whether the page that led to a page makes a difference."""
         self.canonical = rule is not None and (rule.identity or whole.identity).canonical
         """Whether a page is stored under the URL that it names as its own."""
+        self.referer: bool = _said(asking, "referer", True)
         self.conditional: bool = _said(asking, "conditional", False)
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
@@ -91,6 +93,8 @@ class ServedSite:
         self.layers = {name: ServedLayer(self, name, layer) for name, layer in compiled.site.layers.items()}
         self.conditional = any(layer.conditional for layer in self.layers.values())
         """Whether pages are asked for only if they have changed."""
+        self.leads = set(leads(compiled.site))
+        """The other sites that its links lead to; those of functions are added when they do."""
         self._lanes = compiled.lanes()
         for name in LISTINGS:
             if name in self._lanes:
@@ -132,6 +136,16 @@ class SiteSet:
         if site is not None:
             for layer in site.layers.values():
                 self._layers.pop(layer.lane, None)
+
+    def feeders(self, name: str) -> set[str]:
+        """The sites whose links lead to a site, also through others; not the site itself."""
+        found: set[str] = set()
+        todo = {name}
+        while todo:
+            more = {site.name for site in self if not site.leads.isdisjoint(todo)}
+            todo = more - found
+            found |= more
+        return found - {name}
 
     def layer(self, lane: str) -> ServedLayer | None:
         return self._layers.get(lane)

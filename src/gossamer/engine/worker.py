@@ -205,6 +205,7 @@ class NativeWorker:
         plan = CourierConfig.of(settings, "", Selection(), most=2 * concurrency, ahead=ahead, info=self._info())
         self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency)
         page_processor.known, page_processor.scrapy_fetcher = self._engine.courier.known, scrapy_fetcher
+        page_processor.introduce = self._introduce
         self._rounds = SiteRounds(
             self.ask, self._site_set, self._record_sink, partial(RequestAdder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
@@ -360,6 +361,7 @@ class NativeWorker:
             await self.ask(Frontier.forget_page_versions, site.name)
         elif site.conditional:
             await self.ask(Frontier.check_page_versions, site.name)
+        await self._introduce(site)
         self._site_set.put(site)
         self._page_processor.forget(site.name)
         self._site_tasks.begin(site, self._engine.failed)
@@ -392,21 +394,33 @@ class NativeWorker:
             logger.info("The site %s is served now.", name)
         del self._without[name]
 
+    async def _introduce(self, site: ServedSite) -> None:
+        """Define the groups of other sites that its links lead to, if nobody has served them yet: what leads there waits there."""
+        others = [other for name in sorted(site.leads) if (other := self._source.elsewhere(name)) is not None]
+        if others:
+            there = {lane.lane for lane in (await self.ask(Frontier.counts)).lanes}
+        for other in others:
+            if not there.issuperset(f"{other.name}.{layer}" for layer in other.lanes()):
+                await self._define_group(other)
+
     async def _define(self, site: ServedSite) -> None:
         compiled = site.compiled
+        await self._define_group(compiled)
+        for name, policy in compiled.hosts().items():
+            await self.ask(Frontier.set_host, name, policy)
+        self._fetcher.sessions.proxies.keep(site.name, compiled.site.proxies)
+        for name, group in compiled.site.proxies.items():
+            self._fetcher.sessions.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+
+    async def _define_group(self, compiled: CompiledSite) -> None:
         bounded = replace(
             compiled.group(),
             max_items=self._settings["GOSSAMER_ITEMS_MAX"],
             max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
             max_dead=self._settings["GOSSAMER_DEAD_MAX"],
         )
-        self._defined[site.name] = asyncio.get_running_loop().time()
-        await self.ask(Frontier.define, site.name, site.lanes(), bounded)
-        for name, policy in compiled.hosts().items():
-            await self.ask(Frontier.set_host, name, policy)
-        self._fetcher.sessions.proxies.keep(site.name, compiled.site.proxies)
-        for name, group in compiled.site.proxies.items():
-            self._fetcher.sessions.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+        self._defined[compiled.name] = asyncio.get_running_loop().time()
+        await self.ask(Frontier.define, compiled.name, compiled.lanes(), bounded)
 
     def _select(self) -> None:
         away = self._record_sink.away()
@@ -507,6 +521,7 @@ class NativeWorker:
                 f"{site.name}.{layer}" for layer in site.lanes()
             ):
                 await self._define(site)
+            await self._introduce(site)
         self._rounds.rolled_back()
 
     async def _leave(self) -> None:

@@ -45,6 +45,8 @@ class PageRequest(NamedTuple):
     site: str = ""
     """Whose cookies and proxies to use."""
     options: FetchOptions = DEFAULT
+    referer: str = ""
+    """The Referer header, unless `headers` have one."""
 
     @property
     def before(self) -> str:

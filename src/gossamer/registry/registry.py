@@ -13,6 +13,8 @@ from gossamer.errors import SiteError, UnknownDocument, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Document, DocumentInfo
 from gossamer.registry.site_text import SiteText, differences, sites_in
+from gossamer.sites.crossing import crossings
+from gossamer.sites.file.load import LoadedSite
 from gossamer.sites.file.problems import Problem, SiteErrors, did_you_mean
 
 KIND = "site"
@@ -98,6 +100,24 @@ class Registry:
         if problems:
             raise SiteErrors(problems)
         return found
+
+    def unknown_targets(self, given: Sequence[LoadedSite]) -> list[Problem]:
+        """Links of these sites that lead to a site which is neither among them nor in the crawl."""
+        leading = [crossing for one in given for crossing in crossings(one.site, one.spot)]
+        names = {one.site.site for one in given}
+        if names.issuperset(crossing.site for crossing in leading):
+            return []
+        names.update(
+            site for info in self.frontier.documents(KIND) if not info.deleted for site in self._sites(info)[0]
+        )
+        return [
+            crossing.place._replace(
+                message=f"there is no site {crossing.site}, in these files or in the crawl",
+                hint=did_you_mean(crossing.site, sorted(names)) or "push its file, too",
+            )
+            for crossing in leading
+            if crossing.site not in names
+        ]
 
     def files(self, *, removed: bool = False) -> list[StoredSiteFile]:
         """All files by name; with `removed` also those that are gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.table import PagePart, Row, Table
 from gossamer.sites import plan
+from gossamer.sites.crossing import crosses, split
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
 from gossamer.sites.file.environment import revealed_site
@@ -71,26 +72,36 @@ class CompiledSite:
         self._by_priority = {name for name, layer in site.layers.items() if layer.order == "priority"}
         self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
         self._rows = Rows(site)
+        self.elsewhere: Callable[[str], CompiledSite | None] = lambda name: None
+        """The other sites that links may lead to, by name."""
         self._readers: dict[str, LayerReader] = {}
         self._amended: dict[str, bool] = {}
         try:
             for name, layer in site.layers.items():
                 if layer.handler is None:
                     self._readers[name] = compile_layer(name, layer, self)
-                self._amended[name] = bool(self._bodied) or any(follow.priority for follow in layer.follow)
+                self._amended[name] = bool(self._bodied) or any(
+                    follow.priority or crosses(follow.to) for follow in layer.follow
+                )
         except RuleProblems as error:
             raise SiteError(f"The site {self.name} cannot be used: {error}") from None
 
     # What the reading of pages asks.
 
     def has_layer(self, name: str) -> bool:
-        return name in self.layers
+        return name in self.layers or crosses(name)
 
     def identifier(self, layer: str) -> Identifier:
-        return self._identities.get(layer, self._usual)
+        """Which URLs are the same page. In a layer of another site, that site decides."""
+        found = self._identities.get(layer)
+        if found is None and crosses(layer):
+            name, there = split(layer)
+            other = self.elsewhere(name)
+            found = None if other is None else other.identifier(there)
+        return found or self._usual
 
     def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
-        return self._identities.get(layer, self._usual).fingerprint(url, method, body)
+        return (self._identities.get(layer) or self.identifier(layer)).fingerprint(url, method, body)
 
     def canonical(self, layer: str, url: str) -> str:
         """The URL as it is compared: in its one form, with only the query parameters that count."""
@@ -141,7 +152,14 @@ class CompiledSite:
     ) -> PageRequest:
         """A link to a page. Without a layer: the one that matches, or else the first."""
         layer = layer or self.first_layer(url)
-        if layer not in self.layers and layer not in plan.LISTINGS:
+        if crosses(layer):
+            depth = turn = 0
+            name, there = split(layer)
+            other = self.elsewhere(name)
+            if other is None or there not in other.layers:
+                missing = f"site {name}" if other is None else f"layer {there} in the site {name}"
+                raise SiteError(f"The site {self.name} leads to {layer}, but this crawl has no {missing}.")
+        elif layer not in self.layers and layer not in plan.LISTINGS:
             raise SiteError(f"The site {self.name} has no layer {layer}; there are {', '.join(self.layers)}.")
         number = self.fingerprint(layer, url, method, body)
         return self._amend(
@@ -152,6 +170,10 @@ class CompiledSite:
 
     def _amend(self, link: PageRequest) -> PageRequest:
         """Drop the priority if the layer's order ignores it; add the method and body that the layer requests its pages with."""
+        if crosses(link.layer):
+            name, there = split(link.layer)
+            other = self.elsewhere(name)
+            return link if other is None else other._amend(link._replace(layer=there))._replace(layer=link.layer)
         if link.priority and link.layer not in self._by_priority:
             link = link._replace(priority=0)
         rule = self._bodied.get(link.layer)

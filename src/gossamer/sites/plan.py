@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope, host_of
+from gossamer.sites.crossing import crosses
 from gossamer.sites.file.params import Parameters
 from gossamer.sites.format import Layer, Seed, Seen, SiteSpec
 from gossamer.sites.seeds import hosts_of, unfold
@@ -37,10 +38,10 @@ class LayerGraph:
         self.matcher = Matcher(
             ((name, layer.match) for name, layer in site.layers.items() if layer.match is not None), self.hosts
         )
-        self.entries = self._entries()
-        """The layers that seeds lead to, in the file's order."""
         self.edges = {name: list(_edges(site, name)) for name in site.layers}
         """The layers that each layer's links may lead to."""
+        self.entries = self._entries() if site.seeds else self._first()
+        """The layers that seeds lead to, in the file's order; without seeds, those that only other sites can lead to."""
         self.depths = _depths(self.entries, self.edges)
         """By layer; layers that nothing leads to are at depth 0."""
 
@@ -63,6 +64,10 @@ class LayerGraph:
         found = {layer for seed in self.site.seeds for layer in self._entries_of(seed)}
         return [name for name in self.site.layers if name in found]
 
+    def _first(self) -> list[str]:
+        inner = {other for name, leads in self.edges.items() for other in leads if other != name}
+        return [name for name in self.site.layers if name not in inner]
+
     def _entries_of(self, seed: Seed) -> Iterator[str]:
         if seed.layer is not None:
             yield seed.layer
@@ -76,7 +81,10 @@ class LayerGraph:
 
 def _hosts(site: SiteSpec, params: Parameters) -> frozenset[str] | None:
     texts = [text for seed in site.seeds for text in (seed.url, seed.sitemap, seed.feed) if text is not None]
-    return hosts_of(iter(texts), params) or None
+    # Without seeds, links of other sites lead here, and nothing but these rules says which hosts are its own.
+    return hosts_of(iter(texts), params) or (
+        None if site.seeds else frozenset(map(host, site.politeness.hosts)) or None
+    )
 
 
 def _edges(site: SiteSpec, name: str) -> Iterator[str]:
@@ -85,6 +93,8 @@ def _edges(site: SiteSpec, name: str) -> Iterator[str]:
         yield from (other for other in site.layers if other != name)
         return
     for follow in layer.follow:
+        if crosses(follow.to):
+            continue
         if follow.to is not None:
             yield follow.to
         else:

@@ -111,7 +111,7 @@ class TestCheck:
         write("a.yaml", "site: a\nlayers: {p: {}}\n")
         said = command("site", "check", "a.yaml")
         assert said.out.splitlines() == [
-            "a.yaml:1:7: warning: site: there are no seeds: nothing begins a round (write seeds)",
+            "a.yaml:1:7: warning: site: there are no seeds: nothing begins a round (write seeds, or follow links to it from another site)",
             "1 file, 1 site, 0 seeds, 1 warning",
         ]
 

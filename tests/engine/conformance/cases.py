@@ -555,6 +555,39 @@ def which_pages_are_the_same(came: Came) -> None:
 
 # Limits and order.
 
+REFERRING = """
+    seeds: [SITE/start]
+    politeness: {robots: ignore}
+    layers:
+      start: {match: '^/start', follow: [{css: a, to: end}, {css: b, to: own}, {css: i, to: off}]}
+      end: {match: '^/end', follow: [{css: a, to: end}]}
+      own: {request: {headers: {referer: mine}}}
+      off: {request: {referer: false}}
+"""
+
+
+def referring(site: Site, other: Site) -> None:
+    ways = f'<a href="/end/moved">m</a><a href="/end/é">e</a><a href="{other.url}/end/out">o</a>'
+    site.on("/start", Reply(body=f'{ways}<b href="/own">b</b><i href="/off">i</i>'))
+    site.on("/end/moved", to("/end/here")).on("/end/here", links("/end/last"))
+
+
+@case(REFERRING, referring)
+def referers_as_browsers_send_them(came: Came) -> None:
+    said = {one.path: one.headers.get("referer") for one in [*came.asked, *came.other]}
+    assert said == {
+        "/start": None,
+        "/end/moved": "SITE/start",
+        # The page with the link, not the one that moved.
+        "/end/here": "SITE/start",
+        "/end/last": "SITE/end/here",
+        "/end/%C3%A9": "SITE/start",
+        "/end/out": "SITE/",
+        "/own": "mine",
+        "/off": None,
+    }
+
+
 DEEP = """
     seeds: [SITE/1]
     politeness: {robots: ignore}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from gossamer.engine.http.url import address, is_own, parts
+from gossamer.engine.http.url import address, is_own, parts, referer
 from gossamer.model.fetch import FetchError
 
 HOSTS = st.sampled_from(
@@ -71,3 +71,24 @@ def test_a_plain_url_is_sent_exactly_as_it_is(url: str) -> None:
 )
 def test_own_hosts(url: str, hosts: set[str], own: bool) -> None:
     assert is_own(URL(url), frozenset(hosts)) == own
+
+
+@pytest.mark.parametrize(
+    ("before", "url", "said"),
+    [
+        ("", "http://a.example/", ""),
+        ("http://a.example/x?y=1", "http://a.example/z", "http://a.example/x?y=1"),
+        ("http://a.example:80/x", "http://a.example/z", "http://a.example:80/x"),
+        ("http://me:secret@a.example/x#part", "http://a.example/z", "http://a.example/x"),
+        ("http://a.example/é", "http://a.example/z", "http://a.example/%C3%A9"),
+        ("http://a.example/x", "http://b.example/z", "http://a.example/"),
+        ("http://a.example/x", "https://a.example/z", "http://a.example/"),
+        ("https://a.example/x", "https://b.example/z", "https://a.example/"),
+        ("https://me:secret@a.example/x", "https://b.example/z", "https://a.example/"),
+        ("https://a.example/x", "http://a.example/z", ""),
+        ("https://a.example:444/é", "http://a.example/z", ""),
+        ("http://", "http://a.example/", ""),
+    ],
+)
+def test_the_referer_is_that_of_browsers(before: str, url: str, said: str) -> None:
+    assert referer(before, url) == said

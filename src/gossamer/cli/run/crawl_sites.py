@@ -86,6 +86,8 @@ def crawl_sites(asked: CrawlOptions, settings: Settings, given: dict[str, str]) 
     with ValkeyFrontier.open(hasty(settings)) as frontier:
         if asked.fresh:
             drop_crawl(frontier, [site.site for site in sites], asked.yes)
+        if wrong := Registry(frontier).unknown_targets(found):
+            raise SiteErrors(wrong)
         texts = read_files(asked.paths, values)
         Registry(frontier).push_all(texts, who=user(None))
         groups = _begin(frontier, sites, asked.resume)

@@ -63,7 +63,7 @@ def check_files(
         {file for share in shares for file in share.files},
         sum(share.sites for share in shares),
         sum(share.seeds for share in shares),
-        conclude(found, [share.notes for share in shares], params),
+        conclude(found, [share.notes for share in shares], params, whole=all(path.is_dir() for path in paths)),
     )
 
 

@@ -53,15 +53,16 @@ def push(
     """
     texts = read_files(files, params.values(param))
     settings = where.settings()
+    sites = survey_texts((text.text, text.file) for text in texts).sites
     with ValkeyFrontier.open(settings) as frontier:
-        pushed = Registry(frontier).push_all(texts, who=user(who), note=note)
+        registry = Registry(frontier)
+        pushed = registry.push_all(texts, who=user(who), note=note)
+        unknown = registry.unknown_targets(sites)
     _tell(pushed, json)
+    for problem in unknown:
+        output.write_notice(f"{problem}; workers serve the site when it is pushed")
     grant = grant_of(settings, local=False)
-    refused = [
-        problem
-        for one in survey_texts((text.text, text.file) for text in texts).sites
-        for problem in check_grant(one.site, one.spot, grant)
-    ]
+    refused = [problem for one in sites for problem in check_grant(one.site, one.spot, grant)]
     for problem in refused:
         output.write_notice(str(problem))
     if refused:

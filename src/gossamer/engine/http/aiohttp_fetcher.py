@@ -95,9 +95,12 @@ class AiohttpFetcher:
         options, rest = request.options, place.rest
         if request.headers or prepared.login or prepared.cookies:
             rest = head(place.url, self.sessions.headers(request, prepared, place.url))
-        elif request.cookies or (options.session and request.site in self.sessions.jars):
-            cookie = self.sessions.cookie(request)
-            rest = b"%b\r\nCookie: %b\r\n\r\n" % (rest[:-4], cookie.encode()) if cookie else rest
+        else:
+            if request.referer and not prepared.referer:
+                rest = b"%b\r\nReferer: %b\r\n\r\n" % (rest[:-4], request.referer.encode())
+            if request.cookies or (options.session and request.site in self.sessions.jars):
+                cookie = self.sessions.cookie(request)
+                rest = b"%b\r\nCookie: %b\r\n\r\n" % (rest[:-4], cookie.encode()) if cookie else rest
         data = b"GET %b HTTP/1.1\r\n%b" % (target.encode(), rest)
         started, reply = perf_counter(), None
         try:

@@ -35,6 +35,8 @@ class PreparedOptions(NamedTuple):
     login: str
     cookies: bool
     """The headers contain cookies."""
+    referer: bool
+    """The headers contain a Referer."""
     places: dict[str, OriginHead]
     """By origin."""
 
@@ -62,7 +64,7 @@ def prepare(options: FetchOptions) -> PreparedOptions:
         sock_read=options.read_timeout or None,
     )
     login = basic(*options.auth) if options.auth else ""
-    return PreparedOptions(headers, timeout, login, "Cookie" in headers, {})
+    return PreparedOptions(headers, timeout, login, "Cookie" in headers, "Referer" in headers, {})
 
 
 def head(url: URL, headers: CIMultiDict[str]) -> bytes:

@@ -67,7 +67,7 @@ class Sessions:
         url, login = address(request.url)
         headers = prepared.headers
         kept = options.session and request.site in self.jars
-        if request.headers or request.cookies or login or prepared.login or kept:
+        if request.headers or request.cookies or login or prepared.login or kept or request.referer:
             headers = self.headers(request, prepared, url, login)
         secure = tls.context(options.verify) if url.scheme == "https" else True
         return Outgoing(url, headers, prepared.timeout, secure)
@@ -79,6 +79,8 @@ class Sessions:
         if login:
             headers["Authorization"] = login
         cookie = self.cookie(request)
+        if request.referer and "Referer" not in headers:
+            headers["Referer"] = request.referer
         if request.headers:
             check_headers(request.headers.items())
             for name, value in request.headers.items():

@@ -119,5 +119,31 @@ def is_own(url: URL, hosts: frozenset[str]) -> bool:
     return any(name in hosts or f"{name}:{url.port}" in hosts for name in names)
 
 
+def referer(before: str, url: str) -> str:
+    """The Referer header of `url` for the page that led to it, as browsers send it by default: its URL within one origin, its origin
+    alone across origins, nothing from https to http; without user, password and fragment. "" for none."""
+    if not before:
+        return ""
+    one, other = parts(before), parts(url)
+    if one is not None and other is not None:
+        origin, plain, there = _origin(one[0]), before, _origin(other[0])
+    else:
+        try:
+            link, target = address(before)[0], address(url)[0]
+        except FetchError:
+            return ""
+        origin, plain, there = str(link.origin()), str(link), str(target.origin())
+    if origin == there:
+        return plain
+    if origin.startswith("https:") and not there.startswith("https:"):
+        return ""
+    return f"{origin}/"
+
+
+def _origin(text: str) -> str:
+    """An origin without the port that goes without saying."""
+    return text.removesuffix(":443" if text.startswith("https:") else ":80")
+
+
 def _refused(url: str, why: str) -> FetchError:
     return FetchError(BAD_REQUEST, f"{url[:200]!r} cannot be fetched: {why}", False)

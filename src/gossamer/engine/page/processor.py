@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gossamer.courier import OmittedRequests, SeenCache
 from gossamer.courier.leases import Identity, identity
@@ -20,6 +20,7 @@ from gossamer.engine.download_counters import DownloadCounters
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
+from gossamer.engine.http.url import referer
 from gossamer.engine.page import payload, retry
 from gossamer.engine.page.conditional import NOT_MODIFIED
 from gossamer.engine.page.feed import links_of
@@ -34,6 +35,7 @@ from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import GARBAGE, PIPELINE, of_status
+from gossamer.sites.crossing import crosses, split
 from gossamer.sites.downloader import ItemFailed, PageDropped
 from gossamer.sites.page import LimitExceeded, Reading
 from gossamer.sites.page import PageVerdict as Judged
@@ -51,6 +53,10 @@ BIG = 512 * 1024
 
 Landed = Callable[[Feedback | None], None]
 OK = Feedback(HostVerdict.OK)
+
+
+async def _nobody(site: ServedSite) -> None:
+    """Nothing to define."""
 
 
 class PageFailed(Exception):
@@ -85,6 +91,8 @@ class PageProcessor:
         """The fingerprints that the frontier is known to have seen."""
         self.scrapy_fetcher: ScrapyFetcher | None = None
         """Runs the records of sites with `engine: scrapy` through their project's pipelines."""
+        self.introduce: Callable[[ServedSite], Awaitable[None]] = _nobody
+        """Defines the groups of the other sites that links of a site lead to."""
 
     async def process(self, lease: Lease, landed: Landed) -> Settlement | None:
         """Calls `landed` once, when the response is there or will not come. None: the page was not fetched, and is to be given back.
@@ -187,7 +195,11 @@ class PageProcessor:
                 return Settlement(lease)
         options, cookies = layer.manner(request.url, request.before)
         sent = request._replace(
-            cookies={**cookies, **request.cookies} if cookies else request.cookies, site=site.name, options=options
+            cookies={**cookies, **request.cookies} if cookies else request.cookies,
+            site=site.name,
+            options=options,
+            # A redirect does not change it.
+            referer=referer(request.trail[-1], request.url) if layer.referer and request.trail else "",
         )
         known: KnownVersion | None = None
         # Whoever looks for missing children wants the links of a page, changed or not.
@@ -284,8 +296,17 @@ class PageProcessor:
                 raise PageFailed(PIPELINE, error.detail, again=False) from error
         further = turns(reading, layer.name) if layer.site.compiled.part(layer.name) is not None else ()
         items, kept = await self._stored(layer, request, response, records, further)
+        if layer.function is not None or layer.after_extract is not None:
+            await self._meet(layer.site, reading.links)
         children, withheld = self._children(reading.links, layer, request)
         return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
+
+    async def _meet(self, site: ServedSite, links: Sequence[PageRequest]) -> None:
+        """Links of functions may lead to sites that no file names: see to it that these have their queues."""
+        names = {split(link.layer)[0] for link in links if crosses(link.layer)}
+        if not names <= site.leads:
+            site.leads |= names
+            await self.introduce(site)
 
     def _children(
         self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest
@@ -310,7 +331,8 @@ class PageProcessor:
         remembering = site.remembering
         children = []
         for link in links:
-            lane = site.layers[link.layer].lane
+            crossing = crosses(link.layer)
+            lane = link.layer if crossing else site.layers[link.layer].lane
             unfiltered = link.dont_filter or (bool(request.again) and link.layer == request.again)
             if left_out is not None and lane in remembering and not unfiltered and known(lane, link.fingerprint):
                 left_out.append(link)
@@ -319,7 +341,7 @@ class PageProcessor:
                 continue
             trail = trail or request.after
             try:
-                child = link.on(trail, request.round, unfiltered)
+                child = link.on(trail, None if crossing else request.round, unfiltered)
                 children.append(payload.pack(child, lane, self._payload_max))
             except (GossamerError, ValueError) as error:
                 self._site_counters.of(site.name).add("site/links_refused")

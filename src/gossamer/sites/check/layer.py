@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gossamer.sites.check import expressions
 from gossamer.sites.check.names import check_names, check_when, passed_to
 from gossamer.sites.check.values import check_default
+from gossamer.sites.crossing import crosses, split
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Kind, Layer, Selected, Taken
 from gossamer.sites.url.match import pattern_of
@@ -189,7 +190,11 @@ def _check_follow(checker: Checker, name: str, layer: Layer, follow: Follow, pat
     if layer.records is None:
         _check_data(checker, follow, path, layer.format)
     check_method(checker, follow, path)
-    checker.layer(follow.to, (*path, "to"))
+    if follow.to is not None and crosses(follow.to):
+        if split(follow.to)[0] == checker.site.site:
+            checker.add((*path, "to"), "this is the site itself", f"write {split(follow.to)[1]}")
+    else:
+        checker.layer(follow.to, (*path, "to"))
     checker.must(expressions.regex, follow.match, (*path, "match"))
     checker.must(expressions.regex, follow.skip, (*path, "skip"))
     if follow.pages is not None and follow.to not in (None, name):

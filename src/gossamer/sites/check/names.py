@@ -127,7 +127,9 @@ def groups_of(layer: Layer) -> Iterator[str]:
 
 
 def passed_to(site: SiteSpec, name: str, besides: Follow | None = None) -> set[str] | None:
-    """The names that pages of a layer may inherit; None if unknown (functions and tasks pass anything)."""
+    """The names that pages of a layer may inherit; None if unknown (functions, tasks and links of other sites pass anything)."""
+    if not site.seeds:
+        return None
     found: set[str] = set()
     for layer in site.layers.values():
         if layer.handler is not None or layer.hooks.after_extract is not None:

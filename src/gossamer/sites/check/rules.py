@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossamer.model import fingerprint
 from gossamer.sites import plan
+from gossamer.sites.crossing import crosses
 from gossamer.sites.extract.layer import RuleProblems, compile_layer
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ class _Context:
         self.limits_depth = layout.site.limits.depth
         self.layer_of = layout.matcher.layer_of
         self.groups = layout.matcher.groups
-        self.has_layer = layout.site.layers.__contains__
+        self._layers = layout.site.layers
+
+    def has_layer(self, name: str) -> bool:
+        return crosses(name) or name in self._layers
 
     def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
         return fingerprint(url, method, body)

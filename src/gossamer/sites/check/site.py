@@ -20,6 +20,7 @@ from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
 from gossamer.sites.check.store import check_store
 from gossamer.sites.check.values import check_variables
+from gossamer.sites.crossing import NO_SEEDS
 from gossamer.sites.file.environment import wrong_references
 from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.params import Parameters
@@ -130,7 +131,7 @@ def _check_site(checker: Checker) -> None:
                 ("politeness", "hosts", name), f"{name!r} is not a host", "as example.com or example.com:8080", key=True
             )
     if not site.seeds:
-        checker.warn(("site",), "there are no seeds: nothing begins a round", "write seeds")
+        checker.warn(("site",), NO_SEEDS, "write seeds, or follow links to it from another site")
     for path, message, hint in wrong_references(site):
         checker.add(path, message, hint)
 

@@ -8,6 +8,7 @@ from typing import Any
 from lxml import etree  # type: ignore[import-untyped]
 
 from gossamer.model.page import NOTHING, PageRequest
+from gossamer.sites.crossing import crosses
 from gossamer.sites.extract.clean import cleaning
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.context import SiteContext
@@ -159,7 +160,7 @@ class FollowRule:
     ) -> None:
         follow, site, absolute = self._follow, self._site, page.addresses().absolute
         method, headers, cookies, body, query = parts
-        deepest, turning = site.limits_depth, follow.pages is not None
+        deepest, turning, own = site.limits_depth, follow.pages is not None, not crosses(follow.to)
         given = into.given.get(self._name, 0)
         if limit and given >= limit:
             return
@@ -190,7 +191,7 @@ class FollowRule:
                 self._skip is not None and self._skip.matches(url, page)
             ):
                 continue
-            turn, level, inherited = 0, depth, carried
+            turn, level, inherited = 0, depth if own else 0, carried
             if turning and layer == self._layer:
                 # Another page of the same list: not deeper, and of the same parent.
                 turn, level = page.document.turn + 1, depth - 1
@@ -214,6 +215,8 @@ class FollowRule:
         """Whether the layer's identity counts the part after #."""
         if layer not in self._fragments:
             one, other = (self._site.fingerprint(layer, f"http://example.com/{hash}") for hash in ("", "#a"))
+            if crosses(layer):
+                return one != other  # The file of that site may change.
             self._fragments[layer] = one != other
         return self._fragments[layer]
 

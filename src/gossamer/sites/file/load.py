@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from gossamer.sites.check.site import check
 from gossamer.sites.check.store import SHARED, shared_archives
+from gossamer.sites.crossing import NO_SEEDS, Crossing, check_crossings, crossings
 from gossamer.sites.file.extend import SourceFiles
 from gossamer.sites.file.merge import with_likes, without_own_keys
 from gossamer.sites.file.messages import problem_at, problems_of
@@ -139,6 +140,8 @@ class NamedSite(NamedTuple):
 
     site: str
     place: Problem
+    layers: tuple[str, ...]
+    crossings: list[Crossing]
 
 
 @dataclass(slots=True)
@@ -163,9 +166,11 @@ def read_files(files: Iterable[Path], params: Given = None) -> tuple[list[Loaded
     return reader.found, reader.notes
 
 
-def conclude(found: FoundFiles, shares: Iterable[LoadNotes], params: Given = None) -> list[Problem]:
+def conclude(
+    found: FoundFiles, shares: Iterable[LoadNotes], params: Given = None, *, whole: bool = False
+) -> list[Problem]:
     """Everything that is wrong or doubtful with what was read, in shares or as a whole. Files in a folder that only
-    serve others are not sites."""
+    serve others are not sites. `whole`: links lead to no other sites than these."""
     shares = list(shares)
     problems = [*found.problems, *(problem for notes in shares for problem in notes.problems)]
     parts = {part for notes in shares for part in notes.parts} & found.besides
@@ -175,6 +180,7 @@ def conclude(found: FoundFiles, shares: Iterable[LoadNotes], params: Given = Non
                 problems += wrong
     names = [named for notes in shares for named in notes.names]
     problems += _namesakes(names)
+    problems = _across(problems, names, whole=whole)
     known = sorted({name for notes in shares for name in notes.params})
     for name in params or () if names or not problems else ():
         if name not in known:
@@ -292,7 +298,8 @@ class _FileReader:
             return
         self.problems += check(site, spot, values)
         self.found.append(LoadedSite(site, file, text, spot))
-        self.notes.names.append(NamedSite(site.site, problem_at(spot, ("site",), "", "rename one of them")))
+        place = problem_at(spot, ("site",), "", "rename one of them")
+        self.notes.names.append(NamedSite(site.site, place, tuple(site.layers), crossings(site, spot)))
 
 
 def _namesakes(names: Iterable[NamedSite]) -> Iterator[Problem]:
@@ -302,3 +309,12 @@ def _namesakes(names: Iterable[NamedSite]) -> Iterator[Problem]:
         if other is not named:
             place = f"{other.place.file}:{other.place.line}:{other.place.column}"
             yield named.place._replace(message=f"there is another site {named.site}, at {place}")
+
+
+def _across(problems: list[Problem], names: list[NamedSite], *, whole: bool) -> list[Problem]:
+    """With what is wrong with links that cross sites, and without complaints that a site has no seeds if another leads to it."""
+    leading = [crossing for named in names for crossing in named.crossings]
+    fed = {crossing.site for crossing in leading}
+    places = {named.place[:3] for named in names if named.site in fed}
+    kept = [one for one in problems if one.message != NO_SEEDS or one[:3] not in places]
+    return kept + list(check_crossings(leading, {named.site: named.layers for named in names}, whole=whole))

@@ -131,6 +131,8 @@ class RequestRule(Body):
     """How many redirects to follow in a row; 0: treat a redirect as an ordinary page."""
     conditional: Flag | None = None
     """Ask the server to send a page that was read before, by any worker in any run, only if it has changed. An unchanged page is done: its fields and links are not read again."""
+    referer: Flag | None = None
+    """Send the URL of the page that led to a page as Referer, as browsers do: whole within one origin, only the origin to others. Default: true."""
     user_agent: str | None = None
     """The User-Agent header."""
     auth: tuple[str, str] | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gossamer.sites.format.values import LISTED, Flag, Method, Name, Number, SiteModel, Texts, Whole, listed
+from gossamer.sites.format.values import LISTED, Flag, Method, Name, Number, SiteModel, Target, Texts, Whole, listed
 
 
 class Kind(enum.Enum):
@@ -239,8 +239,8 @@ class Follow(Taken, Body):
 
     url: str | None = None
     """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member: names of one list ({posts.slug}/{posts.id}) go together, different lists are combined. With `pages`: {turn}, {turn+1} or {turn*20} is the number of the page turn."""
-    to: Name | None = None
-    """The layer of the linked pages. Without it, the layer whose `match` fits best; links that fit none are skipped."""
+    to: Target | None = None
+    """The layer of the linked pages, or site.layer for a layer of another site. Without it, the layer whose `match` fits best; links that fit none are skipped."""
     pages: Whole | None = None
     """For links to the same layer: how many page turns to follow from the first page. 0: no limit."""
     limit: Whole = 0

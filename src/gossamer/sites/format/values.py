@@ -10,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from gossamer.model import duration
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}$"
+TARGET = r"^([A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\.)?[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}$"
+"""A layer, or site.layer."""
 SIZES = {
     "": 1,
     "b": 1,
@@ -68,6 +70,7 @@ Flag = Annotated[bool, Strict()]
 LISTED = Field(json_schema_extra={"written": "listed"})
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed), LISTED]
 Name = Annotated[str, Field(pattern=NAME)]
+Target = Annotated[str, Field(pattern=TARGET)]
 Hook = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 
