@@ -57,7 +57,12 @@ def told(*rules: dict[str, Any]) -> dict[str, str]:
 
 def read(fields: dict[str, Any], body: str, url: str = "http://x.example/p/1", **more: Any) -> Reading:
     made = site(rule(extract_rule={"category": "crawled", "rule": fields}, **more))
-    return made.read("page", Response(url, 200, {"content-type": "text/html; charset=utf-8"}, body.encode()))
+    return made.read("page", Response(url, 200, {"content-type": "text/html; charset=utf-8"}, long(body)))
+
+
+def long(body: str) -> bytes:
+    """A page of more than 500 characters; NEOCrawler takes others for broken ones."""
+    return f"{body}<!-- {' ' * 500} -->".encode()
 
 
 def values(fields: dict[str, Any], body: str, **more: Any) -> dict[str, Any]:
@@ -138,8 +143,10 @@ class TestFields:
             rule(url_pattern="/post/(?<id>\\d+)\\.html"),
         )
         assert made.layer_of("http://www.x.example/list/12") == ("list", {})
-        assert made.layer_of("https://deep.er.x.example/post/7.html?a") == ("page", {"id": "7"})
+        assert made.layer_of("https://deep.x.example/post/7.html?a") == ("page", {"id": "7"})
         assert made.layer_of("https://x.example:8080/post/7.html") == ("page", {"id": "7"})
+        # NEOCrawler takes the first name of a host away, and has the domain.
+        assert made.layer_of("https://deep.er.x.example/post/7.html?a") is None
         for other in ("http://notx.example/post/7.html", "http://y.example/post/7.html", "http://x.example/list/1"):
             assert made.layer_of(other) is None
 
@@ -150,7 +157,9 @@ class TestFields:
             ("^.+/a$", "http://x.example/b/a", "http://x.example/b/ab"),
             ("a(b|c)[|]", "http://x.example/ab|", "http://x.example/b"),
             ("%5Ehttp%3A%2F%2Fx.example%2F%5Cd", "http://x.example/1", "http://x.example/a"),
-            ("x.example\\/q", "http://x.example/q?x.example/q", "http://x.example/r"),
+            ("x.example\\/q", "http://x.example/q", "http://x.example/r"),
+            ("www.x.example$", "http://www.x.example", "http://www.x.example/a"),
+            ("//www.x.example/a", "https://www.x.example/a/b", "http://x.example/a"),
         ],
     )
     def test_patterns_are_those_of_whole_urls_of_the_domain(self, pattern: str, fits: str, fits_not: str) -> None:
@@ -199,7 +208,7 @@ class TestFields:
         assert "pages of format json" in notes["extract_rule.rule.t"]
         assert "check this JMESPath" in notes["extract_rule.rule.j"]
         [found] = load_text(made.text)
-        body = Response("http://x.example/p/", 200, {}, b'{"a": {"b": "c"}}')
+        body = Response("http://x.example/p/", 200, {}, b'{"a": {"b": "c"}}' + b" " * 500)
         assert compile_site(found).read("page", body).records[0].fields == {"j": "c"}
         assert "left out" in told(rule(format="binary", extract_rule={"rule": {"t": unit("b")}}))["extract_rule.rule"]
         assert told(rule(format="pdf"))["format"] == "changed: read as html"
@@ -228,8 +237,8 @@ class TestFields:
             rule(drill_rules=["a.next", ".box a", "img"], seed=["http://x.example/p/1"]),
             rule(alias="img", url_pattern="\\.png"),
         )
-        body = b'<a class=next href="/p/2">n</a><div class=box><a href=/q>q</a></div><a href=/p/3>3</a><img src=/i.png>'
-        found = made.read("page", Response("http://x.example/p/1", 200, {}, body)).links
+        body = '<a class=next href="/p/2">n</a><div class=box><a href=/q>q</a></div><a href=/p/3>3</a><img src=/i.png>'
+        found = made.read("page", Response("http://x.example/p/1", 200, {}, long(body))).links
         assert [(link.layer, link.url) for link in found] == [
             ("page", "http://x.example/p/2"),
             ("img", "http://x.example/i.png"),
@@ -246,6 +255,41 @@ class TestFields:
         }
         assert "#   page: drill_rules: a:eq(: left out: this is not a CSS selector" in made.text
 
+    def test_seeds_that_are_ranges(self) -> None:
+        made = site(
+            rule(
+                url_pattern="^http://www.x.example/p_[a-z]+_.*?.html$", seed=["http://www.x.example/p_a_#.html#1#300#1"]
+            ),
+            rule(alias="b", url_pattern="^http://www.x.example/nt|n/\\d+$", seed=["http://www.x.example/nn/##2#36#4"]),
+        )
+        urls = [(seed.layer, seed.url) for seed in made.seeds()]
+        assert (len(urls), urls[0], urls[299]) == (
+            309,
+            ("page", "http://www.x.example/p_a_1.html"),
+            ("page", "http://www.x.example/p_a_300.html"),
+        )
+        assert [url for layer, url in urls if layer == "b"] == [
+            f"http://www.x.example/nn/{number}" for number in range(2, 37, 4)
+        ]
+        assert made.site.seeds[0].url == "http://www.x.example/p_a_[1-300].html"
+        for bad in ("http://x.example/p/##9#1#1", "http://x.example/p/##1#9#0", "http://x.example/p/##a#9#1"):
+            assert told(rule(seed=[bad]))["seed"].startswith("left out: ")
+
+    def test_links_and_seeds_of_other_domains(self) -> None:
+        rules = [
+            rule(drill_rules=["a", "b"], seed=["http://y.example/q/1"]),
+            rule(domain="y.example", alias="q", url_pattern="/q/"),
+            rule(domain="z.example", url_pattern="/z/", active=False, drill_rules=["a"]),
+        ]
+        x, y, z = (load_text(each.text)[0] for each in convert(rules))
+        assert [(follow.css, follow.to) for follow in x.layers["page"].follow] == [
+            ("a", None),
+            ("b", None),
+            ("a", "y.example.*"),
+            ("b", "y.example.*"),
+        ]
+        assert (x.seeds, [seed.url for seed in y.seeds], z.active) == ((), ["http://y.example/q/1"], False)
+
     def test_drill_relation(self) -> None:
         notes = told(rule(drill_relation=unit("title")))
         assert "store.LAYER.add: parent" in notes["drill_relation"]
@@ -254,9 +298,16 @@ class TestFields:
 
     def test_validation_keywords(self) -> None:
         made = site(rule(validation_keywords=["log out", "ü"]))
-        page = Response("http://x.example/p/", 200, {}, b"log out")
+        page = Response("http://x.example/p/", 200, {}, long("log out"))
         assert made.read("page", page).verdict.value == "invalid"
-        assert made.read("page", page._replace(body="ü log out".encode())).verdict.value == "ok"
+        assert made.read("page", page._replace(body=long("ü log out"))).verdict.value == "ok"
+
+    @pytest.mark.parametrize(("format", "least"), [("html", 500), ("json", 500), ("binary", 20)])
+    def test_short_pages_are_broken_ones(self, format: str, least: int) -> None:
+        made = site(rule(format=format))
+        for count, verdict in ((least - 1, "invalid"), (least, "ok")):
+            text = "ü" * count if format != "binary" else "x" * count
+            assert made.read("page", Response("http://x.example/p/", 200, {}, text.encode())).verdict.value == verdict
 
     @pytest.mark.parametrize("field", ["script", "navigate_rule", "inject_jquery", "load_img", "stoppage"])
     def test_what_a_browser_did(self, field: str) -> None:
@@ -270,7 +321,17 @@ class TestFields:
     def test_priority_and_weight(self) -> None:
         made = site(rule(priority=2, weight=20), rule(alias="b", url_pattern="/b/", priority="1", weight=10))
         assert [(each.tier, each.weight) for each in made.layers.values()] == [(0, 60), (0, 110)]
-        assert layer(priority=2).tier == "deepest", "one layer has no other to share with"
+        # Between domains, the shares of all their rules count.
+        urgent, lazy, both = convert(
+            [
+                rule(domain="a.example", priority=1, weight=10),
+                rule(domain="b.example", priority=10, weight=10),
+                rule(priority=1),
+                rule(alias="b", url_pattern="/b/", priority=4),
+            ]
+        )
+        weights = [compile_site(load_text(each.text)[0]).group().weight for each in (urgent, lazy, both)]
+        assert weights == [110, 11, 125]
         for bad in ({"priority": 0}, {"weight": "much"}, {"priority": -1}):
             assert told(rule(**bad))["priority and weight"].startswith("left out")
 
@@ -408,7 +469,7 @@ class TestExtraction:
     def test_require(self) -> None:
         fields = {"a": unit("h1"), "b": unit("h8"), "c": unit("h9")}
         made = site(rule(extract_rule={"rule": fields, "require": ["a", ["b", "c"], "absent"]}))
-        page = Response("http://x.example/p/", 200, {}, self.PAGE.encode())
+        page = Response("http://x.example/p/", 200, {}, long(self.PAGE))
         reading = made.read("page", page)
         assert (reading.verdict.value, reading.reason) == ("lack", "lacks one of b or c")
         assert len(reading.records) == 1, "it complained and stored"

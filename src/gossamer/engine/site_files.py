@@ -15,7 +15,7 @@ from gossamer.settings import Settings
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
 from gossamer.sites.compile import CompiledSite, compile_site
-from gossamer.sites.crossing import has_functions, leads, split, targets
+from gossamer.sites.crossing import ANY, has_functions, leads, split, targets
 from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey_text
 from gossamer.sites.file.problems import SiteErrors, did_you_mean
@@ -150,7 +150,7 @@ class SiteFiles:
                     f"Links of {site.name} lead to {to}, and this crawl has no site {name}. "
                     "Push its file with `gossamer site push`."
                 )
-            if layer not in other.layers:
+            if layer != ANY and layer not in other.layers:
                 hint = did_you_mean(layer, other.layers)
                 return f"Links of {site.name} lead to {to}, and the site {name} has no layer {layer} ({hint})."
         return ""

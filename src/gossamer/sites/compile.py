@@ -91,6 +91,11 @@ class CompiledSite:
     def has_layer(self, name: str) -> bool:
         return name in self.layers or crosses(name)
 
+    def layer_there(self, site: str, url: str) -> str | None:
+        other = self.elsewhere(site)
+        found = None if other is None else other.layer_of(url)
+        return None if found is None else f"{site}.{found[0]}"
+
     def identifier(self, layer: str) -> Identifier:
         """Which URLs are the same page. In a layer of another site, that site decides."""
         found = self._identities.get(layer)

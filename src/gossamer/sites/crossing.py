@@ -13,6 +13,8 @@ from gossamer.sites.file.problems import ERROR, WARNING, Path, Problem, did_you_
 from gossamer.sites.file.yaml import Spot
 from gossamer.sites.format import SiteSpec
 
+ANY = "*"
+"""In the place of a layer: the one whose `match` fits the URL."""
 NO_SEEDS = "there are no seeds: nothing begins a round"
 
 
@@ -67,6 +69,6 @@ def check_crossings(found: Iterable[Crossing], known: Mapping[str, Iterable[str]
             yield place._replace(
                 message=f"there is no site {site} in these files", hint=hint, severity=ERROR if whole else WARNING
             )
-        elif layer not in layers:
+        elif layer != ANY and layer not in layers:
             hint = did_you_mean(layer, layers) or f"its layers are {', '.join(layers)}"
             yield place._replace(message=f"the site {site} has no layer {layer}", hint=hint)

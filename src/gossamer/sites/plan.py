@@ -171,6 +171,7 @@ def group(site: SiteSpec) -> GroupPolicy:
     return GroupPolicy(
         max_queued=site.limits.backlog,
         max_pages=site.limits.pages,
+        weight=site.weight,
         delay=site.politeness.delay,
         concurrency=site.politeness.concurrency,
         start=any(seed.tasks is None for seed in site.seeds),

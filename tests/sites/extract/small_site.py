@@ -42,6 +42,9 @@ class SmallSite:
                 return layer, found.groupdict()
         return None
 
+    def layer_there(self, site: str, url: str) -> str | None:
+        return None
+
     def groups(self, layer: str, url: str) -> Mapping[str, str]:
         found = re.search(MATCHES.get(layer, "/list/(?P<forum>\\w+)/(?P<page>\\d+)"), url)
         return found.groupdict() if found else {}

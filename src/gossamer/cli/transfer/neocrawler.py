@@ -17,9 +17,16 @@ from gossamer.migrate.neocrawler.fields import FieldNote
 from gossamer.migrate.neocrawler.rules import rules_of
 from gossamer.sites.file.problems import errors_of
 
+SUFFIXES = (".js", ".json", ".txt")
+
 
 def neocrawler(
-    rules: Annotated[str, argument("RULES", "A file of rules: JSON, or what rule-dump.js wrote; - is standard input.")],
+    rules: Annotated[
+        str,
+        argument(
+            "RULES", "A file of rules: JSON, or what rule-dump.js wrote; or a folder of them; - is standard input."
+        ),
+    ],
     folder: Annotated[Path, option("-o --output", "DIR", "Where the site files go; made if it is missing.")] = Path(),
     force: Annotated[bool, flag("--force", "Write over files that are there.")] = False,
     dry_run: Annotated[bool, flag("--dry-run", "Only report what has no counterpart.")] = False,
@@ -27,12 +34,12 @@ def neocrawler(
 ) -> None:
     """Turn NEOCrawler's rules into site files.
 
-    One for each domain; each rule becomes a layer. The files are checked as `gossamer site check` does; what could not be
+    One for each domain; each rule becomes a layer. Links lead from one domain to the others, so give all rules of an
+    instance at once. The files are checked as `gossamer site check` does; what could not be
     used is left out. Everything that is left out, or means something else now, is reported, field by field, and stands as a
     comment in the file. Needs no server.
     """
-    text, name = _read(rules)
-    files = convert(rules_of(text, name))
+    files = convert([rule for text, name in _texts(rules) for rule in rules_of(text, name)])
     paths = {one.name: folder / f"{one.name}.yaml" for one in files}
     if not dry_run:
         there = [path for path in paths.values() if path.exists()]
@@ -60,6 +67,16 @@ def neocrawler(
         _tell(files, paths, dry_run)
     if any(errors_of(one.problems) for one in files):
         raise typer.Exit(exit_codes.FAILED)
+
+
+def _texts(rules: str) -> list[tuple[str, str]]:
+    """The texts of a file, or of all files of a folder that have rules, each with its name."""
+    if rules == "-" or not Path(rules).is_dir():
+        return [_read(rules)]
+    files = [path for path in sorted(Path(rules).iterdir()) if path.suffix in SUFFIXES]
+    if found := [read for path in files if "url_pattern" in (read := _read(str(path)))[0]]:
+        return found
+    raise BadRules(f"{rules} holds no rules: no file in it ({', '.join(SUFFIXES)}) has a url_pattern.")
 
 
 def _read(rules: str) -> tuple[str, str]:

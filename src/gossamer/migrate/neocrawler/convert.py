@@ -13,16 +13,20 @@ from typing import Any, NamedTuple
 from gossamer.errors import BadRules
 from gossamer.migrate.neocrawler.fields import FIELDS, USUAL, FieldNote, comment, duration, listed, shown
 from gossamer.migrate.neocrawler.layer import POOL, flag, memory_of, request_of, share_of
-from gossamer.migrate.neocrawler.pattern import match_of, seed_fits
+from gossamer.migrate.neocrawler.pattern import match_of, seed_fits, seed_of
 from gossamer.migrate.neocrawler.repair import repaired
 from gossamer.migrate.neocrawler.rules import Rule
 from gossamer.migrate.neocrawler.units import Tell, Units, children, doubled, table_name
 from gossamer.sites.file.dump import to_yaml
-from gossamer.sites.file.load import survey_text
+from gossamer.sites.file.load import survey_texts
 from gossamer.sites.file.problems import Problem
 
 ROUTER = "http://127.0.0.1:2013"
 """Where NEOCrawler's own proxy router listens."""
+LEAST_CHARACTERS, LEAST_BYTES = 500, 20
+"""NEOCrawler takes shorter pages for broken ones: of texts, and of binary pages."""
+MOST_OTHERS = 50
+"""With more other domains than this, links to them are not followed: each is a rule in every layer."""
 CRAWLED = "crawled"
 """NEOCrawler's category for everything."""
 
@@ -47,14 +51,70 @@ def convert(rules: Sequence[Rule]) -> list[ConvertedSite]:
                 f"Two rules are called {rule['domain']}:{rule['alias']}. Rename one of them, or take it out."
             )
         here[str(rule["alias"])] = rule
-    return [_Domain(domain, list(here.values())).converted() for domain, here in domains.items()]
+    known = {domain: Patterns(domain, list(here.values())) for domain, here in domains.items()}
+    seeds = _seeds_by_owner(known)
+    made = [_Domain(domain, list(here.values()), known, seeds[domain]).converted() for domain, here in domains.items()]
+    # Together, since their links lead from one to the other.
+    problems = survey_texts((one.text, f"{one.name}.yaml") for one in made).problems
+    return [
+        one._replace(problems=[problem for problem in problems if problem.file == f"{one.name}.yaml"]) for one in made
+    ]
+
+
+class OwnedSeed(NamedTuple):
+    """A seed, and the rule that names it. `fits`: a pattern of its site matches it."""
+
+    rule: Rule
+    url: str
+    fits: bool
+
+
+class Patterns:
+    """What the rules of a domain match, as far as they are active."""
+
+    def __init__(self, domain: str, rules: Sequence[Rule]) -> None:
+        self.name = site_name(domain)
+        active = [rule for rule in rules if flag(rule, "active", _silent, usual=True)]
+        self.rules = active or rules
+        self.matches = [
+            pattern for rule in self.rules if (pattern := match_of(str(rule.get("url_pattern") or ""), domain)[0])
+        ]
+        self.is_target = bool(active and self.matches)
+
+    def fits(self, seed: str) -> bool:
+        return any(seed_fits(pattern, seed) for pattern in self.matches)
+
+
+def _silent(field: str, value: Any, became: str) -> None:
+    """What is said of a rule is said when it is converted."""
+
+
+def _seeds_by_owner(known: Mapping[str, Patterns]) -> dict[str, list[OwnedSeed]]:
+    """The seeds of each domain. As in NEOCrawler, a seed belongs to the rule that matches it, whichever rule names it."""
+    found: dict[str, list[OwnedSeed]] = {domain: [] for domain in known}
+    for domain, here in known.items():
+        for rule in here.rules:
+            for text in listed(rule.get("seed")):
+                url = seed_of(text)[0]
+                owners = [domain, *known] if url else [domain]
+                owner = next((one for one in owners if known[one].fits(url)), None)
+                found[owner or domain].append(OwnedSeed(rule, text, owner is not None))
+    return found
+
+
+def site_name(domain: str) -> str:
+    """The name of a domain's site."""
+    return re.sub(r"[^A-Za-z0-9_.:-]", "-", domain)[:100].lstrip("-_.:") or "site"
 
 
 class _Domain:
     """The rules of one domain on their way to a site file."""
 
-    def __init__(self, domain: str, rules: Sequence[Rule]) -> None:
-        self._domain, self._rules = domain, rules
+    def __init__(
+        self, domain: str, rules: Sequence[Rule], known: Mapping[str, Patterns], owned: Sequence[OwnedSeed]
+    ) -> None:
+        self._domain, self._rules, self._owned = domain, rules, owned
+        self._others = [one.name for other, one in known.items() if other != domain and one.is_target]
         self._notes: list[FieldNote] = []
         self._aliases: dict[str, str] = {}
         self._inactive: dict[str, Any] = {}
@@ -79,22 +139,20 @@ class _Domain:
             data["active"] = False
         if any("render" in layer.get("request", {}) for layer in layers.values()):
             data["engine"] = "scrapy"
-        if seeds := self._seeds(crawled):
+        if seeds := self._seeds():
             data["seeds"] = seeds
         data |= self._schedule(crawled)
+        if self._others and (share := sum(layer.get("weight", 0) for layer in layers.values())):
+            data["weight"] = round(min(share, 1e6), 3)
         if any("proxy" in layer.get("request", {}) for layer in layers.values()):
             data["proxies"] = {POOL: {"urls": [ROUTER]}}
-        if len(layers) == 1:
-            for layer in layers.values():
-                layer.pop("tier", None), layer.pop("weight", None)
         data["layers"] = layers
         if store:
             data["store"] = self._apart(store)
         data, more = repaired(data, data["site"])
         self._notes += [FieldNote(self._aliases.get(rule, rule), *rest) for rule, *rest in more]
         text = self._head() + to_yaml(data) + self._tail()
-        file = f"{data['site']}.yaml"
-        return ConvertedSite(data["site"], text, tuple(data["layers"]), self._notes, survey_text(text, file).problems)
+        return ConvertedSite(data["site"], text, tuple(data["layers"]), self._notes, [])
 
     # One rule.
 
@@ -130,8 +188,10 @@ class _Domain:
             layer["identity"] = "none" if identity[0] == "#" else identity
         if request := request_of(rule, self._domain, tell):
             layer["request"] = request
+        # What is shorter NEOCrawler took for broken, and asked for again.
+        layer["valid"] = {"min_length": LEAST_BYTES} if format == "binary" else {"min_characters": LEAST_CHARACTERS}
         if keywords := listed(rule.get("validation_keywords")):
-            layer["valid"] = {"contains": keywords}
+            layer["valid"]["contains"] = keywords
         fields, stored = self._extracted(rule, format, layer, tell)
         if flag(rule, "save_page", tell):
             layer["save"] = True
@@ -139,7 +199,7 @@ class _Domain:
         if drills and format not in ("html", "xml"):
             self._note(rule, "drill_rules", drills, f"left out: CSS selectors find nothing in pages of format {format}")
         elif drills:
-            layer["follow"] = list(dict.fromkeys(drills))
+            layer["follow"] = [*dict.fromkeys(drills), *self._crossing(rule, drills)]
         for field, value in rule.items():
             became = FIELDS.get(field, "left out: NEOCrawler is not known to have this field")
             if became and value not in (None, "", [], {}, 0, False, USUAL.get(field)):
@@ -185,19 +245,30 @@ class _Domain:
             stored["children"] = nested
         return fields, stored
 
+    def _crossing(self, rule: Rule, drills: Sequence[str]) -> list[dict[str, str]]:
+        """NEOCrawler follows links to every domain that it has rules for."""
+        if len(self._others) > MOST_OTHERS:
+            said = f"left out: its links to the {len(self._others)} other domains; write follow with to: SITE.*"
+            self._note(rule, "drill_rules", list(drills), said)
+            return []
+        return [{"css": css, "to": f"{other}.*"} for other in self._others for css in dict.fromkeys(drills)]
+
     # The whole domain.
 
-    def _seeds(self, rules: Sequence[Rule]) -> list[Any]:
+    def _seeds(self) -> list[Any]:
         seeds: list[Any] = []
-        patterns = [match_of(str(rule.get("url_pattern") or ""), self._domain)[0] for rule in rules]
-        for rule in rules:
-            for url in listed(rule.get("seed")):
-                text = doubled(url)
-                if not any(seed_fits(pattern, url) for pattern in patterns):
-                    self._note(rule, "seed", url, "changed: it matches no url_pattern, so it names its layer")
-                    seeds.append({"url": text, "layer": self._layer_name(str(rule["alias"]))})
-                elif text not in seeds:
-                    seeds.append(text)
+        for rule, url, fits in self._owned:
+            plain, said = seed_of(url)
+            text = doubled(plain)
+            if said:
+                self._note(rule, "seed", url, said)
+            elif str(rule["domain"]) != self._domain:
+                self._note(rule, "seed", url, f"changed: a rule of {rule['domain']} names it, but it is of this site")
+            if not fits and plain:
+                self._note(rule, "seed", url, "changed: it matches no url_pattern, so it names its layer")
+                seeds.append({"url": text, "layer": self._layer_name(str(rule["alias"]))})
+            elif plain and text not in seeds:
+                seeds.append(text)
         return seeds
 
     def _schedule(self, rules: Sequence[Rule]) -> dict[str, Any]:
@@ -219,7 +290,7 @@ class _Domain:
         return {"schedule": {"every": duration(least)}}
 
     def _site_name(self) -> str:
-        name = re.sub(r"[^A-Za-z0-9_.:-]", "-", self._domain)[:100].lstrip("-_.:") or "site"
+        name = site_name(self._domain)
         if name != self._domain:
             self._notes.append(FieldNote("", "domain", self._domain, f"changed: the site is called {name}"))
         return name
@@ -248,6 +319,7 @@ class _Domain:
             f"From NEOCrawler's rules for {self._domain}, by `gossamer import neocrawler`.",
             "NEOCrawler did not ask for robots.txt; this site obeys it, unless politeness says {robots: ignore}.",
             "What NEOCrawler kept together in one table (category: crawled) has a table for each layer.",
+            "NEOCrawler took pages of fewer than 500 characters for broken ones; so does valid here.",
         ]
         if self._notes:
             lines += ["", "What is not here, or not as it was:"]

@@ -1,6 +1,6 @@
 """NEOCrawler's patterns of URLs as `match` of a layer. Pure.
 
-NEOCrawler looks for a pattern in whole URLs, of any host of its domain. So does a `match` that begins with http.
+NEOCrawler looks for a pattern in whole URLs, of the hosts of its domain. So does a `match` that begins with http.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def match_of(text: str, domain: str) -> tuple[str, str]:
     pattern = python_regex(unquote(text) if re.match(r"%5E|%28|[^%]*%3A%2F%2F", text, re.I) else text)
     if wrong_pattern := wrong_regex(pattern):
         return "", f"left out: it is not a regular expression of Python: {wrong_pattern}"
-    host = rf"^https?://(?:[^/?#]*\.)?{re.escape(domain)}(?::\d+)?(?=[/?#]|$)"
+    # Of a host, NEOCrawler takes away the first name, and has the domain. A pattern may begin anywhere, also within the host.
+    host = rf"^http(?=s?://(?:[^./?#]+\.)?{re.escape(domain)}(?::\d+)?(?:[/?#]|$))"
     whole, wrong = [], []
     for branch in _branches(pattern):
         if branch.lstrip("^(").startswith("http"):
@@ -42,9 +43,24 @@ def match_of(text: str, domain: str) -> tuple[str, str]:
     return "|".join(whole), ""
 
 
+def seed_of(text: str) -> tuple[str, str]:
+    """A seed as site files write it, and what is to be said of it ("" for nothing). NEOCrawler's own ranges are
+    `before#after#first#last#step`; "" is no seed at all."""
+    parts = text.split("#")
+    if len(parts) < 5:
+        return text, ""
+    numbers = [re.match(r"\s*\d+", part) for part in parts[2:5]]
+    first, last, step = (int(found[0]) if found else -1 for found in numbers)
+    if min(first, last) < 0 or step < 1:
+        return "", "left out: # begins a range, and its first, last and step are not whole numbers"
+    if first > last:
+        return "", "left out: its range is empty"
+    return f"{parts[0]}[{first}-{last}{f':{step}' if step > 1 else ''}]{parts[1]}", ""
+
+
 def seed_fits(pattern: str, seed: str) -> bool:
     """Whether a seed comes to the layer of a pattern; of one with ranges, its first URLs."""
-    if not pattern:
+    if not pattern or wrong_regex(pattern):
         return False
     try:
         urls = [one.url for one in islice(unfold(seed, Parameters()), LOOKED_AT)]

@@ -16,12 +16,17 @@ TEXTS = frozenset({"domain", "alias", "url_pattern", "encoding", "type", "format
 """Fields that are texts whatever they look like."""
 
 
+_OBJECT = re.compile(r"^[^\S\n]*(?:(?:module\.)?exports\s*=\s*)?(?P<rule>\{)", re.MULTILINE)
+"""Where an object begins: at the beginning of a line, or where a module exports it."""
+_KEY = re.compile(r"^[\s/]*(driller:\S+)\s*$", re.MULTILINE)
+
+
 def rules_of(text: str, name: str = "the file") -> list[Rule]:
     """Every rule in a text, with its fields in their types. BadRules says what cannot be read."""
     try:
         data = json.loads(text)
     except ValueError as error:
-        found = list(_dumped(text))
+        found = list(_scattered(text))
         if not found:
             raise BadRules(f"{name} holds no rules: it is not JSON ({error}), and no dump of NEOCrawler.") from None
     else:
@@ -40,17 +45,20 @@ def rules_of(text: str, name: str = "the file") -> list[Rule]:
     return rules
 
 
-def _dumped(text: str) -> Iterator[tuple[Rule, str, str]]:
-    """The lines of NEOCrawler's dump tool: a key, then what is there, as JSON."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for key, value in zip(lines[::2], lines[1::2], strict=False):
-        if not key.startswith("driller:"):
-            return
+def _scattered(text: str) -> Iterator[tuple[Rule, str, str]]:
+    """Rules among other lines: those of NEOCrawler's dump tool (a key, then what is there, as JSON), of dumps that people have kept
+    and commented, and of JavaScript modules that export one."""
+    decoder, place = json.JSONDecoder(), 0
+    while (begin := _OBJECT.search(text, place)) is not None:
+        key = next(reversed(_KEY.findall(text, place, begin.start("rule"))), "")
         try:
-            data = json.loads(value)
+            data, place = decoder.raw_decode(text, begin.start("rule"))
         except ValueError as error:
-            raise BadRules(f"What follows {key} is not JSON: {error}.") from None
-        yield from _within({key: data}, "", "")
+            if not key and not place and "url_pattern" not in text:
+                return
+            line = text.count("\n", 0, begin.start("rule")) + 1
+            raise BadRules(f"What follows {key or f'line {line}'} is not JSON: {error}.") from None
+        yield from _within({key: data} if key else data, "", "")
 
 
 def _within(data: Any, domain: str, alias: str) -> Iterator[tuple[Rule, str, str]]:

@@ -39,5 +39,8 @@ class _Context:
     def has_layer(self, name: str) -> bool:
         return crosses(name) or name in self._layers
 
+    def layer_there(self, site: str, url: str) -> str | None:
+        return None
+
     def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
         return fingerprint(url, method, body)

@@ -25,6 +25,10 @@ class SiteContext(Protocol):
         """The layer that a URL belongs to and the named groups of its `match`; None if it belongs to none."""
         ...
 
+    def layer_there(self, site: str, url: str) -> str | None:
+        """The layer of another site that a URL belongs to, as site.layer; None if it belongs to none."""
+        ...
+
     def groups(self, layer: str, url: str) -> Mapping[str, str]:
         """The named groups of that layer's `match` in a URL; empty if there is no `match` or it does not fit."""
         ...

@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree  # type: ignore[import-untyped]
 
 from gossamer.model.page import NOTHING, PageRequest
-from gossamer.sites.crossing import crosses
+from gossamer.sites.crossing import ANY, crosses, split
 from gossamer.sites.extract.clean import cleaning
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.context import SiteContext
@@ -82,6 +82,9 @@ class FollowRule:
         self._parts = None if any(map(named, beside)) else request_parts(follow, lambda data: data)
         """How to request the linked pages, None where that depends on the page."""
         self._fragments: dict[str, bool] = {}
+        name, there = split(follow.to) if follow.to is not None else ("", "")
+        self._there = name if there == ANY else None
+        """The other site that decides about the layer."""
         if follow.to is not None and not site.has_layer(follow.to):
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
         self.numbered = follow.pages is not None and uses_turn(follow)
@@ -176,7 +179,11 @@ class FollowRule:
             if not url.startswith(("http://", "https://")):
                 continue
             layer = follow.to
-            if layer is None:
+            if self._there is not None:
+                layer = site.layer_there(self._there, url.partition("#")[0] if "#" in url else url)
+                if layer is None:
+                    continue
+            elif layer is None:
                 belongs = site.layer_of(url.partition("#")[0] if "#" in url else url)
                 if belongs is None:
                     continue

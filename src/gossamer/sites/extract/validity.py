@@ -19,7 +19,7 @@ def compile_valid(valid: Valid) -> Check:
     """What says why a page is not the one asked for: "" if it is."""
     statuses = frozenset(valid.status)
     content_type = Pattern(valid.content_type, ignore_case=True) if valid.content_type is not None else None
-    rest = bool(valid.min_length or valid.contains or valid.lacks or content_type)
+    rest = bool(valid.min_length or valid.min_characters or valid.contains or valid.lacks or content_type)
 
     def check(page: PageContent) -> str:
         document = page.document
@@ -30,6 +30,10 @@ def compile_valid(valid: Valid) -> Check:
             return ""
         if len(document.body) < valid.min_length:
             return f"{len(document.body)} bytes are fewer than {valid.min_length} (valid.min_length)"
+        # No character takes more than four bytes.
+        least = valid.min_characters
+        if least and len(document.body) < 4 * least and (count := len(page.text())) < least:
+            return f"{count} characters are fewer than {least} (valid.min_characters)"
         if content_type is not None:
             given = document.headers.get("content-type", "")
             if not content_type.matches(given, page):

@@ -51,6 +51,8 @@ class Valid(SiteModel):
     """Accepted statuses; without it, 200 to 299."""
     min_length: Size = 0
     """Bytes."""
+    min_characters: Whole = 0
+    """Characters of the decoded page, markup included."""
     contains: Texts = ()
     """Texts that the page must contain, all of them."""
     lacks: Texts = ()

@@ -240,7 +240,7 @@ class Follow(Taken, Body):
     url: str | None = None
     """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member: names of one list ({posts.slug}/{posts.id}) go together, different lists are combined. With `pages`: {turn}, {turn+1} or {turn*20} is the number of the page turn."""
     to: Target | None = None
-    """The layer of the linked pages, or site.layer for a layer of another site. Without it, the layer whose `match` fits best; links that fit none are skipped."""
+    """The layer of the linked pages, or site.layer for a layer of another site, or site.* for the layer whose `match` fits best there. Without it, the layer whose `match` fits best; links that fit none are skipped."""
     pages: Whole | None = None
     """For links to the same layer: how many page turns to follow from the first page. 0: no limit."""
     limit: Whole = 0

@@ -183,6 +183,8 @@ class SiteSpec(SiteModel):
     """The kinds of pages, by name. Where it matters which comes first, the order of the file counts."""
     schedule: Schedule | None = None
     """When a new round begins; without it, only on request."""
+    weight: float = Field(1.0, ge=0.001, le=1e6)
+    """The share among the sites that the same workers serve."""
     limits: Limits = Limits()
     """Bounds of the whole site."""
     politeness: Politeness = Politeness()

@@ -10,8 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from gossamer.model import duration
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}$"
-TARGET = r"^([A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\.)?[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}$"
-"""A layer, or site.layer."""
+TARGET = (
+    r"^([A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\.\*|([A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\.)?[A-Za-z0-9_][A-Za-z0-9_:-]{0,99})$"
+)
+"""A layer, site.layer, or site.* for the layer that matches there."""
 SIZES = {
     "": 1,
     "b": 1,

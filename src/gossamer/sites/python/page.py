@@ -13,6 +13,7 @@ from parsel.selector import SelectorList
 from gossamer.errors import SiteError
 from gossamer.model.page import NOTHING, PageRequest
 from gossamer.sites.compile import CompiledSite
+from gossamer.sites.crossing import crosses
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.links import ATTRIBUTES, LEFT_ALONE
 from gossamer.sites.format import Body, Format
@@ -143,13 +144,13 @@ class Page:
             to = found[0]
         elif not site.has_layer(to):
             raise SiteError(f"page.follow: there is no layer {to}; there are {', '.join(site.layers)}.")
-        if "#" in url and not (site.layers[to].identity or site.site.identity).fragment:
+        if "#" in url and not site.identifier(to).fragment:
             if address.lstrip()[:1] == "#":
                 return None
             url = url.partition("#")[0]
         turning = to == self.layer
         depth = self.depth + (0 if turning else 1)
-        if site.limits_depth and depth > site.limits_depth:
+        if site.limits_depth and depth > site.limits_depth and not crosses(to):
             return None
         if turning and self.inherited:
             inherited = {**self.inherited, **inherited}

@@ -34,7 +34,7 @@ class Identifier:
     """Turns URLs into their canonical form and requests into their fingerprints, by one `identity` of a site file."""
 
     def __init__(self, identity: Identity) -> None:
-        self._fragment = identity.fragment
+        self.fragment = identity.fragment
         self._keeps = _chooser(identity)
         self._dropped = _namer(identity.drop)
         self._rewrites = [(Pattern(text), by) for text, by in identity.rewrite]
@@ -42,9 +42,9 @@ class Identifier:
             pattern.check_replacement(by)
 
     def canonical(self, url: str) -> str:
-        url = canonical(url, self._fragment)
+        url = canonical(url, self.fragment)
         if self._rewrites:
-            url = canonical(self._rewritten(url), self._fragment)
+            url = canonical(self._rewritten(url), self.fragment)
         if ";" in url:
             url = self._without_path_parameters(url)
         keeps = self._keeps
