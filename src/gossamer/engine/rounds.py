@@ -24,6 +24,7 @@ from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
+from gossamer.model.page import PageRequest
 from gossamer.model.reply import PAGES_FULL
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due
@@ -43,6 +44,8 @@ FEW = 5
 BACKLOG = 2000
 """Maximum number of seeds that wait to be added."""
 AGAIN = 1.0
+PROBED = 1000
+"""How many seeds are looked up in a memory at once."""
 GONE = -1
 """Stands for the round of a group that was dropped."""
 
@@ -331,11 +334,15 @@ class SiteRounds:
     async def _put_seeds(
         self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy], request_adder: RequestAdder
     ) -> None:
+        new = await self._new_seeds(site, lanes) if number else None
         for place, link in enumerate(site.compiled.seeds()):
             if self._only and link.layer != self._only:
                 continue
-            if lanes[link.layer].seen.scope is not SeenScope.ROUND:
-                # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key.
+            if _outlives(lanes[link.layer]) and not (
+                _plain(link) and (new is None or (link.layer, link.fingerprint) in new)
+            ):
+                # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key. One
+                # that is in no memory goes there like any link: in the same round, a link to it is not fetched again.
                 link = link._replace(dont_filter=True)
             link = link._replace(round=number, always=link.dont_filter)
             request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
@@ -344,6 +351,26 @@ class SiteRounds:
             if place % 100 == 99:
                 await _below(request_adder, BACKLOG)
         await _below(request_adder, 0)
+
+    async def _new_seeds(self, site: ServedSite, lanes: Mapping[str, LanePolicy]) -> set[tuple[str, int]]:
+        """Layer and fingerprint of the seeds that no earlier round has seen. In the first round, all are new: what is seen there
+        was seen in that round."""
+        by_layer: dict[str, list[int]] = {}
+        new: set[tuple[str, int]] = set()
+
+        async def probe(layer: str) -> None:
+            some = by_layer.pop(layer)
+            known = await self._patiently(Frontier.seen, f"{site.name}.{layer}", some)
+            new.update((layer, number) for number, was in zip(some, known, strict=True) if not was)
+
+        for link in site.compiled.seeds():
+            if _outlives(lanes[link.layer]) and _plain(link) and self._only in ("", link.layer):
+                by_layer.setdefault(link.layer, []).append(link.fingerprint)
+                if len(by_layer[link.layer]) == PROBED:
+                    await probe(link.layer)
+        for layer in list(by_layer):
+            await probe(layer)
+        return new
 
     # The end.
 
@@ -407,6 +434,17 @@ def _by_group(counts: Counts) -> tuple[dict[str, GroupCounts], dict[str, list[La
     for lane in counts.lanes:
         lanes.setdefault(lane.lane.rpartition(".")[0], []).append(lane)
     return {row.group: row for row in counts.groups}, lanes
+
+
+def _outlives(lane: LanePolicy) -> bool:
+    """Whether what a lane has seen in one round is seen in the next."""
+    return lane.seen.scope is not SeenScope.ROUND
+
+
+def _plain(seed: PageRequest) -> bool:
+    """Whether a link to the page would bring the same request: a seed with values or headers of its own must not lose them to a
+    link that was found before it."""
+    return not (seed.inherited or seed.headers or seed.cookies)
 
 
 async def _below(request_adder: RequestAdder, count: int) -> None:

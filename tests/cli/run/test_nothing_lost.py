@@ -161,6 +161,32 @@ def test_pages_of_records_turn_by_what_the_page_itself_says(site: Site, place: P
     assert "more is a field of each record, and this rule, which has pages, is for the page as a whole" in said
 
 
+def test_a_seed_that_is_linked_is_fetched_once_in_each_round(site: Site, place: Place) -> None:
+    lists, posts = [f"/list/{n}" for n in range(1, 41)], [f"/post/{n}" for n in range(5)]
+    for path in lists:
+        site.on(path, links(*lists, "/home", *posts))
+    # Two more pages that lead to pages that are linked as well.
+    site.on("/home", Reply(302, headers={"Location": "/start"}))
+    site.on("/start", links(*lists))
+    text = f"""
+    site: lists
+    seeds: ['{site.url}/home', '{site.url}/list/[1-40]']
+    politeness: {{robots: ignore, concurrency: 8}}
+    layers:
+      list: {{match: '^/(list/|home|start)', follow: [{{css: a}}]}}
+      post: {{match: '^/post/', fields: {{title: title}}}}
+    """
+    file = place.write(text)
+    told(place, file)
+    assert sorted(site.paths()) == sorted([*lists, "/home", "/start", *posts])
+    # Seeds are fetched in every round, also where pages are seen forever; a seed that is new there once as well.
+    del site.visits[:]
+    for path in lists:
+        site.on(path, links(*lists, "/list/41", "/list/42", *posts))
+    told(place, place.write(text.replace("[1-40]", "[1-41]")))
+    assert sorted(site.paths()) == sorted([*lists, "/list/41", "/list/42", "/home", "/start"])
+
+
 def test_a_sitemap_of_too_many_pages_fails_instead_of_being_cut(site: Site, place: Place) -> None:
     urls = "".join(f"<url><loc>{site.url}/p/{n}</loc></url>" for n in range(100_001))
     site.on("/sitemap.xml", Reply(body=f"<urlset>{urls}</urlset>"))
