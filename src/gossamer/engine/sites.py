@@ -66,6 +66,12 @@ class ServedLayer:
         if rule is not None and rule.handler:
             self.function = FunctionReader(hooks.find(rule.handler, grant), site.compiled, name)
 
+    def refresh(self, response: Response) -> str | None:
+        """Where a page sends its visitors at once; None if it is to be read."""
+        if self.rule is None or not self.redirects or not 200 <= response.status < 300:
+            return None
+        return self.site.compiled.refresh(self.name, response)
+
     def own_url(self, response: Response) -> str:
         """The URL that a page is stored under."""
         return self.site.compiled.own_url(self.name, response) if self.canonical else response.url

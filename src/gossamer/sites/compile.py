@@ -17,13 +17,14 @@ from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_laye
 from gossamer.sites.file.environment import revealed_site
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
-from gossamer.sites.format import Layer, RequestRule, Seed, SiteSpec
+from gossamer.sites.format import Format, Layer, RequestRule, Seed, SiteSpec
 from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables import Rows, tables
 from gossamer.sites.url.identity import Identifier
 from gossamer.sites.url.own import own_url
+from gossamer.sites.url.refresh import refresh_target
 
 NOTHING_GRANTED = Grant()
 SINCE, LAYER = "since", "layer"
@@ -119,13 +120,22 @@ class CompiledSite:
         found = self.layer_of(url)
         return self.canonical(found[0] if found else "", url)
 
+    def refresh(self, layer: str, page: Response) -> str | None:
+        """Where a page of HTML sends its visitors at once (meta refresh); None if it is to be read."""
+        rule = self.layers.get(layer)
+        if rule is None or rule.format is not Format.HTML:
+            return None
+        return refresh_target(page, lambda address: self._content(layer, rule, page).absolute(address))
+
+    def _content(self, layer: str, rule: Layer, page: Response) -> PageContent:
+        return PageContent(page, layer, rule.format, rule.encoding, self)
+
     def own_url(self, layer: str, page: Response) -> str:
         """The URL that a page is stored under: the one it was fetched from, or, if the identity says so, the one it names as its own."""
         rule = self.layers.get(layer)
         if rule is None or not (rule.identity or self.site.identity).canonical:
             return page.url
-        content = PageContent(page, layer, rule.format, rule.encoding, self)
-        return own_url(page, content.absolute)
+        return own_url(page, lambda address: self._content(layer, rule, page).absolute(address))
 
     # Pages.
 

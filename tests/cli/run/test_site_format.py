@@ -105,7 +105,9 @@ def test_pages_by_number_and_offset_end_where_they_are_empty_or_come_again(place
 
 def test_copies_of_a_page_are_fetched_once_or_are_one_row(place: Place) -> None:
     with Site() as site:
-        copies = ["/p/1?sid=1", "/p/1;jsessionid=A9", "/m/p/1", "/p/1;sid=2?sid=3", "/p/2?print=1", "/p/2"]
+        copies = ["/p/1?sid=1", "/p/1;jsessionid=A9", "/m/p/1", "/p/1;sid=2?sid=3", "/p/2?print=1", "/p/2", "/old"]
+        site.on("/old", Reply(body="<base href=/deep/><META http-equiv=Refresh content='0; URL=new'>"))
+        site.on("/deep/new", Reply(body="<h1>New</h1>"))
         site.on("/", links(*copies))
         site.on("/p/1", Reply(body="<h1>One</h1>"))
         for path in ("/p/2", "/p/2?print=1"):
@@ -115,8 +117,12 @@ def test_copies_of_a_page_are_fetched_once_or_are_one_row(place: Place) -> None:
         tried = place.run("site", "try", f"{site.url}/p/2?print=1", "--file", "site.yaml", "--layer", "page")
         stored = f"stored as: {site.url}/p/2 (identity.canonical)"
     assert told["sites"][0]["dead"] == 0
-    assert sorted(asked) == ["/p/1?sid=1", "/p/2", "/p/2?print=1"]
+    assert sorted(asked) == ["/deep/new", "/old", "/p/1?sid=1", "/p/2", "/p/2?print=1"]
     rows = place.rows("select title, url, fetched_url from pages order by title")
-    assert [(title, url.removeprefix(site.url)) for title, url, _ in rows] == [("One", "/p/1"), ("Two", "/p/2")]
-    assert rows[0][2] == f"{site.url}/p/1?sid=1"
+    assert [(title, url.removeprefix(site.url)) for title, url, _ in rows] == [
+        ("New", "/deep/new"),
+        ("One", "/p/1"),
+        ("Two", "/p/2"),
+    ]
+    assert rows[1][2] == f"{site.url}/p/1?sid=1"
     assert stored in tried.splitlines()

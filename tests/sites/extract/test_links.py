@@ -97,6 +97,25 @@ def test_a_query_is_written_in_the_character_set_of_the_page() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("page", "url"),
+    [
+        ("<bASe href=/q/>", "/q/x"),
+        ("<base href=' /q/ r/ '>", "/q/%20r/x"),
+        ("<base href='\\\\bbs.example\\q\\'>", "/q/x"),
+        ("<base href='/q\n/r/'>", "/q/r/x"),
+        ("<base href=''><base href=/q/>", "/list/python/x"),
+        ("<base href='data:,x'><base href=/q/>", "/list/python/x"),
+        ("<!-- <base href=/q/> --><script>'<base href=/q/>'</script>", "/list/python/x"),
+        ("<p>text<base href=/q/>", "/q/x"),
+        ("<base href=../r/s>", "/list/r/x"),
+        ("<basefont href=/q/>", "/list/python/x"),
+    ],
+)
+def test_the_base_as_browsers_find_it(page: str, url: str) -> None:
+    assert urls(read(ALL, f"{page}<a href=x>")) == [f"http://bbs.example{url}"]
+
+
 def test_the_base_of_a_page() -> None:
     assert hrefs("x", base="/other/") == ["http://bbs.example/other/x"]
     assert hrefs("x", base="https://c.example/d/e") == ["https://c.example/d/x"]

@@ -70,8 +70,9 @@ def next_hop(
 
 
 def next_method(method: str, status: int) -> str:
-    """As browsers do: 303 turns into GET, 301 and 302 turn POST into GET, 307 and 308 change nothing."""
-    if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+    """As browsers do: 303 and a page that sends on (meta refresh) turn into GET, 301 and 302 turn POST into GET, 307 and 308 change
+    nothing."""
+    if ((status == 303 or status not in STATUSES) and method != "HEAD") or (status in (301, 302) and method == "POST"):
         return "GET"
     return method
 

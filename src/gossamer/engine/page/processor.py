@@ -231,6 +231,10 @@ class PageProcessor:
             return self._redirected(
                 lease, layer, request, next_hop(sent, response, target, request.hops, layer.redirects)
             )
+        if (target := layer.refresh(response)) is not None:
+            return self._redirected(
+                lease, layer, request, next_hop(sent, response, target, request.hops, layer.redirects)
+            )
         if status in GONE and not (layer.rule and status in layer.rule.valid.status):
             pending_counters.add("site/gone")
             return Settlement(lease)

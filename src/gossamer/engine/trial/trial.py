@@ -132,7 +132,8 @@ class Trial:
                         failure = "the hook before_request skipped it"
                         break
                 response = await self._fetcher.fetch(request)
-                target = location(response) if 300 <= response.status < 400 and layer.redirects else None
+                redirects = 300 <= response.status < 400 and layer.redirects
+                target = location(response) if redirects else layer.refresh(response)
                 hops.append(
                     Hop(
                         request.method,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]
 
@@ -164,13 +163,14 @@ class PageContent:
         url = self.document.url
         if self.format is Format.HTML:
             body = self.document.body
-            if b"<base" in body or b"<BASE" in body or b"<Base" in body or b"\0" in body:
-                href = str(BASES(self.root())).strip()
+            if b"<ba" in body or b"<BA" in body or b"<Ba" in body or b"<bA" in body or b"\0" in body:
+                # The first one that has an address, whatever that is: others do not count.
+                href = str(BASES(self.root()))
                 try:
-                    base = urljoin(url, href)
+                    base = PageUrls(url, self.codec).absolute(href) if href.strip() else url
                 except ValueError:
                     return url
-                if href and base.startswith(("http://", "https://")):
+                if base.startswith(("http://", "https://")):
                     return base
         return url
 

@@ -130,7 +130,7 @@ class RequestRule(Body):
     retry_status: Annotated[tuple[Number, ...] | None, BeforeValidator(listed), LISTED] = None
     """Statuses that count as failures."""
     redirects: Whole | None = None
-    """How many redirects to follow in a row; 0: treat a redirect as an ordinary page."""
+    """How many redirects to follow in a row, pages that send on within 5 seconds (meta refresh) included; 0: treat them as ordinary pages."""
     conditional: Flag | None = None
     """Ask the server to send a page that was read before, by any worker in any run, only if it has changed. An unchanged page is done: its fields and links are not read again."""
     referer: Flag | None = None
