@@ -1,7 +1,7 @@
 """Partitions go back to earlier states at any moment of a crawl of several rounds, together or not, while the workers go on.
 
-Whatever they forget (the group, that it was dropped, the beginning of a round, a start, children of other partitions), and whenever: every page
-of the site is fetched in every round, the crawl comes to an end, and nothing is left of a group that was dropped.
+Whatever they forget (the group, a lane, that one was dropped, the beginning of a round, a start, children of other partitions), and whenever:
+every page of the site is fetched in every round, the crawl comes to an end, and nothing is left of a group or lane that was dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from gossamer.testing.remains import remains
 from gossamer.testing.servers import Server
 
 PARTITIONS, ROUNDS, TURNS, QUIET, GROUP = 3, 3, 400, 6, "shop"
-LANES = {"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}
+LANES = {name: LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND)) for name in "ab"}
+JUNK = "junk"
+"""A lane that is dropped with all that is in it."""
 BACK_MAX, LATE = 3, 8
 """How often partitions go back, and after how many steps at the latest."""
 FORGETFUL = PARTITIONS - 1
@@ -88,14 +90,34 @@ class Run:
         self._backs = BACK_MAX
 
     def requests(self, pages: list[int]) -> list[Request]:
-        return [self.crawls[0].request(f"{page}", self.site.hosts[page], f"{GROUP}.a") for page in pages]
+        request, hosts = self.crawls[0].request, self.site.hosts
+        return [request(f"{page}", hosts[page], f"{GROUP}.{'ab'[page % 2]}") for page in pages]
+
+    def define(self, frontier: Frontier) -> None:
+        """A lane at a time: a partition may have some of them."""
+        for name, policy in LANES.items():
+            frontier.define(GROUP, {name: policy}, GroupPolicy(start=True))
+            self.trouble()
+
+    def make_junk(self) -> None:
+        """Make a lane and drop it."""
+        self.told.append("there is junk")
+        frontier = self.random.choice(self.crawls).frontier
+        frontier.define(GROUP, {JUNK: LanePolicy()})
+        self.trouble()
+        frontier.add([self.crawls[0].request(f"x{host}", host, f"{GROUP}.{JUNK}") for host in self.site.hosts])
+        self.told.append("it is dropped")
+        for gone in self.random.choice(self.crawls).frontier.drop_lane(f"{GROUP}.{JUNK}"):
+            self.trouble()
+            if not gone:
+                self.crawls[0].expire()
 
     def begin(self, number: int) -> None:
         self.told.append(f"round {number}")
         if number:
             self.random.choice(self.crawls).frontier.new_round(GROUP, number)
         else:
-            self.crawls[0].frontier.define(GROUP, LANES, GroupPolicy(start=True))
+            self.define(self.crawls[0].frontier)
 
     def drop(self) -> None:
         self.told.append("it is dropped")
@@ -115,6 +137,8 @@ class Run:
             self.look_after(worker, number)
             for lease in leases:
                 self.trouble()
+                if lease.lane.endswith(JUNK):
+                    continue  # A partition has forgotten that it was dropped.
                 page = int(lease.payload)
                 answer = worker.exchange(settle=[Settlement(lease, add=self.requests(self.site.links[page]))])
                 self.told.append(
@@ -127,6 +151,8 @@ class Run:
             elif self.drained(frontier):
                 quiet += 1
                 if quiet > QUIET and not self._saved:
+                    there = [lane.lane for lane in frontier.counts(GROUP).lanes]
+                    assert there == [f"{GROUP}.{name}" for name in LANES], "\n".join(self.told)
                     return found
             else:
                 self.crawls[0].expire()
@@ -135,9 +161,10 @@ class Run:
     def look_after(self, worker: Worker, number: int) -> None:
         """What workers do besides: make what is gone everywhere, begin the round that was asked for, run its start."""
         frontier = worker.frontier
-        rows = frontier.counts(GROUP).groups
-        if not rows:
-            frontier.define(GROUP, LANES, GroupPolicy(start=True))
+        counts = frontier.counts(GROUP)
+        rows, lanes = counts.groups, {lane.lane for lane in counts.lanes}
+        if not lanes.issuperset(f"{GROUP}.{name}" for name in LANES):
+            self.define(frontier)
         elif rows[0].round < number:
             frontier.new_round(GROUP, number)
         elif rows[0].start in ("owed", "leased"):
@@ -185,6 +212,8 @@ def test_every_page_is_fetched_in_every_round(server: Server, seed: int) -> None
         for _ in range(ROUNDS):
             run.trouble()
             run.begin(number)
+            if run.random.random() < 0.4:
+                run.make_junk()
             missing = run.site.pages - run.fetched(number)
             assert not missing, "\n".join(run.told)
             number += 1
