@@ -154,11 +154,27 @@ def site_files_page() -> str:
     linked = re.compile(rf"\b({'|'.join(mapping.name for mapping in mappings)})\b")
     for mapping in mappings:
         where = f"Stands at {', '.join(f'`{place}`' for place in mapping.where)}." if mapping.where else ""
-        rows = [
-            (f"`{key.name}`", linked.sub(_anchor, key.type), f"`{key.default}`" if key.default else "", key.meaning)
+        rows = {
+            key.name: (
+                f"`{key.name}`",
+                linked.sub(_anchor, key.type),
+                f"`{key.default}`" if key.default else "",
+                key.meaning,
+            )
             for key in mapping.keys
-        ]
-        parts = (f"## {mapping.name}", mapping.meaning, where, table(("key", "type", "default", "meaning"), rows))
+        }
+        head = ("key", "type", "default", "meaning")
+        reading = table(head, [row for name, row in rows.items() if name not in mapping.operating])
+        operating = table(head, [row for name, row in rows.items() if name in mapping.operating])
+        parts = (
+            f"## {mapping.name}",
+            mapping.meaning,
+            where,
+            "What is read, and where it leads:" if mapping.operating else "",
+            reading,
+            "How its pages are fetched, kept and remembered:" if mapping.operating else "",
+            operating if mapping.operating else "",
+        )
         sections.append("\n\n".join(part for part in parts if part))
     return page("Site files", intro, *sections)
 

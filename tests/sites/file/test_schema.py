@@ -137,4 +137,8 @@ def test_the_reference_has_every_key_with_type_and_default() -> None:
     assert keys["clean"].type.endswith("or Clean, or list of them")
     assert {key.name: key.default for key in found["Seen"].keys}["scope"] == "forever"
     assert {key.name: key.type for key in found["RequestRule"].keys}["timeout"] == "duration"
+    layer = found["Layer"]
+    assert layer.operating < {key.name for key in layer.keys}
+    assert {"fields", "follow", "records", "match", "format"}.isdisjoint(layer.operating)
+    assert {"stage", "weight", "backlog"} < layer.operating
     assert found["Identity"].where == ("Site.identity", "Layer.identity")

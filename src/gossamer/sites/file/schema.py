@@ -120,12 +120,13 @@ class KeyReference(NamedTuple):
 
 
 class MappingReference(NamedTuple):
-    """One mapping of a site file. `where` are the keys at which it stands."""
+    """One mapping of a site file. `where` are the keys at which it stands; `operating`, of its keys, those that are for operators."""
 
     name: str
     meaning: str
     where: tuple[str, ...]
     keys: tuple[KeyReference, ...]
+    operating: frozenset[str] = frozenset()
 
 
 def reference() -> list[MappingReference]:
@@ -141,7 +142,13 @@ def reference() -> list[MappingReference]:
                     order.append(inner)
                 where[inner].append(place)
     return [
-        MappingReference(_name(model), _one_line(inspect.getdoc(model) or ""), tuple(where[model]), _keys(model))
+        MappingReference(
+            _name(model),
+            _one_line(inspect.getdoc(model) or ""),
+            tuple(where[model]),
+            _keys(model),
+            getattr(model, "OPERATING", frozenset()),
+        )
         for model in order
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -150,7 +150,14 @@ class RequestRule(Body):
 
 
 class Layer(SiteModel):
-    """One kind of page."""
+    """One kind of page. Most layers need only the keys that say what to read."""
+
+    OPERATING: ClassVar[frozenset[str]] = frozenset(
+        {
+            "order", "tier", "weight", "seen", "stage", "backlog", "concurrency", "revisit", "identity", "request", "save", "hooks",
+        }
+    )  # fmt: skip
+    """Keys that say how its pages are fetched, kept and remembered; the others say what is read from them."""
 
     match: str | None = None
     """Regular expression on path and query of a URL (on the whole URL if it begins with http or ^http); its named groups are values."""
