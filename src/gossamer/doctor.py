@@ -137,14 +137,14 @@ def memory_checks(info: ServerInfo, *, embedded: bool = False) -> Iterator[Check
             "memory",
             BAD,
             f"{said}: producers are refused, few requests are leased",
-            "raise maxmemory, or let workers crawl down what is queued",
+            f"{info.more_memory}, or let workers crawl down what is queued",
         )
     elif share >= 0.8:
         yield Check(
             "memory",
             DOUBTFUL,
             said,
-            "raise maxmemory before it reaches 95 %, where leasing slows down and producers are refused",
+            f"{info.more_memory} before 95 % are used: from there on leasing slows down and producers are refused",
         )
     else:
         yield Check("memory", GOOD, said)

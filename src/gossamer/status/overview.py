@@ -120,7 +120,7 @@ def memory_trouble(servers: Sequence[ServerInfo]) -> str:
     for server in servers:
         if server.memory_max and server.memory_used >= MEMORY_FULL * server.memory_max:
             share = server.memory_used / server.memory_max
-            return f"{share:.0%} of the limit of {server.node} is used; raise maxmemory, or wait until workers have freed some"
+            return f"{share:.0%} of the limit of {server.node} is used; {server.more_memory}, or wait until workers have freed some"
     return ""
 
 

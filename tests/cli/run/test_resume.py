@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support import fork_server
 from tests.support.example_sites import Place
 from tests.support.site import Reply, Site
 
@@ -83,7 +84,11 @@ def test_a_round_that_has_its_pages_is_over(site: Site, valkey_server: Server, c
         return [(one["round"], one["pages"], one["left"]) for one in told["sites"]]
 
     assert crawled("limits: {pages: 5}\n") == [(0, 5, 8)]
-    assert place.run("crawl", "site.yaml", "--resume") == ""
+    words = ["crawl", "site.yaml", "--resume"]
+    done = fork_server.run("gossamer", words, place.environ, tmp_path, 60, options=["-P"])
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "forum: has as many pages as limits.pages allows; raise it" in done.stderr
+    assert "nothing is left" not in done.stderr
     assert crawled("limits: {pages: 8}\n") == [(0, 3, 5)]
     with place.frontier() as frontier:
         frontier.bury("forum", b"x", reason="by hand", key="of round 0")

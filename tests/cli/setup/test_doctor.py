@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,10 +16,11 @@ from gossamer.cli import exit_codes
 from gossamer.doctor import CheckState, clock_check, examine, memory_checks, settings_checks
 from gossamer.frontier.connection import Connection, acl
 from gossamer.frontier.server import library
-from gossamer.frontier.server.info import ServerInfo
+from gossamer.frontier.server.info import EMBEDDED, ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Settlement, Token
 from gossamer.settings import load
+from gossamer.status.overview import memory_trouble
 from gossamer.testing.servers import Cluster, Server
 
 
@@ -161,6 +163,12 @@ def test_settings_that_cannot_work_together_are_found() -> None:
 def test_memory_headroom(used: int, state: CheckState) -> None:
     info = ServerInfo("n", "valkey", "9.1", "standalone", "master", True, "always", used, 100, "noeviction", False, 0)
     assert [check.state for check in memory_checks(info)] == [CheckState.GOOD, state]
+    own = replace(info, node=EMBEDDED)
+    for said, one in (("maxmemory", info), ("GOSSAMER_SERVER_MEMORY", own)):
+        assert all(
+            f"raise {said}" in check.remedy for check in memory_checks(one) if check.state is not CheckState.GOOD
+        )
+        assert f"raise {said}" in memory_trouble([one]) or state is not CheckState.BAD
 
 
 @pytest.mark.parametrize(

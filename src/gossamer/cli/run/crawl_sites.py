@@ -92,7 +92,14 @@ def crawl_sites(asked: CrawlOptions, settings: Settings, given: dict[str, str]) 
         Registry(frontier).push_all(texts, who=user(None))
         groups = _begin(frontier, sites, asked.resume)
         if not groups:
-            output.write_notice("nothing is left of these sites; without --resume a new round begins")
+            full = [site.site for site in sites if not frontier.drained(site.site).drained]
+            for name in full:
+                output.write_notice(
+                    f"{name}: has as many pages as limits.pages allows; raise it, or begin the next round without --resume"
+                )
+            if len(full) < len(sites):
+                others = "the others" if full else "these sites"
+                output.write_notice(f"nothing is left of {others}; without --resume a new round begins")
             return
         then = {name: read_progress_of(frontier, [name]) for name in groups}
         local = [digest(one.text) for one in texts]

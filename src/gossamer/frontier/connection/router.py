@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
 from gossamer.frontier.connection.url import host_port
+from gossamer.frontier.server.info import EMBEDDED
 
 SLOTS = 16384
 REDIRECTIONS = 8
@@ -38,7 +39,7 @@ class Node(NamedTuple):
     def __str__(self) -> str:
         if self.port:
             return host_port(self.host, self.port)
-        return self.host or "the embedded server"
+        return self.host or EMBEDDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 OLDEST = (7, 0)
+EMBEDDED = "the embedded server"
+"""Its name, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,13 @@ class ServerInfo:
     def too_old(self) -> bool:
         """Whether the server lacks functions (older than 7.0)."""
         return version_numbers(self.version) < OLDEST
+
+    @property
+    def more_memory(self) -> str:
+        """How its memory limit is raised."""
+        if self.node == EMBEDDED:
+            return "raise GOSSAMER_SERVER_MEMORY, which counts as soon as all its users have ended and the next one starts it"
+        return "raise maxmemory"
 
 
 @dataclass(frozen=True, slots=True)
