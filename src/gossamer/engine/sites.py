@@ -18,6 +18,7 @@ from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.plan import LISTINGS
 from gossamer.sites.python.reader import FunctionReader
+from gossamer.sites.url.file_name import file_name
 
 RETRIES, REDIRECTS = 3, 10
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
@@ -30,7 +31,7 @@ class ServedLayer:
 
     __slots__ = (
         "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "name",
-        "on_fail", "options", "redirects", "referer", "retries", "retry_status", "rule", "saves", "site", "strict",
+        "on_fail", "options", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "strict",
     )  # fmt: skip
 
     def __init__(self, site: ServedSite, name: str, rule: Layer | None) -> None:
@@ -38,7 +39,8 @@ class ServedLayer:
         self.lane = f"{site.name}.{name}"
         whole, grant = site.compiled.site, site.compiled.grant
         asking = _joined(whole.request, rule.request if rule is not None else None)
-        self.saves = rule is not None and rule.save
+        self.saves = rule is not None and rule.save in (True, "warc")
+        self.saves_files = rule is not None and rule.save == "files"
         self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
         self.abroad = without_credentials(self.options)
         """The options for other hosts: without the site's secrets."""
@@ -65,6 +67,13 @@ class ServedLayer:
         """What reads its pages, if no rules do."""
         if rule is not None and rule.handler:
             self.function = FunctionReader(hooks.find(rule.handler, grant), site.compiled, name)
+
+    def file(self, response: Response) -> str | None:
+        """The name of the file that a page is kept in, below that of the site; None if it is kept in none."""
+        if not self.saves_files:
+            return None
+        url = self.site.compiled.canonical(self.name, self.own_url(response))
+        return file_name(url, response.headers.get("content-type", ""))
 
     def refresh(self, response: Response) -> str | None:
         """Where a page sends its visitors at once; None if it is to be read."""

@@ -180,6 +180,7 @@ def facts_of(layer: ServedLayer, response: Response, request: PageRequest, numbe
         "site": layer.site.name,
         "layer": layer.name,
         "status": response.status,
+        "file": layer.file(response),
         "parent": site.identity(request.trail[-1]) if request.trail else None,
     }
 

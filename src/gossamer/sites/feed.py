@@ -6,7 +6,9 @@ Not Scrapy's Sitemap: the native engine runs without Scrapy. Not feedparser: it 
 from __future__ import annotations
 
 import gzip
+import html
 import io
+import re
 import zlib
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,15 +19,23 @@ from lxml import etree  # type: ignore[import-untyped]
 
 from gossamer.sites.page import LINKS, LimitExceeded
 
+LONGEST_TITLE = 1_000
+_MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 MOST_BYTES = 64 * 2**20
 """A sitemap has at most 50 MB uncompressed."""
 
 
+TITLE, DATE = "title", "date"
+"""What a page inherits from its entry in a feed."""
+
+
 class FeedEntry(NamedTuple):
-    """A URL, and when its page changed last, if known."""
+    """A URL, and when its page changed last, if known; in a feed, also the `title` of the entry and its `date`, when it was published."""
 
     url: str
     changed: datetime | None
+    title: str = ""
+    date: datetime | None = None
 
 
 class FeedUrls(NamedTuple):
@@ -63,10 +73,9 @@ def read_feed(body: bytes, base: str) -> FeedUrls | None:
     found = []
     for entry in root.iter():
         if _name(entry) in ("item", "entry") and (link := _link(entry)):
-            when = (
-                _text(entry, "updated") or _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date")
-            )
-            found.append(FeedEntry(urljoin(base, link), _time(when)))
+            updated = _text(entry, "updated")
+            published = _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date") or updated
+            found.append(FeedEntry(urljoin(base, link), _time(updated or published), _title(entry), _time(published)))
     return _bounded(FeedUrls(found, []))
 
 
@@ -126,6 +135,17 @@ def _text(entry: Any, name: str) -> str:
     for child in entry:
         if _name(child) == name:
             return (child.text or "").strip()
+    return ""
+
+
+def _title(entry: Any) -> str:
+    """As text: Atom may have markup in it, or escaped in its text."""
+    for child in entry:
+        if _name(child) == "title":
+            text = " ".join("".join(child.itertext()).split())
+            if child.get("type") == "html" or ("<" in text and ">" in text):
+                text = " ".join(html.unescape(_MARKUP.sub("", text)).split())
+            return text[:LONGEST_TITLE]
     return ""
 
 

@@ -22,6 +22,7 @@ EXTRA = {
     "layer": "text",
     "status": "int",
     "parent": "text",
+    "file": "text",
 }
 """Columns that come from the page and not from its fields."""
 PASSING = frozenset({"fetched_at", "fetched_url", "round", "status"})

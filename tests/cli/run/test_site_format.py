@@ -63,6 +63,23 @@ layers:
 store: {page: {table: pages, add: fetched_url}}
 """
 
+PAPERS = """
+site: papers
+seeds: [{feed: SITE/feed}]
+politeness: {robots: ignore}
+archive_pages: kept
+layers:
+  paper:
+    match: ^/papers/
+    format: binary
+    save: files
+    fields: {title: {from: parent.title}, at: {from: parent.date, type: datetime}}
+store: {paper: {table: papers, add: file}}
+"""
+FEED = """<?xml version="1.0"?><feed xmlns="http://www.w3.org/2005/Atom"><entry><title type="html">On &lt;i>Lamps&lt;/i></title>
+<link href="/papers/on lamps.pdf"/><published>2024-05-17T10:00:00+02:00</published><updated>2024-06-01T00:00:00Z</updated></entry>
+<entry><title>More</title><link href="/papers/more?id=2"/></entry><entry><title>Gone</title><link href="/papers/gone.pdf"/></entry></feed>"""
+
 
 @pytest.fixture
 def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
@@ -126,3 +143,25 @@ def test_copies_of_a_page_are_fetched_once_or_are_one_row(place: Place) -> None:
     ]
     assert rows[1][2] == f"{site.url}/p/1?sid=1"
     assert stored in tried.splitlines()
+
+
+def test_downloads_are_plain_files_and_feeds_say_what_pages_do_not(place: Place) -> None:
+    with Site() as site:
+        site.on("/feed", Reply(body=FEED, headers={"Content-Type": "application/atom+xml"}))
+        site.on(
+            "/papers/on%20lamps.pdf", Reply(body=b"%PDF\x00\xff lamps", headers={"Content-Type": "application/pdf"})
+        )
+        site.on("/papers/more", Reply(body="more", headers={"Content-Type": "text/plain; charset=utf-8"}))
+        site.on("/papers/gone.pdf", Reply(status=404))
+        told = place.crawl(place.write(PAPERS.replace("SITE", site.url)))
+        folder = site.host.replace(":", "_")
+    assert told["sites"][0]["dead"] == 0
+    rows = place.rows("select title, at, file from papers order by title")
+    assert [row[:2] for row in rows] == [("More", None), ("On Lamps", "2024-05-17 08:00:00.000000")]
+    kept = sorted(path for path in (place.directory / "kept" / "files").rglob("*") if path.is_file())
+    assert [str(path.relative_to(place.directory / "kept" / "files")) for path in kept] == [row[2] for row in rows]
+    assert [path.read_bytes() for path in kept] == [b"more", b"%PDF\x00\xff lamps"]
+    assert rows[0][2].startswith(f"{folder}/papers_more-")
+    assert rows[0][2].endswith(".txt")
+    assert rows[1][2].startswith(f"{folder}/papers_on_lamps-")
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}

@@ -122,6 +122,7 @@ def layer(text: str) -> str:
         (layer("") + "store: {a: {key: [tt]}}\n", "store.a.key[0]: there is no field tt (did you mean t?)"),
         (layer("") + "store: {a: {key: []}}\n", "store.a.key: nothing tells records apart"),
         (layer("") + "store: {a: {add: [fetchd_at]}}\n", "store.a.add[0]: there is no column fetchd_at to add (did you mean fetched_at?)"),
+        (layer("save: true") + "store: {a: {add: [file]}}\n", "store.a.add[0]: pages of this layer are kept in no files (write save: files in the layer)"),
         (layer("") + "store: {a: {columns: {x: y}}}\n", "store.a.columns.x: there is no field x"),
         (layer("") + "store: {a: {columns: {t: 'a b'}}}\n", "'a b' cannot be the name of a column"),
         (layer("") + "store: {a: {columns: {t: u}}}\n", "t and u have the same column u"),

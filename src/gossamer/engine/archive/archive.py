@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gossamer.engine.archive.files import write_file
 from gossamer.engine.archive.warc import WarcWriter
 from gossamer.engine.sites import ServedSite
 from gossamer.model.page import Response
+
+FILES = "files"
 
 
 class Archive:
@@ -22,6 +25,10 @@ class Archive:
         if writer is None:
             writer = self._writers[place] = WarcWriter(place)
         writer.write(response)
+
+    def keep_file(self, site: ServedSite, name: str, response: Response) -> None:
+        """The body of a page as a file of its own, `files/NAME`."""
+        write_file(self.place(site) / FILES, name, response.body)
 
     def place(self, site: ServedSite) -> Path:
         named = site.compiled.site.archive_pages

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from gossamer.model.page import PageRequest, Response
 from gossamer.sites.compile import LAYER, SINCE, CompiledSite
-from gossamer.sites.feed import FeedEntry, read_feed, read_sitemap
+from gossamer.sites.feed import DATE, TITLE, FeedEntry, read_feed, read_sitemap
 
 
 def links_of(site: CompiledSite, is_feed: bool, response: Response, further_layer: str) -> list[PageRequest] | None:
@@ -24,7 +24,8 @@ def links_of(site: CompiledSite, is_feed: bool, response: Response, further_laye
             found = site.layer_of(named.url)
             layer = wanted or (found[0] if found else None)
             if layer is not None:
-                links.append(site.link(named.url, layer, inherited=passed, depth=response.depth))
+                inherited = {**_said(named), **passed} if is_feed else passed
+                links.append(site.link(named.url, layer, inherited=inherited, depth=response.depth))
     for named in listing.further:
         if not _old(named, oldest):
             links.append(
@@ -37,6 +38,12 @@ def links_of(site: CompiledSite, is_feed: bool, response: Response, further_laye
                 )
             )
     return links
+
+
+def _said(named: FeedEntry) -> dict[str, str]:
+    """What a page inherits from its entry: the feed may say what the page does not."""
+    said = {TITLE: named.title, DATE: named.date.isoformat() if named.date is not None else ""}
+    return {name: value for name, value in said.items() if value}
 
 
 def _old(named: FeedEntry, oldest: datetime | None) -> bool:

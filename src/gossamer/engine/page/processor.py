@@ -298,6 +298,11 @@ class PageProcessor:
                 records = await self.scrapy_fetcher.through(layer.site.name, response.url, records)
             except ItemFailed as error:
                 raise PageFailed(PIPELINE, error.detail, again=False) from error
+        if (name := layer.file(response)) is not None:
+            try:
+                await asyncio.to_thread(self._archive.keep_file, layer.site, name, response)
+            except ArchiveFailed as error:
+                raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
         further = turns(reading, layer.name) if layer.site.compiled.part(layer.name) is not None else ()
         items, kept = await self._stored(layer, request, response, records, further)
         if layer.function is not None or layer.after_extract is not None:
@@ -363,9 +368,11 @@ class PageProcessor:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
         # A function may yield records of other layers, too.
         tables = layer.site.compiled.site.store
-        url = layer.own_url(response)
+        about = {"url": layer.own_url(response)}
+        if (name := layer.file(response)) is not None:
+            about["file"] = name
         items = [
-            codec.encode({"layer": one.layer, "url": url, **one.fields}, limit=self._payload_max)
+            codec.encode({"layer": one.layer, **about, **one.fields}, limit=self._payload_max)
             for one in records
             if one.layer not in tables
         ]

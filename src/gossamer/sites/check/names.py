@@ -9,6 +9,7 @@ from gossamer.sites.check import expressions
 from gossamer.sites.extract.scope import names_used, of_page, roots
 from gossamer.sites.extract.turns import NAME as TURN
 from gossamer.sites.extract.turns import has_lists, uses_turn
+from gossamer.sites.feed import DATE, TITLE
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import Follow, Layer, SiteSpec
 from gossamer.sites.template import NAME
@@ -141,4 +142,6 @@ def passed_to(site: SiteSpec, name: str, besides: Follow | None = None) -> set[s
         if seed.tasks is not None:
             return None
         found.update(seed.inherited)
+        if seed.feed is not None:
+            found.update((TITLE, DATE))
     return found

@@ -144,6 +144,10 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
     for place, extra in enumerate(rule.add):
         if extra not in EXTRA:
             checker.add((*path, "add", place), f"there is no column {extra} to add", did_you_mean(extra, EXTRA))
+        elif extra == "file" and layer.save != "files":
+            checker.add(
+                (*path, "add", place), "pages of this layer are kept in no files", "write save: files in the layer"
+            )
         elif extra in stored_fields(layer.fields):
             checker.add(
                 (*path, "add", place),

@@ -203,8 +203,8 @@ class Layer(SiteModel):
     """Beside `records`: values of the page as a whole, read once. `follow` and `when` use them as they use fields; a record takes one over with `from: page.NAME`."""
     follow: Annotated[tuple[Follow, ...], BeforeValidator(listed), LISTED] = ()
     """Which links of a page to follow."""
-    save: Flag = False
-    """Keep the page as received, in WARC files."""
+    save: Flag | Literal["warc", "files"] = False
+    """Keep the page: true or warc: request and answer as they came, in WARC files; files: the body of each page that was read, as a plain file (its name: `add: file` in `store`)."""
     hooks: Hooks = Hooks()
     """Python functions for its pages, instead of the site's."""
     handler: Hook | None = None

@@ -19,7 +19,7 @@ class Seed(Body):
     sitemap: str | None = None
     """A sitemap, or an index of them: its URLs go to the layers that match them."""
     feed: str | None = None
-    """An RSS or Atom feed: its entries' links."""
+    """An RSS or Atom feed: its entries' links. Pages inherit `title` and `date` of their entry (from: parent.title)."""
     tasks: str | None = None
     """A key of the server to which producers push URLs or JSON tasks."""
     layer: Name | None = None
@@ -149,7 +149,7 @@ class StoreRule(SiteModel):
     columns: dict[str, str] = Field(default_factory=dict)
     """Field → column, where they differ."""
     add: Texts = ()
-    """Further columns: url (the page's identity), fetched_url (as it was fetched, after redirects), fetched_at, round, site, layer, status, parent (the identity of the page that led there)."""
+    """Further columns: url (the page's identity), fetched_url (as it was fetched, after redirects), fetched_at, round, site, layer, status, file (with `save: files`), parent (the identity of the page that led there)."""
     history: Flag = False
     """Keep a row for each change instead of overwriting."""
     archive: Flag = False
