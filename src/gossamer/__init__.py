@@ -12,6 +12,12 @@ _PUBLIC = {
     "FleetSitemapSpider": "gossamer.scrapy.spiders",
     "FleetSpider": "gossamer.scrapy.spiders",
     "Lane": "gossamer.scrapy.lanes",
+    "LayerFunction": "gossamer.python",
+    "Output": "gossamer.python",
+    "Page": "gossamer.python",
+    "PageRequest": "gossamer.python",
+    "Record": "gossamer.python",
+    "Site": "gossamer.python",
     "lane": "gossamer.scrapy.lanes",
     "metrics": "gossamer.scrapy.metric",
 }

@@ -7,6 +7,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.errors import SiteError
@@ -20,6 +21,7 @@ from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey_text
 from gossamer.sites.file.problems import SiteErrors, did_you_mean
 from gossamer.sites.format import SiteSpec
+from gossamer.sites.python.code import LoadedCode
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,14 @@ class SiteFiles:
         """Sites whose links lead to a site that the crawl does not have."""
         self._texts: dict[str, str] = {}
         self._doubted = False
+        self._code = LoadedCode()
+
+    def look_at_code(self) -> None:
+        """Report Python files that have changed since they were loaded."""
+        for file in self._code.changes():
+            logger.warning(
+                "%s has changed since this worker loaded it, and counts as it was. Restart the worker to use it.", file
+            )
 
     @property
     def version(self) -> int:
@@ -169,6 +179,15 @@ class SiteFiles:
         # Here, not in the thread: this runs their modules, which may count on being in the main one.
         if wrong := [problem for one in wanted for problem in check_hooks(one.site, one.spot, grant)]:
             raise SiteErrors(wrong)
+        for each in wanted:
+            self._code.note(each.site)
+            for path in self._code.differences(each.site):
+                logger.warning(
+                    "The site %s was pushed with other code than this worker has loaded from %s, and goes on with that. Put the same "
+                    "file there, and restart the worker.",
+                    each.site.site,
+                    path,
+                )
         found = [compile_site(one.site, grant=grant) for one in wanted]
         for one in found:
             one.elsewhere = self.elsewhere
@@ -184,10 +203,10 @@ class SiteFiles:
         return site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
 
 
-def granted(settings: Settings, local: Collection[str], text: str) -> Grant:
+def granted(settings: Settings, local: Collection[str], code: Collection[Path], text: str) -> Grant:
     """What a file of the crawl may do: by its text, since a name says nothing about who wrote it. `local` are the digests of
-    files that the user of this process named."""
-    return grant_of(settings, local=digest(text) in local)
+    files that the user of this process named, `code` the folders of those in Python."""
+    return grant_of(settings, local=digest(text) in local, code=code)
 
 
 def digest(text: str) -> str:

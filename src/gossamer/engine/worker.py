@@ -76,6 +76,8 @@ class NativeJob:
     forever: bool = False
     repeat: bool = False
     local: frozenset[str] = frozenset()
+    code: tuple[Path, ...] = ()
+    """The folders from which the files of `local` may import functions, besides the project's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class NativeWorker:
     async def _run(self) -> NativeEnd:
         settings, job = self._settings, self._job
         engines = ("native", "scrapy") if self._open_downloader is not None else ("native",)
-        self._source = SiteFiles(self.ask, job.sites, engines, partial(granted, settings, job.local))
+        self._source = SiteFiles(self.ask, job.sites, engines, partial(granted, settings, job.local, job.code))
         concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
         payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         native = AiohttpFetcher(concurrency=concurrency + 8)
@@ -471,6 +473,7 @@ class NativeWorker:
             now = asyncio.get_running_loop().time()
             if now - looked >= TELL:
                 looked = now
+                self._source.look_at_code()
                 if now - told >= REMIND or self._info() != info:
                     info, told = self._info(), now
                     self._engine.courier.tell(info)

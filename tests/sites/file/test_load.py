@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.sites.file.load import load, load_text, survey
+from gossamer.sites.file.load import load, load_text, survey, survey_text
 from gossamer.sites.file.problems import SiteErrors
+from gossamer.sites.file.yaml import NOTHING_INSIDE
 from gossamer.sites.format import SiteSpec
 
 PLAIN = "site: {}\nseeds: ['http://{}.example/']\nlayers: {{a: {{}}}}\n"
@@ -356,3 +357,8 @@ def test_the_same_mistake_in_a_thousand_rows_is_told_once() -> None:
             f"site: s{{n}}\nparams: [{rows}]\nseeds: http://s.example/\nlayers: {{a: {{fields: {{t: 'h1['}}}}}}\n"
         )
     assert len(caught.value.problems) == 1
+
+
+def test_layers_that_are_like_others_leave_the_places_of_other_files_alone() -> None:
+    survey_text("site: s\nseeds: http://s.example/\nlayers: {a: {match: ^/a}, b: {match: ^/b, like: a}}\n")
+    assert NOTHING_INSIDE == {}

@@ -19,14 +19,15 @@ from gossamer.engine.site_files import digest
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.reply import PAGES_FULL, Counts
 from gossamer.registry import Registry
-from gossamer.registry.folder import SUFFIXES
-from gossamer.registry.folder import read as read_files
+from gossamer.registry.folder import SUFFIXES, texts_of
+from gossamer.registry.site_text import SiteText
 from gossamer.settings import Settings
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.file.grant import grant_of
-from gossamer.sites.file.load import sound, survey
+from gossamer.sites.file.load import LoadedSite, sound, survey
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.format import SiteSpec
+from gossamer.sites.python.module import is_python, names_site
 from gossamer.status.overview import hasty
 from gossamer.status.progress import progress_of, read_progress_of
 
@@ -55,15 +56,23 @@ def are_sites(names: Sequence[str]) -> bool:
     found = [_is_site(name) for name in names]
     if any(found) and not all(found):
         odd = names[found.index(False)]
-        raise typer.BadParameter(f"{odd} is no site file; files end in .yaml, and a spider is crawled alone")
+        raise typer.BadParameter(
+            f"{odd} is no site file; files end in .yaml, or are Python with a Site, and a spider is crawled alone"
+        )
     if not any(found) and len(names) > 1:
         raise typer.BadParameter(f"{names[1]} is one too many: a spider is crawled alone")
     return all(found)
 
 
+def defines_sites(name: str) -> bool:
+    """Whether this is a Python file that uses gossamer's Site. It is not run for that."""
+    path = Path(name)
+    return is_python(path) and path.is_file() and names_site(path.read_text("utf-8", "replace"))
+
+
 def _is_site(name: str) -> bool:
     path = Path(name)
-    if path.suffix in SUFFIXES:
+    if path.suffix in SUFFIXES or defines_sites(name):
         return True
     # A spider may be called like its project's package, which may have all kinds of files in it, and needs no __init__.py.
     if not path.is_dir() or any((path / code).exists() for code in ("__init__.py", "scrapy.cfg")):
@@ -72,10 +81,22 @@ def _is_site(name: str) -> bool:
 
 
 def crawl_sites(asked: CrawlOptions, settings: Settings, given: dict[str, str]) -> None:
-    """Push what has changed, begin rounds where none is open, and crawl until all of them are drained."""
+    """Crawl the sites of these files, and tell what came of it."""
     values = params.values(asked.param)
-    found = [one for one in sound(survey(asked.paths, values)) if one.site.active]
-    grant = grant_of(settings, local=True)
+    found = sound(survey(asked.paths, values))
+    report = crawl_loaded(asked, settings, given, found, texts_of(found, values))
+    if report is not None:
+        write_report(report, json=asked.json)
+        raise typer.Exit(report.code(crawl_again(asked, given), repeat=asked.repeat))
+
+
+def crawl_loaded(
+    asked: CrawlOptions, settings: Settings, given: dict[str, str], found: list[LoadedSite], texts: list[SiteText]
+) -> CrawlReport | None:
+    """Push the texts that have changed, begin rounds of the sites where none is open, and crawl until all of them are drained. None
+    if there is nothing to do."""
+    found = [one for one in found if one.site.active]
+    grant = grant_of(settings, local=True, files=asked.paths)
     if wrong := [problem for one in found for problem in check_grant(one.site, one.spot, grant)]:
         raise SiteErrors(wrong)
     sites = [one.site for one in found]
@@ -88,7 +109,6 @@ def crawl_sites(asked: CrawlOptions, settings: Settings, given: dict[str, str]) 
             drop_crawl(frontier, [site.site for site in sites], asked.yes)
         if wrong := Registry(frontier).unknown_targets(found):
             raise SiteErrors(wrong)
-        texts = read_files(asked.paths, values)
         Registry(frontier).push_all(texts, who=user(None))
         groups = _begin(frontier, sites, asked.resume)
         if not groups:
@@ -100,13 +120,11 @@ def crawl_sites(asked: CrawlOptions, settings: Settings, given: dict[str, str]) 
             if len(full) < len(sites):
                 others = "the others" if full else "these sites"
                 output.write_notice(f"nothing is left of {others}; without --resume a new round begins")
-            return
+            return None
         then = {name: read_progress_of(frontier, [name]) for name in groups}
         local = [digest(one.text) for one in texts]
-        commands = [_command(groups, asked, given, local) for _ in range(number)]
-        report = run_fleet(frontier, settings, commands, asked.log, then)
-    _write(report, asked.json)
-    raise typer.Exit(report.code(_again(asked, given), repeat=asked.repeat))
+        commands = [_command(groups, asked, given, local, grant.code) for _ in range(number)]
+        return run_fleet(frontier, settings, commands, asked.log, then)
 
 
 def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], resume: bool) -> list[str]:
@@ -151,7 +169,9 @@ def _check_layer(sites: list[SiteSpec], layer: str) -> None:
             raise typer.BadParameter(f"the site {site.site} has no layer {layer}; it has {', '.join(site.layers)}")
 
 
-def _command(names: list[str], asked: CrawlOptions, given: dict[str, str], local: list[str]) -> list[str]:
+def _command(
+    names: list[str], asked: CrawlOptions, given: dict[str, str], local: list[str], code: Sequence[Path]
+) -> list[str]:
     words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages"]
     words += ["--repeat"] if asked.repeat else ["--drained"]
     if asked.layer:
@@ -159,12 +179,15 @@ def _command(names: list[str], asked: CrawlOptions, given: dict[str, str], local
     # By their texts: what another puts into the crawl under the same name is not the user's own. One word must not be too long.
     for at in range(0, len(local), LOCAL_EACH):
         words += ["--local", ",".join(local[at : at + LOCAL_EACH])]
+    for folder in code:
+        words += ["--code", str(folder)]
     for name, value in given.items():
         words += ["-s", f"{name}={value}"]
     return words
 
 
-def _write(report: CrawlReport, json: bool) -> None:
+def write_report(report: CrawlReport, *, json: bool) -> None:
+    """What the fleet did, for people or as JSON."""
     if json:
         sites = [{"site": name, **report.figures(name)} for name in report.names]
         output.write_json({**report.speed(), "pages": report.pages, "sites": sites})
@@ -188,7 +211,7 @@ def _write(report: CrawlReport, json: bool) -> None:
     output.write_line(f"{title_of(report.names)}: {report.speed_text()}")
 
 
-def _again(asked: CrawlOptions, given: dict[str, str]) -> str:
+def crawl_again(asked: CrawlOptions, given: dict[str, str]) -> str:
     """The command that goes on with what is left."""
     words = ["gossamer", "crawl", *map(str, asked.paths), "--resume"]
     words += [word for value in asked.param for word in (params.OPTION, value)]

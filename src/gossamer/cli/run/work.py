@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,11 @@ from gossamer import shutdown
 from gossamer.cli import exit_codes, options
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.run import spider
+from gossamer.cli.run.crawl_sites import defines_sites
 from gossamer.sites.downloader import Downloader
+
+if TYPE_CHECKING:
+    from gossamer.engine.worker import NativeJob
 
 app = options.Noun()
 
@@ -49,6 +53,14 @@ def work(
             "Sites: digests of files that you trust as your own; `gossamer crawl FILE` gives them.",
         ),
     ] = None,
+    code: Annotated[
+        list[Path] | None,
+        option(
+            "--code",
+            "DIR",
+            "Sites: a folder whose functions these files may use; `gossamer crawl FILE.py` gives it.",
+        ),
+    ] = None,
     where: options.Where = options.HERE,
 ) -> None:
     """Run one worker.
@@ -61,16 +73,26 @@ def work(
     others.
     """
     shutdown.after_main()
+    if name is not None and defines_sites(name):
+        raise typer.BadParameter(
+            f"{name} has sites: `gossamer crawl {name}` crawls them; or push them with `gossamer site push {name}`, and start "
+            "`gossamer work` without a name"
+        )
     if name is None:
         if lanes or argument or overwrite or added:
             raise typer.BadParameter("--lanes, -a, -O and -o are for spiders; name one, or leave them out")
         spider.enter(project)
         only = tuple(one.strip() for one in sites.split(",") if one.strip())
-        _serve(spider.settings(given, where), only, None if all_stages else stage, layer, drained, repeat, local or ())
+        from gossamer.engine.worker import NativeJob
+
+        own = frozenset(digest for words in local or () for digest in words.split(","))
+        pool = None if all_stages else stage
+        job = NativeJob(only, pool, layer, not drained, repeat or not drained, own, tuple(code or ()))
+        _serve(spider.settings(given, where), job)
         return
-    if sites or all_stages or layer or drained or repeat or local:
+    if sites or all_stages or layer or drained or repeat or local or code:
         raise typer.BadParameter(
-            "--site, --all-stages, --layer, --drained, --repeat and --local are for sites; leave the spider out"
+            "--site, --all-stages, --layer, --drained, --repeat, --local and --code are for sites; leave the spider out"
         )
     chosen = spider.settings(
         given,
@@ -89,22 +111,12 @@ def work(
         raise typer.Exit(exit_codes.INTERRUPTED)
 
 
-def _serve(
-    given: dict[str, str],
-    sites: tuple[str, ...],
-    stage: str | None,
-    layer: str,
-    drained: bool,
-    repeat: bool,
-    local: Sequence[str],
-) -> None:
-    from gossamer.engine.worker import NativeJob, run
+def _serve(given: dict[str, str], job: NativeJob) -> None:
+    from gossamer.engine.worker import run
 
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s [%(name)s] %(levelname)s: %(message)s"
     )
-    own = frozenset(digest for words in local for digest in words.split(","))
-    job = NativeJob(sites, stage, layer, forever=not drained, repeat=repeat or not drained, local=own)
     settings = options.load_given(given)
 
     def open_downloader() -> Downloader:

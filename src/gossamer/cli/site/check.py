@@ -31,7 +31,9 @@ def check(
 
     What is doubtful but can be used is a warning. Needs no server and fetches nothing.
     """
-    found = check_files(files, params.values(param), grant_of(options.load_settings(), local=not pushed), hooks=hooks)
+    found = check_files(
+        files, params.values(param), grant_of(options.load_settings(), local=not pushed, files=files), hooks=hooks
+    )
     problems = found.problems
     wrong = len(errors_of(problems))
     names = found.files | {problem.file for problem in problems} - {params.OPTION}

@@ -51,7 +51,7 @@ def reconcile(
     results: list[work.ReconcileResult] = []
     with ValkeyFrontier.find(settings) as frontier:
         loaded = sound(survey(file)) if file is not None else _kept(frontier, site)
-        compiled = _compiled(loaded, site, grant_of(settings, local=file is not None))
+        compiled = _compiled(loaded, site, grant_of(settings, local=file is not None, files=[file] if file else []))
         pairs = work.pairs(compiled, parent, child)
         work.check_ran(frontier, compiled)
         with (

@@ -21,10 +21,10 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DocumentInfo
 from gossamer.registry import PushResult, Registry, StoredSiteFile
 from gossamer.registry.folder import dump as dump_folder
-from gossamer.registry.folder import read as read_files
+from gossamer.registry.folder import texts_of
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.file.grant import grant_of
-from gossamer.sites.file.load import survey_texts
+from gossamer.sites.file.load import sound, survey
 
 app = options.Noun("The site files of a crawl, with their versions.")
 Name = Annotated[str, argument("NAME", "The file's name without .yaml, or that of a site in it.")]
@@ -51,18 +51,18 @@ def push(
     wrong with any of them, nothing is changed. A file that is kept already, word for word, gets no new version. With
     --param, or where it needs other files, it is kept written out, without its comments.
     """
-    texts = read_files(files, params.values(param))
+    values = params.values(param)
+    found = sound(survey(files, values))
     settings = where.settings()
-    sites = survey_texts((text.text, text.file) for text in texts).sites
     with ValkeyFrontier.open(settings) as frontier:
         registry = Registry(frontier)
-        pushed = registry.push_all(texts, who=user(who), note=note)
-        unknown = registry.unknown_targets(sites)
+        pushed = registry.push_all(texts_of(found, values), who=user(who), note=note)
+        unknown = registry.unknown_targets(found)
     _tell(pushed, json)
     for problem in unknown:
         output.write_notice(f"{problem}; workers serve the site when it is pushed")
     grant = grant_of(settings, local=False)
-    refused = [problem for one in sites for problem in check_grant(one.site, one.spot, grant)]
+    refused = [problem for one in found for problem in check_grant(one.site, one.spot, grant)]
     for problem in refused:
         output.write_notice(str(problem))
     if refused:

@@ -51,7 +51,7 @@ def replay(
     server and fetches nothing; variables of the environment need not be set. Ends with exit code 1 if anything differs.
     """
     found = survey(files)
-    grant = grant_of(options.load_settings(), local=True)
+    grant = grant_of(options.load_settings(), local=True, files=files)
     wrong = errors_of(found.problems)
     wrong += [problem for one in found.sites for problem in check_grant(one.site, one.spot, grant)]
     if wrong:

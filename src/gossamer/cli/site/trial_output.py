@@ -60,8 +60,9 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
     line(f"verdict: {reading.verdict.value}{f': {reading.reason}' if reading.reason else ''}")
     for number, record in enumerate(reading.records):
         line("")
-        if len(reading.records) > 1:
-            line(f"record {number + 1} of {len(reading.records)}")
+        other = f", of layer {record.layer}" if record.layer != tried.chosen.layer else ""
+        if len(reading.records) > 1 or other:
+            line(f"record {number + 1} of {len(reading.records)}{other}")
         output.write_table(
             ("field", "type", "value"),
             [(name, _type(value), _short(value)) for name, value in record.fields.items()],

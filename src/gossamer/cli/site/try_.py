@@ -58,7 +58,7 @@ def try_(
         raise typer.BadParameter(f"there is no file {page}; without --as, a URL is fetched")
     passed = _passed(inherited)
     given = params.values(param)
-    grant = grant_of(where.settings(), local=file is not None)
+    grant = grant_of(where.settings(), local=file is not None, files=[file] if file else [])
     loaded = sound(survey(file, given)) if file is not None else _kept(where, given)
     chosen = _site(loaded, site, address, grant)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -13,9 +14,9 @@ from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.sites import ServedLayer, ServedSite
-from gossamer.errors import SiteError
+from gossamer.errors import SiteError, StoreRefused
 from gossamer.model.fetch import FetchError
-from gossamer.model.page import NOTHING, PageRequest, Response
+from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader, PageDropped
 from gossamer.sites.extract import charset
@@ -23,6 +24,7 @@ from gossamer.sites.extract.layer import compile_layer
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS, Follow, Format
 from gossamer.sites.page import Reading
+from gossamer.store.values import CANONICAL
 
 SEEDS = 10_000
 
@@ -165,7 +167,14 @@ class Trial:
         layer = site.layers[chosen.layer]
         instead = _instead(layer, document.status)
         begun = time.perf_counter()
-        reading = None if instead else await read_page(layer, document)
+        reading = None
+        if not instead:
+            try:
+                reading = await read_page(layer, document)
+                reading = reading._replace(notes=(*reading.notes, *refusals(site.compiled, reading.records)))
+            except Exception as error:
+                # Of a function or hook: a worker makes a dead letter of it.
+                instead = "".join(traceback.format_exception(error)).rstrip()
         seconds = time.perf_counter() - begun
         return TrialResult(
             site.name,
@@ -224,6 +233,24 @@ async def read_page(layer: ServedLayer, document: Response) -> Reading:
         changed = [await hooks.call(layer.before_store, record) for record in reading.records]
         reading = reading._replace(records=[record for record in changed if record is not None])
     return reading
+
+
+def refusals(site: CompiledSite, records: Sequence[Record]) -> Iterator[str]:
+    """What the tables would not take of records that a function made."""
+    types = {table.name: {column.name: column.type for column in table.columns} for table in site.tables()}
+    for record in records:
+        if site.layers[record.layer].handler is None:
+            continue
+        try:
+            for row in site.rows(record, {}):
+                for name, value in row.values.items():
+                    if value is not None and (type := types.get(row.table, {}).get(name)) in CANONICAL:
+                        try:
+                            CANONICAL[type](value)
+                        except ValueError as error:
+                            yield f"table {row.table}, column {name}: {error}; the page would be a dead letter"
+        except StoreRefused as error:
+            yield f"{error} The page would be a dead letter."
 
 
 def charset_of(layer: ServedLayer, document: Response) -> str:

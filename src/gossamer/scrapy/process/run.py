@@ -226,7 +226,9 @@ def _from_file(path: Path) -> type[Spider]:
         sys.path.pop(0)
     kinds = list(iter_spider_classes(module))
     if not kinds:
-        raise UnknownSpider(f"there is no spider in {path}: no subclass of scrapy.Spider with a name.")
+        raise UnknownSpider(
+            f"there is no spider in {path}, no subclass of scrapy.Spider with a name; nor a site: no `from gossamer import Site`."
+        )
     return kinds[-1]
 
 

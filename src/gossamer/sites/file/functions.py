@@ -30,17 +30,18 @@ class NotAllowed(SiteError):
         self.message, self.hint = message, hint
 
 
-def look_here() -> None:
-    """Let functions be found that lie in the working directory; last, so that nothing stands in for modules of its name."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
+def look_into(grant: Grant) -> None:
+    """Let functions be found that lie in the working directory or in a folder of `code`; last, so that nothing stands in for
+    modules of its name."""
+    for folder in (os.getcwd(), *map(str, grant.code)):
+        if folder not in sys.path:
+            sys.path.append(folder)
 
 
 def function(entry: str, grant: Grant) -> Callable[..., Any]:
     """The function. Raises NotAllowed, LookupError where the module has none of that name, and what importing raises."""
     module, _, name = entry.partition(":")
-    look_here()
+    look_into(grant)
     found: Any = getattr(_imported(module, grant), name, None)
     if not callable(found):
         raise LookupError(f"{module} has no function {name}")
@@ -58,9 +59,9 @@ def refusal(entry: str, grant: Grant) -> NotAllowed | None:
     module = entry.partition(":")[0]
     if grant.names_module(module):
         return None
-    if grant.folder is None:
+    if not grant.folders:
         return _refused(module, grant)
-    look_here()
+    look_into(grant)
     top = module.partition(".")[0]
     try:
         spec = find_spec(top)
@@ -76,7 +77,7 @@ def _imported(module: str, grant: Grant) -> ModuleType:
         if grant.names_module(name) or (name != module and grant.leads_to(name)):
             import_module(name)
             continue
-        if grant.folder is None:
+        if not grant.folders:
             raise _refused(module, grant)
         try:
             spec = find_spec(name)
@@ -91,9 +92,9 @@ def _imported(module: str, grant: Grant) -> ModuleType:
 
 
 def _refused(module: str, grant: Grant) -> NotAllowed:
-    if grant.folder is not None:
+    if grant.folders:
         return NotAllowed(
-            f"{module} does not lie in the project's folder, {grant.folder}",
+            f"{module} does not lie in the project's folder, {grant.folders[0]}",
             f"put the function there, or allow the module: {SETTING}={module}",
         )
     return NotAllowed(
@@ -108,7 +109,7 @@ def _is_allowed(module: str, grant: Grant) -> bool:
     if grant.names_module(module):
         return True
     spec = getattr(sys.modules.get(module), "__spec__", None)
-    return spec is not None and grant.folder is not None and _lies_inside(spec, grant)
+    return spec is not None and _lies_inside(spec, grant)
 
 
 def _lies_inside(spec: ModuleSpec, grant: Grant) -> bool:

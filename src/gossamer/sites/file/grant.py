@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from gossamer.model.network import AUTO
+from gossamer.sites.python.module import is_python, module_name
 
 OURS = "GOSSAMER_"
 """Variables of this prefix are our own settings: no site file may read them."""
@@ -40,6 +41,13 @@ class Grant(NamedTuple):
     paths: tuple[Path, ...] | None = ()
     addresses: str = AUTO
     """GOSSAMER_PRIVATE_ADDRESSES."""
+    code: tuple[Path, ...] = ()
+    """Further folders that functions may come from: those of the Python files that the user named."""
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that functions may come from."""
+        return (self.folder, *self.code) if self.folder is not None else self.code
 
     def names_module(self, name: str) -> bool:
         """Whether a module is in the list of allowed ones, or below one of them."""
@@ -50,11 +58,11 @@ class Grant(NamedTuple):
         return any(one.startswith(f"{name}.") for one in self.modules)
 
     def holds(self, file: str | os.PathLike[str]) -> bool:
-        """Whether a Python file lies in the project's own folder: really, and not in a library that is installed there."""
-        if self.folder is None:
-            return False
+        """Whether a Python file lies in the project's own folder, or in one of `code`: really, and not in a library that is
+        installed there."""
         place = Path(os.path.realpath(file))
-        if not place.is_relative_to(self.folder) or _LIBRARIES.intersection(place.relative_to(self.folder).parts):
+        inside = [folder for folder in self.folders if place.is_relative_to(folder)]
+        if not any(not _LIBRARIES.intersection(place.relative_to(folder).parts) for folder in inside):
             return False
         return not any(place.is_relative_to(other) for other in _not_own())
 
@@ -78,14 +86,19 @@ class Grant(NamedTuple):
 EVERYTHING = ("*",)
 
 
-def grant_of(settings: SettingValues, *, local: bool) -> Grant:
-    """What the settings grant: to a file that this process's user names, or to one out of the crawl."""
+def grant_of(
+    settings: SettingValues, *, local: bool, files: Iterable[str | os.PathLike[str]] = (), code: Iterable[Path] = ()
+) -> Grant:
+    """What the settings grant: to a file that this process's user names, or to one out of the crawl. Of the `files` named, those in
+    Python may use functions of the folders they are imported from; of `code`, those of these folders."""
     modules = listed(settings["GOSSAMER_ALLOWED_MODULES"])
     folder = own_folder() if local or OWN_FOLDER in modules else None
     named = tuple(one for one in modules if one != OWN_FOLDER)
     addresses = settings["GOSSAMER_PRIVATE_ADDRESSES"]
     if local:
-        return Grant(True, folder, named, EVERYTHING, None, addresses)
+        found = dict.fromkeys((*(module_name(file).folder for file in files if is_python(file)), *code))
+        own = tuple(place for one in found if (place := Path(os.path.realpath(one))) != place.parent)
+        return Grant(True, folder, named, EVERYTHING, None, addresses, own)
     roots = [settings["GOSSAMER_DATA_DIR"], *listed(settings["GOSSAMER_SITE_PATHS"])]
     paths = tuple(Path(os.path.realpath(Path(root).expanduser())) for root in roots)
     return Grant(False, folder, named, listed(settings["GOSSAMER_SITE_VARIABLES"]), paths, addresses)

@@ -23,6 +23,8 @@ from gossamer.sites.file.problems import WARNING, Problem, SiteErrors, did_you_m
 from gossamer.sites.file.recovery import problems_besides
 from gossamer.sites.file.yaml import InvalidYaml, Spot, YamlDocument, read
 from gossamer.sites.format import SiteSpec
+from gossamer.sites.python.document import read_python
+from gossamer.sites.python.module import is_python
 
 SUFFIXES = (".yaml", ".yml")
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -90,6 +92,13 @@ def survey_text(text: str, name: str = "site.yaml", folder: str | os.PathLike[st
     """As `load_text`, with warnings, and without raising."""
     reader = _FileReader()
     reader.read_text(text, name, None if folder is None else Path(folder))
+    return LoadResult(reader.found, conclude(find([]), [reader.notes]))
+
+
+def survey_documents(documents: list[YamlDocument], text: str, path: Path) -> LoadResult:
+    """The sites of documents that were read before; as `survey`."""
+    reader = _FileReader()
+    reader.read_documents(documents, text, path)
     return LoadResult(reader.found, conclude(find([]), [reader.notes]))
 
 
@@ -202,7 +211,8 @@ class _FileReader:
 
     def read_file(self, path: Path) -> None:
         try:
-            text, documents = self._files.open(path)
+            # Only a file that is named itself is run: `extends` reads no Python.
+            text, documents = read_python(path) if is_python(path) else self._files.open(path)
         except InvalidYaml as error:
             self.problems.append(error.problem)
             return
@@ -215,6 +225,9 @@ class _FileReader:
             self.problems.append(error.problem)
             return
         self._take(documents, text, folder, Path(name))
+
+    def read_documents(self, documents: list[YamlDocument], text: str, path: Path) -> None:
+        self._take(documents, text, path.parent, path)
 
     def _take(self, documents: list[YamlDocument], text: str, folder: Path | None, path: Path) -> None:
         file = str(path)

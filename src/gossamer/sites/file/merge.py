@@ -67,6 +67,7 @@ def with_likes(data: Any, spot: Spot) -> tuple[Any, Spot, list[Problem]]:
     whole = _copy(spot)
     whole.inside = dict(spot.inside)
     whole.inside["layers"] = there = _copy(spot.inside["layers"])
+    there.inside = {}
     made = {}
     for name in layers:
         made[name], there.inside[name] = follower.layer(name, ())

@@ -207,3 +207,5 @@ class SiteSpec(SiteModel):
     """Tables by layer. Records of other layers go to the item stream."""
     archive_pages: str | None = None
     """The directory of the WARC files."""
+    code: dict[str, str] = Field(default_factory=dict)
+    """The modules with the functions of a site in Python, and the digests of their source: written when the site is pushed. A worker that has loaded other code says so."""

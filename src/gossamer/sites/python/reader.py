@@ -97,7 +97,7 @@ class FunctionReader:
 
     def _record(self, output: Any) -> Record:
         if isinstance(output, Record):
-            if not self._site.has_layer(output.layer):
+            if output.layer not in self._site.layers:
                 raise SiteError(
                     f"The function of {self._name} yielded a record of layer {output.layer}; "
                     f"there are {', '.join(self._site.layers)}."
