@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Self
+from types import FrameType
 
+from gossamer.closeable import Closeable
 from gossamer.fleet.child import start
 
 RESTARTS = 5
@@ -98,7 +98,7 @@ class WorkerProcess:
         return next((line for line in reversed(said) if line.startswith("error: ")), said[-1] if said else "")
 
 
-class Fleet:
+class Fleet(Closeable):
     """Starts a worker per command and looks after them. One that is killed by a signal, or ends with an error while it
     works, is replaced, at most `restarts` times in a row; one that ends by itself is not. `notice` gets what people should
     know.
@@ -197,14 +197,6 @@ class Fleet:
             if worker.process is not None:
                 code = worker.process.wait()
                 worker.code = code if worker.code is None else worker.code
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @contextlib.contextmanager

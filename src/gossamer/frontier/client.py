@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
+from gossamer.closeable import Closeable
 from gossamer.errors import FrontierError, FrontierUnavailable
 from gossamer.frontier.call import FunctionCall, Verb, function_missing, translate
 from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
@@ -23,7 +24,7 @@ REPEAT_SECONDS = 240.0
 """No call is repeated for longer: the server keeps replies for at least five minutes."""
 
 
-class FunctionClient:
+class FunctionClient(Closeable):
     """Calls functions over a blocking connection. `library` is the code to load where it is missing; ours by default."""
 
     def __init__(self, connection: Connection, outage: float, library: str | None = None) -> None:
@@ -79,12 +80,6 @@ class FunctionClient:
 
     def close(self) -> None:
         self.connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class AsyncFunctionClient:

@@ -7,9 +7,9 @@ tool that tests it.
 from __future__ import annotations
 
 import socket
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
+from gossamer.closeable import Closeable
 from gossamer.errors import GossamerError
 
 Reply = str | int | list["Reply"] | None
@@ -24,7 +24,7 @@ class ReplyError(GossamerError):
         return str(self).partition(" ")[0]
 
 
-class RespConnection:
+class RespConnection(Closeable):
     """One blocking connection; `address` is a path (Unix socket) or (host, port).
 
     Every wait ends with TimeoutError after `timeout` seconds. A connection that raised anything but
@@ -77,14 +77,6 @@ class RespConnection:
     def close(self) -> None:
         self._answers.close()
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def command(*words: str | int | bytes) -> bytes:

@@ -8,21 +8,21 @@ import ssl
 import subprocess
 import tempfile
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from gossamer.closeable import Closeable
 from gossamer.testing.process import end, free_port, spawn, wait_until
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class ServerProcess(ABC):
+class ServerProcess(Closeable):
     """A server in a process of its own, which dies with this one. It says where it serves by writing it to stdout."""
 
     def __init__(self, what: str) -> None:
@@ -66,13 +66,8 @@ class ServerProcess(ABC):
     def __enter__(self) -> Self:
         return self if self._child is not None else self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
-
-class LoopServer(ABC):
+class LoopServer(Closeable):
     """A server on an event loop in a thread of this process."""
 
     def __init__(self, name: str) -> None:
@@ -120,11 +115,6 @@ class LoopServer(ABC):
 
     def __enter__(self) -> Self:
         return self if self._thread is not None else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class ThreadedServer(ThreadingHTTPServer):

@@ -16,6 +16,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from gossamer.closeable import Closeable
 from gossamer.frontier.connection.commands import Commands, Talk
 from gossamer.frontier.connection.pool import AsyncPool, Pool, check_files, maker
 from gossamer.frontier.connection.router import (
@@ -51,7 +52,7 @@ def awaited(
     return method
 
 
-class Connection:
+class Connection(Closeable):
     """Blocking connection, made by `connect`. Safe for threads; each call takes a socket of its own."""
 
     def __init__(self, commands: Commands, pool: Pool, closing: Callable[[], None]) -> None:
@@ -98,12 +99,6 @@ class Connection:
         """Close every socket and let go of the embedded server. More than once is fine."""
         self._pool.close()
         self._closing()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class AsyncConnection:

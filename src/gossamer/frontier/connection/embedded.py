@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gossamer.closeable import Closeable
 from gossamer.errors import DataDirectoryInUse, EmbeddedServerError, ServerBinaryMissing
 
 # From no server to a served one takes well under a second; the rest is for a machine under load. Loading much
@@ -32,7 +33,7 @@ START_SECONDS = 60.0
 OLDEST_MAJOR = 7
 
 
-class Attachment:
+class Attachment(Closeable):
     """This process's hold on an embedded server. `close` lets go; so does the end of the process.
 
     `socket_path` and the server's `pid` are as of attaching: a server that dies is started again on the same
@@ -58,12 +59,6 @@ class Attachment:
 
     def close(self) -> None:
         self._line.close()
-
-    def __enter__(self) -> Attachment:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def attach(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from gossamer.closeable import Closeable
 from gossamer.errors import InvalidRequest
 from gossamer.frontier.call import function_call, text
 from gossamer.frontier.client import FunctionClient
@@ -20,7 +21,7 @@ from gossamer.settings import Settings, load
 CALL_FINGERPRINTS = 1000
 
 
-class ValkeyMemory:
+class ValkeyMemory(Closeable):
     """What one name has seen, shared by all who open it under the same policy, and kept over restarts."""
 
     def __init__(self, function_client: FunctionClient, name: str, policy: SeenPolicy) -> None:
@@ -56,12 +57,6 @@ class ValkeyMemory:
 
     def close(self) -> None:
         self._function_client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _each(self, action: str, fingerprints: Sequence[int]) -> list[bool]:
         for value in fingerprints:

@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
+from gossamer.closeable import Closeable
 from gossamer.testing.server_process import QuietHandler, ThreadedServer
 
 ALLOWED = "User-agent: *\nDisallow: /-/\n"
@@ -50,7 +50,7 @@ def data(value: Any, status: int = 200) -> ExampleResponse:
     return ExampleResponse(json.dumps(value, ensure_ascii=False).encode(), "application/json", status)
 
 
-class Example:
+class Example(Closeable):
     """Serves `hosts` ports of 127.0.0.1 from threads of this process. `port` is the first one, 0 takes free ones."""
 
     name = ""
@@ -113,11 +113,6 @@ class Example:
 
     def __enter__(self) -> Self:
         return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _handler(example: Example, place: int) -> type[BaseHTTPRequestHandler]:

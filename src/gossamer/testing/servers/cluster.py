@@ -6,9 +6,9 @@ import time
 from contextlib import suppress
 from functools import partial
 from math import inf
-from types import TracebackType
 from typing import Self
 
+from gossamer.closeable import Closeable
 from gossamer.testing.process import wait_until
 from gossamer.testing.resp import ReplyError
 from gossamer.testing.servers.single import Config, Fsync, Kind, Server
@@ -16,7 +16,7 @@ from gossamer.testing.servers.single import Config, Fsync, Kind, Server
 SLOTS = 16_384
 
 
-class Cluster:
+class Cluster(Closeable):
     """`masters` servers that share the slots evenly, each with `replicas` replicas.
 
     `nodes` lists the masters first, then the replicas in the same order, as they were at the start; a node is an
@@ -148,11 +148,6 @@ class Cluster:
 
     def __enter__(self) -> Self:
         return self if self.nodes[0].running else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _replicate(node: Server, master: str) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
+from gossamer.closeable import Closeable
 from gossamer.testing.process import wait_until
 from gossamer.testing.resp import ReplyError
 from gossamer.testing.servers.single import Config, Fsync, Kind, Server
@@ -12,7 +12,7 @@ from gossamer.testing.servers.single import Config, Fsync, Kind, Server
 SERVICE = "gossamer"
 
 
-class SentinelPair:
+class SentinelPair(Closeable):
     """Two servers under 1 or 3 sentinels (of three, two must agree), for failovers in a second or two.
 
     `primary` and `replica` are ordinary `Server`s and change places with each failover. `down_after`
@@ -141,11 +141,6 @@ class SentinelPair:
 
     def __enter__(self) -> Self:
         return self if self.primary.running else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _timeout(down_after: int) -> int:

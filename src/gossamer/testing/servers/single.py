@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from socket import socket
-from types import TracebackType
 from typing import Literal, Self
 
+from gossamer.closeable import Closeable
 from gossamer.errors import EmbeddedServerError, ServerBinaryMissing
 from gossamer.testing import process
 from gossamer.testing.resp import Reply, ReplyError, RespConnection
@@ -52,7 +52,7 @@ def binary(kind: Kind) -> Path:
     raise ValueError(f"{kind!r} is not a kind of server: valkey or redis")
 
 
-class Server:
+class Server(Closeable):
     """A real server on a free loopback port, with a temporary directory of its own.
 
     It dies with this process (on Linux even when that is killed). `stop`, `kill` and `restart` keep directory
@@ -267,11 +267,6 @@ class Server:
 
     def __enter__(self) -> Self:
         return self if self.running else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 _all: weakref.WeakSet[Server] = weakref.WeakSet()
