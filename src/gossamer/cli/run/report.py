@@ -30,9 +30,11 @@ def run_fleet(
     where = f"; logs in {files[0].parent}" if files[0] is not None and not log else ""
     output.write_notice(f"starting {output.counted(number, 'worker')} for {title}{where}")
     before = read_progress_of(frontier, names)
-    with Fleet(commands, files, output.write_notice) as fleet:
-        seconds = watch(fleet, WatchedFleet(frontier, title, before, names), draw=log != ONE_FILE)
-    return CrawlReport(fleet, frontier, then, seconds)
+    # Who watches waits for nothing. But a server that is restarted or replaced when the last worker ends is no failure of the crawl.
+    with ValkeyFrontier.find(settings) as patient:
+        with Fleet(commands, files, output.write_notice) as fleet:
+            seconds = watch(fleet, WatchedFleet(frontier, title, before, names), draw=log != ONE_FILE)
+        return CrawlReport(fleet, frontier if fleet.stopping else patient, then, seconds)
 
 
 class CrawlReport:
