@@ -270,6 +270,14 @@ class FleetScheduler(BaseScheduler):
 
     # What the engine asks of a scheduler.
 
+    def __len__(self) -> int:
+        """What is queued, delayed or in progress in the group, as of the last exchange."""
+        hints = self.courier.hints if self.opened else None
+        return hints.open if hints is not None else 0
+
+    def __bool__(self) -> bool:
+        return True
+
     def has_pending_requests(self) -> bool:
         """Whether the group has anything to do, here or elsewhere; where that is not known yet, it has."""
         # One that is refused ends by itself, without the signal that it is idle.

@@ -161,6 +161,17 @@ def test_an_item_that_could_not_be_written_is_told_by_who_goes_on_after_a_kill(
     assert lines(out) == [0, 2]
 
 
+def test_an_item_that_a_filter_fails_on_is_named(
+    frontier: ValkeyFrontier, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(data: bytes) -> Any:
+        raise ValueError("the filter fails")
+
+    info = produce(frontier, 7)
+    assert bring(frontier, info, opened(frontier, tmp_path / "out.jl", read=read)).failed == 1
+    assert "out.jl: {'n': 7}" in caplog.text
+
+
 def test_an_end_that_the_server_did_not_hear_is_written_once(
     frontier: ValkeyFrontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.settings import Settings
 
 from gossamer.errors import SettingError
-from gossamer.scrapy.feeds.settings import OURS, check
+from gossamer.scrapy.feeds.settings import OURS, SCRAPYS, check
 from gossamer.settings import load
 
 
@@ -66,3 +66,9 @@ def test_a_format_that_no_exporter_has_is_refused() -> None:
         settings = Settings({"FEEDS": {"stdout:": {"format": None}}, "GOSSAMER_FEEDS": mode})
         with pytest.raises(SettingError, match="The feed stdout: has the format None"):
             check(load({"GOSSAMER_FEEDS": mode}, {}), Crawler(Spider, settings))
+
+
+def test_feeds_that_nobody_writes_are_said_to_be_so(caplog: pytest.LogCaptureFixture) -> None:
+    looked_at("out.json", {}, EXTENSIONS={SCRAPYS: None})
+    assert "FeedExporter is off in EXTENSIONS: neither Scrapy nor the fleet writes them" in caplog.text
+    assert "Each worker writes FEEDS by itself" not in caplog.text

@@ -192,7 +192,7 @@ class TestStrangeStarts:
 def test_ideas_of_an_idle_spider_are_crawled_before_it_ends(site: Site, valkey_server: Server, crawl_name: str) -> None:
     with Workers(valkey_server.url, crawl_name, DOWNLOAD_DELAY=0.5) as workers:
         worker = workers.start(Idle, site=site.url)
-        assert worker.reason() == "no more ideas"
+        assert worker.reason() == "no more ideas, 0 left"
         assert "Round 0 of idle is over." in worker.log
         once(site, ["/0", "/1", "/2", "/3"])
 

@@ -161,14 +161,15 @@ class Idle(Base):
         yield self.page("/0")
 
     def on_idle(self) -> None:
+        engine: Any = self.crawler.engine
         if self.ideas < 3:
             self.ideas += 1
-            engine: Any = self.crawler.engine
             engine.crawl(self.page(f"/{self.ideas}"))
             for tenths in range(1, 5):
                 asyncio.get_running_loop().call_later(tenths / 10, self.look, engine)
         else:
-            raise CloseSpider("no more ideas")
+            left = len(engine._slot.scheduler)
+            raise CloseSpider(f"no more ideas, {left} left")
 
     def look(self, engine: Any) -> None:
         """Let the engine see whether there is something to do, while there is not yet."""

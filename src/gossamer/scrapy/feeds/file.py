@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from gossamer.errors import SettingError
+from gossamer.errors import GossamerError, SettingError
 from gossamer.frontier import codec, item_stream
 from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -448,7 +448,8 @@ class FeedFile:
             self._state["failed"] = self._state.get("failed", 0) + 1
             self._tap.seek(before)
             self._tap.truncate()
-            logger.exception("An item could not be written to the feed %s: %.500r", self.path, item)
+            shown = _plain(data) if item is None else item
+            logger.exception("An item could not be written to the feed %s: %.500r", self.path, shown)
 
     def _taken(self) -> bytes:
         assert self._tap is not None
@@ -513,6 +514,14 @@ class FeedFile:
     _exporter: Any = None
     _chosen = False
     """The project has said which fields the feed has."""
+
+
+def _plain(data: bytes) -> Any:
+    """An item of which no more is known than what the stream has."""
+    try:
+        return codec.decode(data)
+    except GossamerError:
+        return data
 
 
 def _columns(exporter: Any) -> list[str] | None:

@@ -87,7 +87,12 @@ def check(ours: Settings, crawler: Crawler) -> None:
     if _exporter_is_on(settings):
         check_formats(settings)
     if not shared(ours, crawler):
-        log_separate_files(settings)
+        if uris(settings) and not _has_exporter(crawler):
+            logger.warning(
+                "FEEDS are set, but Scrapy's FeedExporter is off in EXTENSIONS: neither Scrapy nor the fleet writes them."
+            )
+        else:
+            log_separate_files(settings)
         return
     if _extensions(crawler) is not None and _place(crawler, FleetFeedExporter) is None:
         raise SettingError("Scrapy's exporter does not take these FEEDS, so nobody would write them; its log says why.")
@@ -105,6 +110,14 @@ def check_early(ours: Settings, settings: BaseSettings, on_frontier: bool) -> No
 
 def _exporter_is_on(settings: BaseSettings) -> bool:
     return any(is_on(settings, "EXTENSIONS", name) for name in (SCRAPYS, OURS))
+
+
+def _has_exporter(crawler: Crawler) -> bool:
+    """Whether there is an extension that may write feeds: Scrapy's, or one of the project's own."""
+    every = _extensions(crawler)
+    if every is None:
+        return _exporter_is_on(crawler.settings)
+    return any(isinstance(each, FeedExporter) for each in every)
 
 
 def check_formats(settings: BaseSettings) -> None:

@@ -77,14 +77,6 @@ class LeasingScheduler(worker.FleetScheduler):
         if self._error is not None:
             raise FrontierUnavailable(str(self._error))
 
-    def __len__(self) -> int:
-        """What is queued, delayed or in progress in the group, as of the last exchange."""
-        hints = self.courier.hints
-        return hints.open if hints is not None else 0
-
-    def __bool__(self) -> bool:
-        return True
-
     async def _open(self) -> None:
         await super()._open()
         item_page.attach(self.engine.scraper, self.page_of)
