@@ -25,7 +25,7 @@ from gossamer.errors import FrontierUnavailable, MemoryLimitReached, StoreAway, 
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.model.page import PageRequest
-from gossamer.model.reply import PAGES_FULL
+from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late, next_due
 
@@ -258,7 +258,7 @@ class SiteRounds:
         begins; or all that waits is of other layers than the one to crawl."""
         if row.open == 0:
             return False
-        if row.paused == PAGES_FULL:
+        if row.paused == PAGES_FULL or row.paused.startswith(LOGIN_FAILED):
             return not any(lane.leased for lane in lanes)
         if not self._only or row.start in ("owed", "leased"):
             return False
@@ -272,7 +272,7 @@ class SiteRounds:
             why = (
                 "it has as many pages as it may"
                 if row.paused == PAGES_FULL
-                else f"of {self._only} there is nothing left"
+                else row.paused or f"of {self._only} there is nothing left"
             )
             logger.info("Round %d of %s rests: %s.", row.round, site.name, why)
         if self._repeat:

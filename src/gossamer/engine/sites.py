@@ -16,6 +16,7 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import leads
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
+from gossamer.sites.login import LOGIN
 from gossamer.sites.plan import LISTINGS
 from gossamer.sites.python.reader import FunctionReader
 from gossamer.sites.url.file_name import file_name
@@ -108,6 +109,9 @@ class ServedSite:
         self.layers = {name: ServedLayer(self, name, layer) for name, layer in compiled.site.layers.items()}
         self.conditional = any(layer.conditional for layer in self.layers.values())
         """Whether pages are asked for only if they have changed."""
+        self.login = compiled.login
+        self.login_layer = ServedLayer(self, LOGIN, None)
+        """How the pages of the login are fetched."""
         self.leads = set(leads(compiled.site))
         """The other sites that its links lead to; those of functions are added when they do."""
         self._lanes = compiled.lanes()
@@ -177,6 +181,9 @@ def options(
 ) -> FetchOptions:
     """How to fetch a layer's pages; `fetched_by_scrapy` is the layer's name if Scrapy fetches them."""
     usual = FetchOptions()
+    own = compiled.own_hosts
+    if own and compiled.login is not None:
+        own |= compiled.login.hosts
     timeout = _said(asking, "timeout", usual.timeout)
     return FetchOptions(
         timeout=timeout,
@@ -186,7 +193,7 @@ def options(
         user_agent=_said(asking, "user_agent", AGENT),
         headers=tuple((asking.get("headers") or {}).items()),
         auth=asking.get("auth"),
-        hosts=compiled.own_hosts.union(compiled.site.politeness.hosts) if compiled.own_hosts else frozenset(),
+        hosts=own.union(compiled.site.politeness.hosts) if own else frozenset(),
         session=_said(asking, "session", "site") == "site",
         proxy=asking.get("proxy") or "",
         verify=_said(asking, "verify", True),

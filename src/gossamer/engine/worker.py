@@ -23,6 +23,7 @@ from gossamer.engine.http.deadline import LEFT, STUCK, cancel_tasks, run_to_end,
 from gossamer.engine.http.fetcher import Fetcher
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
+from gossamer.engine.login import SiteLogins
 from gossamer.engine.page.processor import PageProcessor
 from gossamer.engine.page.versions import PageVersions
 from gossamer.engine.records import RecordSink
@@ -208,6 +209,8 @@ class NativeWorker:
         self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency)
         page_processor.known, page_processor.scrapy_fetcher = self._engine.courier.known, scrapy_fetcher
         page_processor.introduce = self._introduce
+        page_processor.logins = logins = SiteLogins(self.ask, download_counters.fetch, self._fetcher.sessions)
+        logins.count = lambda site: self._site_counters.of(site).add("site/logins")
         self._rounds = SiteRounds(
             self.ask, self._site_set, self._record_sink, partial(RequestAdder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,

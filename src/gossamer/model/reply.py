@@ -271,6 +271,8 @@ def of_status(status: int) -> str:
 
 PAGES_FULL = "pages_full"
 """Why a group is held whose round has as many pages as it may."""
+LOGIN_FAILED = "login failed: "
+"""How the reason of a pause begins where a site refused the login."""
 
 
 class Counts(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -14,10 +15,11 @@ from gossamer.sites import plan
 from gossamer.sites.crossing import crosses, split
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
-from gossamer.sites.file.environment import revealed_site
+from gossamer.sites.file.environment import revealed_site, variables
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
 from gossamer.sites.format import Format, Layer, RequestRule, Seed, SiteSpec
+from gossamer.sites.login import Login
 from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.seeds import count, unfold
@@ -41,7 +43,11 @@ def compile_site(
     `grant` lets it be read. Raises MissingVariable, and SiteError for a site that was never checked."""
     if grant is not None:
         environment = grant.environment(environment)
-    return CompiledSite(_with_params(revealed_site(site, environment), params), params, grant or Grant())
+    compiled = CompiledSite(_with_params(revealed_site(site, environment), params), params, grant or Grant())
+    if site.login is not None:
+        secrets = os.environ if environment is None else environment
+        compiled.login = Login(site.login, compiled, {name: secrets[name] for name in variables(site)})
+    return compiled
 
 
 class CompiledSite:
@@ -73,6 +79,7 @@ class CompiledSite:
         self._by_priority = {name for name, layer in site.layers.items() if layer.order == "priority"}
         self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
         self._rows = Rows(site)
+        self.login: Login | None = None
         self.elsewhere: Callable[[str], CompiledSite | None] = lambda name: None
         """The other sites that links may lead to, by name."""
         self._readers: dict[str, LayerReader] = {}

@@ -17,7 +17,7 @@ from gossamer.cli.run.report import CrawlReport, run_fleet, title_of
 from gossamer.cli.site.site import user as user
 from gossamer.engine.site_files import digest
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.reply import PAGES_FULL, Counts
+from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL, Counts
 from gossamer.registry import Registry
 from gossamer.registry.folder import SUFFIXES, texts_of
 from gossamer.registry.site_text import SiteText
@@ -134,6 +134,9 @@ def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], resume: bool) -> lis
     todo = []
     for site in sites:
         name = site.site
+        if name in rows and rows[name].paused.startswith(LOGIN_FAILED):
+            # Asked for again: perhaps with another password.
+            frontier.resume(group=name)
         if name in rows and (frontier.drained(name).drained or _has_its_pages(counts, name, site)):
             if resume:
                 continue

@@ -86,6 +86,12 @@ class CookieJar:
                 taken += 1
         return taken
 
+    def put(self, cookies: Iterable[Cookie], now: float | None = None) -> None:
+        """Keep cookies that another jar has had."""
+        now = time.time() if now is None else now
+        for cookie in cookies:
+            self._put(cookie, True, now)
+
     def header(self, url: str, more: Mapping[str, str] | None = None, now: float | None = None) -> str:
         """The value of the Cookie header for a request, "" for none; `more` overrides the kept cookies."""
         pairs = [f"{name}={value}" for name, value in more.items()] if more else []

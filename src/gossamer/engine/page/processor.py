@@ -21,6 +21,7 @@ from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.http.url import referer
+from gossamer.engine.login import LoginFailed, SiteLogins
 from gossamer.engine.page import payload, retry
 from gossamer.engine.page.conditional import NOT_MODIFIED
 from gossamer.engine.page.feed import links_of
@@ -46,6 +47,8 @@ logger = logging.getLogger(__name__)
 
 GONE = frozenset({404, 410})
 """The page does not exist any more: that is a result, not a failure."""
+LOGIN_PAUSE = 60.0
+"""Seconds until a page is leased again whose site could not be logged in to."""
 ARCHIVE_PAUSE = 60.0
 """Seconds until a page is fetched again that could not be archived: the disk is full."""
 BIG = 512 * 1024
@@ -91,6 +94,7 @@ class PageProcessor:
         """The fingerprints that the frontier is known to have seen."""
         self.scrapy_fetcher: ScrapyFetcher | None = None
         """Runs the records of sites with `engine: scrapy` through their project's pipelines."""
+        self.logins: SiteLogins | None = None
         self.introduce: Callable[[ServedSite], Awaitable[None]] = _nobody
         """Defines the groups of the other sites that links of a site lead to."""
 
@@ -127,6 +131,13 @@ class PageProcessor:
             return await self._process(lease, layer, request, once)
         except PageFailed as failed:
             return await self._failed(lease, layer, request, failed)
+        except LoginFailed as error:
+            if error.refused:
+                # The site is stopped: its pages wait, unsent.
+                told = True
+                return None
+            self._site_counters.of(lease.lane.rpartition(".")[0]).add("engine/failed/login")
+            return Settlement(lease, Ending.RETRY, delay=LOGIN_PAUSE)
         except PageDropped:
             self._site_counters.of(lease.lane.rpartition(".")[0]).add("site/left_out")
             return Settlement(lease)
@@ -148,6 +159,8 @@ class PageProcessor:
     def forget(self, site: str) -> None:
         """Forget a site that has changed, or is not served any more."""
         self._versions.forget(site)
+        if self.logins is not None:
+            self.logins.forget(site)
 
     def rolled_back(self) -> None:
         """The frontier may have an older state: pages that were settled may not be, and have to be fetched whole."""
@@ -193,6 +206,7 @@ class PageProcessor:
                     )
                 self._site_counters.of(site.name).add("site/robots_denied")
                 return Settlement(lease)
+        session = await self.logins.ready(site) if site.login is not None and self.logins is not None else 0
         options, cookies = layer.manner(request.url, request.before)
         sent = request._replace(
             cookies={**cookies, **request.cookies} if cookies else request.cookies,
@@ -220,6 +234,8 @@ class PageProcessor:
             landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
         else:
             landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, response.seconds))
+        if session and (why := self._over(site, response, session)):
+            raise PageFailed("session_over", f"The session is over: {why}.")
         if layer.saves:
             try:
                 self._archive.keep(site, response)
@@ -251,6 +267,16 @@ class PageProcessor:
         if known is not None:
             self._came[identity(lease)] = site, known, response.headers
         return settlement
+
+    def _over(self, site: ServedSite, response: Response, session: int) -> str:
+        """Whether a page shows that the session is over; the next page logs in again."""
+        if site.login is None or self.logins is None:
+            return ""
+        why = site.login.over(response, location(response))
+        if why:
+            self._site_counters.of(site.name).add("site/sessions_over")
+            self.logins.ended(site, session)
+        return why
 
     def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
         fingerprint = layer.site.compiled.fingerprint(layer.name, hop.url, hop.method, hop.body)

@@ -13,10 +13,12 @@ from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
+from gossamer.engine.login import LoginFailed, SiteLogins
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import SiteError, StoreRefused
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
+from gossamer.model.reply import LOGIN_FAILED
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader, PageDropped
 from gossamer.sites.extract import charset
@@ -99,6 +101,7 @@ class Trial:
         native = AiohttpFetcher(concurrency=4)
         self._fetcher = native if open_downloader is None else ScrapyFetcher(open_downloader, native)
         self._robots = Robots(self._fetcher.fetch)
+        self._logins = SiteLogins(None, self._fetcher.fetch, self._fetcher.sessions)
 
     async def close(self) -> None:
         await self._robots.close()
@@ -123,6 +126,8 @@ class Trial:
         response: Response | None = None
         begun = time.perf_counter()
         try:
+            if site.login is not None:
+                await self._logins.ready(site)
             while request is not None:
                 said, allowed = await self._word(site, layer, request.url, hops[-1].url if hops else "")
                 if not allowed:
@@ -136,6 +141,9 @@ class Trial:
                 response = await self._fetcher.fetch(request)
                 redirects = 300 <= response.status < 400 and layer.redirects
                 target = location(response) if redirects else layer.refresh(response)
+                if site.login is not None and (why := site.login.over(response, location(response))):
+                    failure = f"the session is over right after the login: {why}"
+                    break
                 hops.append(
                     Hop(
                         request.method,
@@ -152,6 +160,8 @@ class Trial:
                     None,
                 )
                 request = request._replace(options=layer.manner(request.url, hops[-1].url)[0])
+        except LoginFailed as error:
+            failure = f"{LOGIN_FAILED}{error.message}"
         except PageDropped:
             failure = "the Scrapy project wants nothing of it"
         except FetchError as error:

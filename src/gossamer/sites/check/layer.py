@@ -27,7 +27,7 @@ _LOOKS = (
 
 def check_layer(checker: Checker, name: str, layer: Layer) -> None:
     path: Path = ("layers", name)
-    _check_fields(checker, layer.fields, (*path, "fields"), layer.format)
+    check_fields(checker, layer.fields, (*path, "fields"), layer.format)
     _check_from_page(checker, layer.fields, layer, (*path, "fields"))
     if layer.records is None:
         for field, rule in layer.fields.items():
@@ -67,7 +67,7 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
 
 def _check_page(checker: Checker, layer: Layer, path: Path) -> None:
     """The values of a page as a whole."""
-    _check_fields(checker, layer.page, (*path, "page"), layer.format)
+    check_fields(checker, layer.page, (*path, "page"), layer.format)
     if layer.records is None:
         checker.add((*path, "page"), "page is for layers with records; this page is one record", "write it in fields")
     for field, rule in layer.page.items():
@@ -129,7 +129,7 @@ def _check_records(checker: Checker, rule: Selected, path: Path, format: Format)
     _check_selected(checker, rule, path, format)
 
 
-def _check_fields(checker: Checker, fields: Mapping[str, FieldRule], path: Path, format: Format) -> None:
+def check_fields(checker: Checker, fields: Mapping[str, FieldRule], path: Path, format: Format) -> None:
     before: list[str] = []
     for name, rule in fields.items():
         _check_field(checker, rule, (*path, name), format, before, len(path) > 3)
@@ -163,7 +163,7 @@ def _check_field(
     check_when(checker, rule.when, before, (*path, "when"), "a field that comes earlier")
     if rule.each is not None:
         _check_records(checker, rule.each, (*path, "each"), Format.HTML if nested else format)
-    _check_fields(checker, rule.fields, (*path, "fields"), format)
+    check_fields(checker, rule.fields, (*path, "fields"), format)
 
 
 def _check_step(checker: Checker, step: Clean, path: Path) -> None:

@@ -15,6 +15,7 @@ from gossamer.sites import plan
 from gossamer.sites.check import expressions
 from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method, check_replacement
+from gossamer.sites.check.login import check_login
 from gossamer.sites.check.match import check_match
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
@@ -90,6 +91,7 @@ def check_with(checker: Checker) -> None:
     for name, layer in site.layers.items():
         _check_layer_keys(checker, name, layer)
         check_layer(checker, name, layer)
+    check_login(checker)
     check_store(checker)
     check_needs(checker)
     check_variables(checker)

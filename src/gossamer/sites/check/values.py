@@ -113,7 +113,7 @@ def check_variables(checker: Checker) -> None:
             checker.add(
                 path,
                 f"{found[0]} is not looked up here",
-                "variables stand in database, proxies, auth, proxy, headers and cookies",
+                "variables stand in database, proxies, auth, proxy, headers, cookies and login",
             )
 
 

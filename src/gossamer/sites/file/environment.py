@@ -14,6 +14,8 @@ from gossamer.sites.format import Body, RequestRule, SiteSpec
 
 _Rule = TypeVar("_Rule", bound=Body)
 
+LOGIN_TEXTS = {"url", "page", "headers", "cookies", "form", "json_", "body"}
+"""The keys of `login` whose texts may name variables."""
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -41,6 +43,8 @@ def places(site: SiteSpec) -> Iterator[tuple[Path, str]]:
         for place, url in enumerate(group.urls):
             yield ("proxies", name, "urls", place), url
     yield from _of_request(site.request, ("request",))
+    if site.login is not None:
+        yield from _within(site.login.model_dump(include=LOGIN_TEXTS, by_alias=True, exclude_none=True), ("login",))
     for place, seed in enumerate(site.seeds):
         yield from _of_body(seed, ("seeds", place))
     for name, layer in site.layers.items():
@@ -62,6 +66,18 @@ def _of_body(body: Body, path: Path) -> Iterator[tuple[Path, str]]:
     for key in ("headers", "cookies"):
         for name, text in getattr(body, key).items():
             yield (*path, key, name), text
+
+
+def _within(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every text in some data."""
+    if isinstance(data, str):
+        yield path, data
+    elif isinstance(data, Mapping):
+        for name, value in data.items():
+            yield from _within(value, (*path, name))
+    elif isinstance(data, list | tuple):
+        for place, value in enumerate(data):
+            yield from _within(value, (*path, place))
 
 
 def variables(site: SiteSpec) -> dict[str, list[Path]]:

@@ -5,6 +5,7 @@ fetched. `check` checks what concerns several keys (layers that exist, patterns 
 """
 
 from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Revisit, Seen, Valid
+from gossamer.sites.format.login import LoginCheck, LoginRule, SessionEnd
 from gossamer.sites.format.selector import (
     PLAIN_STEPS,
     SELECTORS,
@@ -49,6 +50,8 @@ __all__ = [
     "Kind",
     "Layer",
     "Limits",
+    "LoginCheck",
+    "LoginRule",
     "Politeness",
     "ProxyRule",
     "RequestRule",
@@ -57,6 +60,7 @@ __all__ = [
     "Seed",
     "Seen",
     "Selected",
+    "SessionEnd",
     "SiteModel",
     "SiteSpec",
     "Step",

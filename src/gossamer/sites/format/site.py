@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Seen
+from gossamer.sites.format.login import LoginRule
 from gossamer.sites.format.selector import Body
 from gossamer.sites.format.values import LISTED, Duration, Flag, Name, Number, SiteModel, Texts, Whole, listed
 
@@ -197,6 +198,8 @@ class SiteSpec(SiteModel):
     """Which URLs are the same page, unless a layer says otherwise."""
     request: RequestRule = RequestRule()
     """How to request pages."""
+    login: LoginRule | None = None
+    """How to log in. Workers do so before the first page, share the session, and log in again when it is over."""
     hooks: Hooks = Hooks()
     """Python functions for the whole site; a layer may have its own."""
     proxies: dict[Name, ProxyRule] = Field(default_factory=dict)
