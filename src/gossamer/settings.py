@@ -368,6 +368,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Directories besides GOSSAMER_DATA_DIR below which site files of the crawl may name files: WARC archives, SQLite files, lists of proxies, certificates. Divided by commas. A site file that is named on the command line may name any.",
     ),
     Setting(
+        "GOSSAMER_SITE_TABLES",
+        "",
+        _text_or_empty,
+        "The tables that site files of the crawl may read with `refresh`, divided by commas; `*` stands for anything. Whoever can push a file can send what they hold somewhere. A site file that is named on the command line may read all tables of its database. Empty: none.",
+    ),
+    Setting(
         "GOSSAMER_PRIVATE_ADDRESSES",
         "auto",
         _addresses,

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 GUIDES = (
     "many-sources-from-one-file", "pages-turns-and-depth", "log-in-and-cookies", "json-apis-and-posts", "charsets-and-broken-html",
     "prices-over-time", "sites-behind-proxies", "keep-raw-pages", "write-a-handler-in-python", "serve-sites-continuously",
-    "stop-resume-and-rounds",
+    "stop-resume-and-rounds", "refresh-stored-pages",
 )  # fmt: skip
 
 

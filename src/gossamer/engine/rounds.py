@@ -20,13 +20,14 @@ from gossamer.engine import hooks
 from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.page.payload import pack
 from gossamer.engine.records import RecordSink
+from gossamer.engine.refresh import Refresh
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, LanePolicy, SeenScope, StartState, Token
 from gossamer.model.page import PageRequest
 from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
-from gossamer.sites.format import Schedule
+from gossamer.sites.format import RefreshRule, Schedule
 from gossamer.sites.schedule import is_late, next_due
 
 P = ParamSpec("P")
@@ -350,6 +351,9 @@ class SiteRounds:
             request_adder.put(request, start_key(site.name, number, f"{place}:{link.fingerprint:x}"), None)
             if place % 100 == 99:
                 await _below(request_adder, BACKLOG)
+        for place, rule in enumerate(site.compiled.site.refresh):
+            if not self._only or rule.layer == self._only:
+                await self._refresh(site, number, place, rule, request_adder)
         await _below(request_adder, 0)
 
     async def _new_seeds(self, site: ServedSite, lanes: Mapping[str, LanePolicy]) -> set[tuple[str, int]]:
@@ -371,6 +375,35 @@ class SiteRounds:
         for layer in list(by_layer):
             await probe(layer)
         return new
+
+    async def _refresh(
+        self, site: ServedSite, number: int, place: int, rule: RefreshRule, request_adder: RequestAdder
+    ) -> None:
+        """Add the pages that stored rows ask for. One that was added before is not added again, by whomever."""
+        dont_filter = site.lanes()[rule.layer].seen.scope is not SeenScope.ROUND
+        while True:
+            added, without = 0, list[str]()
+            try:
+                async with Refresh(site, rule) as pages:
+                    async for link in pages:
+                        if isinstance(link, str):
+                            without.append(link)
+                            continue
+                        link = link._replace(round=number, dont_filter=dont_filter, always=dont_filter)
+                        request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
+                        key = start_key(site.name, number, f"refresh{place}:{link.fingerprint:x}")
+                        request_adder.put(request, key, None)
+                        added += 1
+                        if added % 100 == 0:
+                            await _below(request_adder, BACKLOG)
+                break
+            except StoreAway as error:
+                logger.warning("The refresh of %s.%s waits for its database: %s", site.name, rule.layer, error)
+                await asyncio.sleep(AGAIN)
+        logger.info("Refresh of %s.%s: %s pages by the table %s.", site.name, rule.layer, f"{added:,}", rule.table)
+        if without:
+            said = "; ".join(dict.fromkeys(without[:5]))
+            logger.warning("%d rows of %s name no page to refresh: %s.", len(without), rule.table, said)
 
     # The end.
 

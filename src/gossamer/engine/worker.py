@@ -372,7 +372,7 @@ class NativeWorker:
         self._site_tasks.begin(site, self._engine.failed)
 
     def _served(self, compiled: CompiledSite) -> ServedSite:
-        rows_at = store_url(compiled, self._settings) if compiled.site.store else ""
+        rows_at = store_url(compiled, self._settings) if compiled.site.store or compiled.site.refresh else ""
         return ServedSite(compiled, rows_at)
 
     async def _try_again(self) -> None:

@@ -6,6 +6,7 @@ round again ends there. The deeper a layer, the sooner its pages are fetched, un
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -25,6 +26,8 @@ LISTING_TIER = 1
 LOOKED_AT = 3
 """How many URLs of a seed are looked at to find the layers it leads to."""
 DEEPEST = 1000
+ORIGIN = re.compile(r"https?://[^/?#{}]+(?=[/?#]|$)", re.IGNORECASE)
+"""The beginning of an address whose host is written in the file."""
 
 
 class LayerGraph:
@@ -62,6 +65,7 @@ class LayerGraph:
 
     def _entries(self) -> list[str]:
         found = {layer for seed in self.site.seeds for layer in self._entries_of(seed)}
+        found |= {rule.layer for rule in self.site.refresh}
         return [name for name in self.site.layers if name in found]
 
     def _first(self) -> list[str]:
@@ -81,6 +85,8 @@ class LayerGraph:
 
 def _hosts(site: SiteSpec, params: Parameters) -> frozenset[str] | None:
     texts = [text for seed in site.seeds for text in (seed.url, seed.sitemap, seed.feed) if text is not None]
+    if not site.seeds:
+        texts = [origin[0] for rule in site.refresh if (origin := ORIGIN.match(rule.url))]
     # Without seeds, links of other sites lead here, and nothing but these rules says which hosts are its own.
     return hosts_of(iter(texts), params) or (
         None if site.seeds else frozenset(map(host, site.politeness.hosts)) or None
@@ -174,7 +180,7 @@ def group(site: SiteSpec) -> GroupPolicy:
         weight=site.weight,
         delay=site.politeness.delay,
         concurrency=site.politeness.concurrency,
-        start=any(seed.tasks is None for seed in site.seeds),
+        start=bool(site.refresh) or any(seed.tasks is None for seed in site.seeds),
         tasks=tuple(dict.fromkeys(seed.tasks for seed in site.seeds if seed.tasks is not None)),
     )
 

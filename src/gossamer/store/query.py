@@ -74,7 +74,7 @@ def _pages(
     paged = query.order_by(*(table.c[name] for name in order)).limit(PAGE)
     after: tuple[Any, ...] | None = None
     while True:
-        page = paged if after is None else paged.where(_behind(table, order, after))
+        page = paged if after is None else paged.where(behind(table, order, after))
         rows = ask(lambda connection, page=page: connection.execute(page).all())  # type: ignore[misc]
         for row in rows:
             yield {
@@ -85,7 +85,7 @@ def _pages(
         after = plain(rows[-1][:width])
 
 
-def _behind(table: SqlTable, order: Sequence[str], after: Sequence[Any]) -> ColumnElement[bool]:
+def behind(table: SqlTable, order: Sequence[str], after: Sequence[Any]) -> ColumnElement[bool]:
     conditions = []
     for place, name in enumerate(order):
         equal = [table.c[before] == after[number] for number, before in enumerate(order[:place])]

@@ -19,12 +19,13 @@ from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
 from gossamer.model.table import PAGES, Row, Table
 from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, with_undescribed
 from gossamer.settings import concealed
-from gossamer.store import query, schema, statements
+from gossamer.store import query, schema, select, statements
 from gossamer.store.batch import PreparedRow, RowPreparer, batches_of
 from gossamer.store.database.database import Database
 from gossamer.store.database.sqlite import READING
 from gossamer.store.database.url import database_of
 from gossamer.store.failure import StoreFailure, first_line
+from gossamer.store.select import ColumnTest
 
 T = TypeVar("T")
 
@@ -180,6 +181,14 @@ class Store:
         """The keys of parents without a child. `on` (parent's column → child's column) where the child's table does not name
         the parent's as its parent."""
         return query.missing(self._ask, self._known.sql, self._shape(parent), self._shape(child), on)
+
+    def select(self, table: str, columns: Sequence[str], tests: Sequence[ColumnTest]) -> Iterator[dict[str, Any]]:
+        """The rows of any table of the database that meet conditions on columns; the table need not be prepared."""
+        return select.chosen(self._ask, self._database, table, columns, tests, self.url)
+
+    def columns_in(self, table: str) -> frozenset[str]:
+        """The columns that the database has of a table; none if it is not there."""
+        return frozenset(self._ask(lambda connection: list(self._database.columns(connection, table))))
 
     def read(self, table: Table | str) -> Iterator[dict[str, Any]]:
         """All rows of a table, with the columns that were described."""

@@ -16,7 +16,7 @@ from gossamer.sites.file.problems import Path, Problem
 from gossamer.sites.file.yaml import Spot
 from gossamer.sites.format import SiteSpec
 
-PATHS, VARIABLES = "GOSSAMER_SITE_PATHS", "GOSSAMER_SITE_VARIABLES"
+PATHS, VARIABLES, TABLES = "GOSSAMER_SITE_PATHS", "GOSSAMER_SITE_VARIABLES", "GOSSAMER_SITE_TABLES"
 SQLITE_NAMES = (".db", ".sqlite", ".sqlite3")
 """How the names of SQLite files end: the data directory has other files, which must not be taken for one."""
 OPTIONS = frozenset({"application_name", "charset", "client_encoding", "connect_timeout", "options", "sslmode"})
@@ -29,7 +29,7 @@ def check_grant(
     site: SiteSpec, spot: Spot, grant: Grant, environment: Mapping[str, str] | None = None
 ) -> list[Problem]:
     """Everything that a site uses without a grant, with its place and the remedy."""
-    refused = [*_functions(site, grant), *_variables(site, grant)]
+    refused = [*_functions(site, grant), *_variables(site, grant), *_tables(site, grant)]
     if not refused:
         refused += _paths(site, grant)
         refused += _database(site, grant, grant.environment(environment))
@@ -49,6 +49,13 @@ def _variables(site: SiteSpec, grant: Grant) -> Iterator[Refusal]:
             said = f"{name} is not a variable that this worker lets site files of the crawl read"
             for path in paths:
                 yield path, said, f"call it SITE_{name}, or allow it: {VARIABLES}=SITE_*,{name}"
+
+
+def _tables(site: SiteSpec, grant: Grant) -> Iterator[Refusal]:
+    for place, rule in enumerate(site.refresh):
+        if not grant.reads(rule.table):
+            said = f"{rule.table} is not a table that this worker lets site files of the crawl read"
+            yield ("refresh", place, "table"), said, f"allow it: {TABLES}={rule.table}"
 
 
 def _paths(site: SiteSpec, grant: Grant) -> Iterator[Refusal]:

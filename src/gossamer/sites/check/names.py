@@ -144,4 +144,6 @@ def passed_to(site: SiteSpec, name: str, besides: Follow | None = None) -> set[s
         found.update(seed.inherited)
         if seed.feed is not None:
             found.update((TITLE, DATE))
+    if any(rule.layer == name for rule in site.refresh):
+        return None  # Columns of the table are passed as they are wanted.
     return found

@@ -17,6 +17,7 @@ from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method, check_replacement
 from gossamer.sites.check.login import check_login
 from gossamer.sites.check.match import check_match
+from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
 from gossamer.sites.check.store import check_store
@@ -93,6 +94,7 @@ def check_with(checker: Checker) -> None:
         check_layer(checker, name, layer)
     check_login(checker)
     check_store(checker)
+    check_refresh(checker)
     check_needs(checker)
     check_variables(checker)
     if checker.sound:
@@ -132,7 +134,7 @@ def _check_site(checker: Checker) -> None:
             checker.add(
                 ("politeness", "hosts", name), f"{name!r} is not a host", "as example.com or example.com:8080", key=True
             )
-    if not site.seeds:
+    if not site.seeds and not site.refresh:
         checker.warn(("site",), NO_SEEDS, "write seeds, or follow links to it from another site")
     for path, message, hint in wrong_references(site):
         checker.add(path, message, hint)
@@ -304,7 +306,7 @@ def _check_ways(checker: Checker) -> None:
     check_rules(checker, layout)
     reached = layout.reached()
     for name, layer in site.layers.items():
-        if site.seeds and name not in reached:
+        if (site.seeds or site.refresh) and name not in reached:
             hint = "write a follow with to" if layer.match is None else "no link or seed leads to it"
             checker.warn(("layers", name), f"nothing leads to layer {name}", hint)
 

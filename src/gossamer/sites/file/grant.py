@@ -41,6 +41,8 @@ class Grant(NamedTuple):
     paths: tuple[Path, ...] | None = ()
     addresses: str = AUTO
     """GOSSAMER_PRIVATE_ADDRESSES."""
+    tables: tuple[str, ...] = ()
+    """The tables that may be read."""
     code: tuple[Path, ...] = ()
     """Further folders that functions may come from: those of the Python files that the user named."""
 
@@ -75,6 +77,10 @@ class Grant(NamedTuple):
         known = os.environ if environment is None else environment
         return {name: value for name, value in known.items() if self.knows(name)}
 
+    def reads(self, table: str) -> bool:
+        """Whether a table of the database may be read."""
+        return any(fnmatchcase(table, one) for one in self.tables)
+
     def reaches(self, path: str | os.PathLike[str]) -> bool:
         """Whether a path may be used, counted from the working directory, with all links followed."""
         if self.paths is None:
@@ -98,10 +104,11 @@ def grant_of(
     if local:
         found = dict.fromkeys((*(module_name(file).folder for file in files if is_python(file)), *code))
         own = tuple(place for one in found if (place := Path(os.path.realpath(one))) != place.parent)
-        return Grant(True, folder, named, EVERYTHING, None, addresses, own)
+        return Grant(True, folder, named, EVERYTHING, None, addresses, EVERYTHING, own)
     roots = [settings["GOSSAMER_DATA_DIR"], *listed(settings["GOSSAMER_SITE_PATHS"])]
+    tables = listed(settings["GOSSAMER_SITE_TABLES"])
     paths = tuple(Path(os.path.realpath(Path(root).expanduser())) for root in roots)
-    return Grant(False, folder, named, listed(settings["GOSSAMER_SITE_VARIABLES"]), paths, addresses)
+    return Grant(False, folder, named, listed(settings["GOSSAMER_SITE_VARIABLES"]), paths, addresses, tables)
 
 
 def listed(text: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ fetched. `check` checks what concerns several keys (layers that exist, patterns 
 
 from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Revisit, Seen, Valid
 from gossamer.sites.format.login import LoginCheck, LoginRule, SessionEnd
+from gossamer.sites.format.refresh import Condition, RefreshRule
 from gossamer.sites.format.selector import (
     PLAIN_STEPS,
     SELECTORS,
@@ -41,6 +42,7 @@ __all__ = [
     "Body",
     "ChildTable",
     "Clean",
+    "Condition",
     "FieldRule",
     "Follow",
     "Format",
@@ -54,6 +56,7 @@ __all__ = [
     "LoginRule",
     "Politeness",
     "ProxyRule",
+    "RefreshRule",
     "RequestRule",
     "Revisit",
     "Schedule",

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Seen
 from gossamer.sites.format.login import LoginRule
+from gossamer.sites.format.refresh import RefreshRule
 from gossamer.sites.format.selector import Body
 from gossamer.sites.format.values import LISTED, Duration, Flag, Name, Number, SiteModel, Texts, Whole, listed
 
@@ -180,6 +181,8 @@ class SiteSpec(SiteModel):
     """Lists to be combined ({forum: [a, b]}), a list of rows, or the name of a CSV, JSON or YAML file with rows."""
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed), LISTED] = ()
     """Where a round begins."""
+    refresh: Annotated[tuple[RefreshRule, ...], BeforeValidator(listed), LISTED] = ()
+    """Stored rows whose pages a round begins with, besides the seeds."""
     layers: dict[Name, Layer]
     """The kinds of pages, by name. Where it matters which comes first, the order of the file counts."""
     schedule: Schedule | None = None
