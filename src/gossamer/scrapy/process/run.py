@@ -134,6 +134,8 @@ class _CrawlerNotes:
             raise WorkerFailed("The spider was not opened; its log says why.")
         kind = getattr(errors, self.reason, None)
         if isinstance(kind, type) and issubclass(kind, GossamerError):
+            if (found := failure_of(self._crawler)) is not None and type(found) is kind:
+                raise found
             failed = WorkerFailed(f"The worker ended with {self.reason}; its log says more.")
             failed.exit_code = kind.exit_code
             raise failed
