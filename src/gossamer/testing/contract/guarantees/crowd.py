@@ -88,7 +88,6 @@ class TestCrowd:
         assert info.in_flight == 4
 
     def test_a_group_that_nobody_serves_keeps_no_slot_from_others(self, crawl: Crawl) -> None:
-        crawl.define()
         groups = [f"idle{n}" for n in range(20)]
         for group in groups:
             crawl.frontier.define(group, {"a": LanePolicy()})
@@ -246,7 +245,6 @@ class TestSharedHost:
             assert min(done["g.a"], done["g.b"]) >= 8 * slots, done
 
     def test_the_past_of_one_stage_is_no_debt_to_another(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.define("late", {"a": LanePolicy(stage="second")})
         first, second = crawl.worker(stage=""), crawl.worker(stage="second")
         crawl.add(*(f"{n}" for n in range(200)), host=crawl.hosts(2)[1])

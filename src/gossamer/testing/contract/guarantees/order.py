@@ -189,7 +189,6 @@ class TestLanes:
         assert Counter(lease.lane for lease in leases) == {"g.a": 1, "g.b": 8}
 
     def test_a_worker_serves_the_groups_it_names(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.define("other", {"a": LanePolicy()})
         crawl.frontier.add([crawl.request(group, lane=f"{group}.a") for group in ("g", "other")])
         assert names(crawl.worker("other").lease(5)) == ["other"]

@@ -140,7 +140,6 @@ class TestPoliteness:
 
     def test_only_its_own_lease_ends_the_wait_of_a_host(self, crawl: Crawl) -> None:
         """Leases of one call have one nonce, be they of a group with a delay or without."""
-        crawl.define()
         crawl.frontier.define("slow", {"a": LanePolicy()}, GroupPolicy(delay=40))
         crawl.frontier.set_host("", HostPolicy(concurrency=8))
         crawl.add("released", "fetched", "settled")
@@ -243,7 +242,6 @@ class TestPoliteness:
 
     def test_a_groups_concurrency_counts_its_own_requests(self, crawl: Crawl) -> None:
         """The host's own concurrency bounds all together."""
-        crawl.define()
         crawl.frontier.define("strict", {"a": LanePolicy()}, GroupPolicy(concurrency=1))
         crawl.frontier.set_host("", HostPolicy(concurrency=4))
         crawl.add(*(f"{n}" for n in range(9)))
@@ -278,7 +276,6 @@ class TestPoliteness:
         assert done["g.a"] >= 40
 
     def test_groups_share_a_hosts_slots(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.define("other", {"a": LanePolicy()})
         crawl.frontier.set_host("", HostPolicy(concurrency=1, delay=10))
         crawl.frontier.add([crawl.request("1"), crawl.request("2", lane="other.a")])
@@ -317,7 +314,6 @@ class TestPoliteness:
         assert len(worker.lease(1)) == 1
 
     def test_the_crawl_delay_of_robots_counts(self, crawl: Crawl, worker: Worker) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(delay=1))
         crawl.frontier.set_crawl_delay(crawl.host, 30)
         crawl.add("1", "2")
@@ -350,7 +346,6 @@ class TestPoliteness:
         assert len(worker.lease(1)) == 1
 
     def test_an_operators_delay_goes_before_the_crawl_delay_which_can_be_forgotten(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.set_crawl_delay(crawl.host, 1000)
         crawl.add("1", "2", "3", "4")
         worker = crawl.worker()
@@ -437,7 +432,6 @@ class TestBlocks:
         assert len(worker.lease(1)) == 1
 
     def test_a_throttled_answer_blocks_the_host_for_all(self, crawl: Crawl) -> None:
-        crawl.define()
         told(crawl, Feedback(HostVerdict.THROTTLED, retry_after=120))
         crawl.add("1")
         assert crawl.worker().lease(1) == []
@@ -579,7 +573,6 @@ class TestAdaptiveDelay:
         assert self.answered(crawl, HostVerdict.OK, None, 5) == before
 
     def test_it_is_kept_between_requests(self, crawl: Crawl, worker: Worker) -> None:
-        crawl.define()
         crawl.frontier.set_host("", HostPolicy(adaptive=True))
         self.answered(crawl, HostVerdict.OK, 10.0, 8)
         crawl.advance(1000)

@@ -162,7 +162,6 @@ class TestDrained:
         assert crawl.frontier.drained("g").drained
 
     def test_hints_tell_what_is_open(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.define("other", {"a": LanePolicy()})
         crawl.add("one", "two")
         crawl.add("elsewhere", lane="other.a")

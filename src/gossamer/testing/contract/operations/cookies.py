@@ -24,7 +24,6 @@ class TestCookies:
         assert get("g", second) == (second, {}, 0)
 
     def test_every_exchange_tells_the_version(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.define("h", {"a": LanePolicy()})
         for name, host in enumerate(crawl.spread(4)):
             crawl.add(f"{name}", host=host)

@@ -46,7 +46,6 @@ class TestDeadLetters:
         assert crawl.frontier.dead_letters("unknown") == []
 
     def test_replayed_they_are_queued_with_their_attempts_forgiven(self, crawl: Crawl) -> None:
-        crawl.define()
         bury(crawl, "one", "two")
         one, two = crawl.frontier.dead_letters("g")
         assert crawl.frontier.replay(one.partition, [one.id, two.id, 999_999]) == 2

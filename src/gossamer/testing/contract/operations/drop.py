@@ -332,7 +332,6 @@ class TestDropGroup:
     def test_nobody_makes_it_meanwhile(self, crawl: Crawl) -> None:
         """Not on the partitions either where it is gone already: it is made everywhere, or nowhere. Who makes it when all but the last
         remains are gone takes these away, and what is left of the drop leaves the new one alone."""
-        crawl.define()
         last = crawl.frontier.partitions - 1
         elsewhere = next(name for n in count() if keys.home_of(name := f"x{n}", last + 1) == last)
         crawl.frontier.define(elsewhere, {"a": LanePolicy()})
@@ -422,7 +421,6 @@ class TestDropGroup:
         assert self.left(crawl, "zebra") == []
 
     def test_children_of_others_that_name_it_are_kept_with_their_page(self, crawl: Crawl) -> None:
-        crawl.define()
         crawl.frontier.define("zebra", {"a": LanePolicy()})
         crawl.add("page")
         worker = crawl.worker("g")

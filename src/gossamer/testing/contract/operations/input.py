@@ -93,7 +93,6 @@ class TestBadInput:
         assert [lease.priority for lease in leases] == [2**31] * 3 + [0, -1] + [-(2**31)] * 2
 
     def test_unusual_hosts_are_hosts(self, crawl: Crawl, worker: Worker) -> None:
-        crawl.define()
         for host in FINE_HOSTS:
             crawl.frontier.set_host(host, HostPolicy(concurrency=1))
             crawl.frontier.add([crawl.request(f"{host} {n}", host) for n in (1, 2)])
@@ -170,7 +169,6 @@ class TestBadInput:
         assert worker.settle(lease) == [SETTLED]
 
     def test_text_that_cannot_be_sent_is_an_error_of_ours(self, crawl: Crawl, worker: Worker) -> None:
-        crawl.define()
         with pytest.raises(InvalidRequest):
             crawl.frontier.pause(group="\ud800")
         with pytest.raises(InvalidRequest):
