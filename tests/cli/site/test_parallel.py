@@ -25,7 +25,7 @@ layers: {{page: {{fields: {{title: h1}}}}}}
 TWO = """
 import sys
 from gossamer.cli.site import parallel as checking; from gossamer.cli import main
-checking._processors = lambda: 2
+checking.cores = lambda: 2
 sys.exit(main())
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gossamer.cli.run.logs import cores
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
 from gossamer.sites.file.grant import Grant
@@ -51,9 +51,7 @@ def check_files(
     many as are of use."""
     found = find(paths)
     files = found.files
-    most = (
-        1 if hooks else min(len(files) // FILES_EACH, _processors() if processes is None else processes, PROCESSES_MAX)
-    )
+    most = 1 if hooks else min(len(files) // FILES_EACH, cores() if processes is None else processes, PROCESSES_MAX)
     if most < 2:
         shares = [_share(files, params, grant, hooks)]
     else:
@@ -114,10 +112,6 @@ def _seeds(site: SiteSpec) -> int:
     known = parameters(site.params) if site.params else Parameters()
     texts = ((seed.url or seed.sitemap or seed.feed, names_beside(seed)) for seed in site.seeds)
     return sum(count(text, known, beside) for text, beside in texts if text is not None)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _context() -> ForkContext | SpawnContext:

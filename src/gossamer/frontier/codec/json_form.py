@@ -209,14 +209,6 @@ def _items(value: Any) -> list[Any]:
     return [_untagged(item) for item in value]
 
 
-def _read_str(parts: list[Any]) -> str:
-    return "".join(chr(part) if type(part) is int else _text(part) for part in parts)
-
-
-def _read_int(text: Any) -> int:
-    return int(_text(text), 16 if "0x" in text else 10)
-
-
 def _read_float(text: Any) -> float:
     if text not in ("nan", "inf", "-inf"):
         raise ValueError("expected nan, inf or -inf")
@@ -247,25 +239,21 @@ def _read_moment(kind: type[_Moment]) -> Callable[[Any], _Moment]:
     return read
 
 
-def _read_dict(pairs: list[Any]) -> dict[Any, Any]:
-    return {_untagged(key): _untagged(item) for key, item in pairs}
-
-
 def _read_object(parts: list[Any]) -> StoredObject:
     form, name, *values = parts
     return StoredObject(_text(form), _text(name), tuple(map(_untagged, values)))
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "$str": _read_str,
-    "$int": _read_int,
+    "$str": lambda v: "".join(chr(part) if type(part) is int else _text(part) for part in v),
+    "$int": lambda v: int(_text(v), 16 if "0x" in v else 10),
     "$float": _read_float,
     "$bytes": lambda v: _text(v).encode("ascii"),
     "$base64": lambda v: b64decode(_text(v), validate=True),
     "$tuple": lambda v: tuple(_items(v)),
     "$set": lambda v: set(_items(v)),
     "$frozenset": lambda v: frozenset(_items(v)),
-    "$dict": _read_dict,
+    "$dict": lambda v: {_untagged(key): _untagged(item) for key, item in v},
     "$datetime": _read_moment(datetime),
     "$date": lambda v: date.fromisoformat(v),
     "$time": _read_moment(time),

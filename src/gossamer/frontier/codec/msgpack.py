@@ -279,15 +279,11 @@ def _items(data: bytes, hook: Callable[[int, bytes], Any] | None = None) -> list
     return items
 
 
-def _dict_from(row: list[Any]) -> dict[Any, Any]:
-    return dict(pairs(row))
-
-
 _CONTAINERS: dict[int, Callable[[list[Any]], Any]] = {
     _TUPLE: tuple,
     _SET: set,
     _FROZENSET: frozenset,
-    _DICT: _dict_from,
+    _DICT: lambda row: dict(pairs(row)),
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gossamer.errors import PolicyError
+from gossamer.frontier.call import text
 from gossamer.frontier.connection import Connection
 from gossamer.frontier.server import keys
 
@@ -42,7 +43,7 @@ def copy(source: Connection, name: str, target: Connection, new: str) -> int:
 
 
 def _copy_key(source: Connection, key: bytes, target: Connection, new: bytes) -> None:
-    kind = _text(source.execute("TYPE", key, key=key))
+    kind = text(source.execute("TYPE", key, key=key))
     if kind == "hash":
         target.execute("HSET", new, *_flat(source.execute("HGETALL", key, key=key)), key=new)
     elif kind == "set":
@@ -57,7 +58,3 @@ def _flat(table: Any) -> Iterator[Any]:
     """Names and values in turn, whichever protocol the answer came by."""
     for pair in table.items() if isinstance(table, dict) else [table]:
         yield from pair
-
-
-def _text(answer: Any) -> str:
-    return answer.decode() if isinstance(answer, bytes) else str(answer)

@@ -420,12 +420,8 @@ def _kind_name(value: Any) -> str:
     return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
-def _percent(uri: str, params: dict[str, Any]) -> str:
-    return uri % params
-
-
 # Newer versions of Scrapy leave other percent signs alone.
-_filled_in: Callable[[str, dict[str, Any]], str] = getattr(feedexport, "apply_uri_params", _percent)
+_filled_in: Callable[[str, dict[str, Any]], str] = getattr(feedexport, "apply_uri_params", str.__mod__)
 
 
 def _made(kind: type, fields: dict[str, Any]) -> Any:

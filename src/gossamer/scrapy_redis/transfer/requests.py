@@ -58,7 +58,9 @@ class StoredRequestReader:
     def url(self, data: bytes) -> str:
         """The URL of a request whatever else it holds, as far as it is allowed to be read; "" if there is none."""
         try:
-            stored = json.loads(data) if _is_json(data) else _sketch(data) if self._allow_pickle else None
+            stored = (
+                json.loads(data) if _is_json(data) else _Sketch(io.BytesIO(data)).load() if self._allow_pickle else None
+            )
         except Exception:
             # What is broken in it was reported before.
             return ""
@@ -109,10 +111,6 @@ class _Sketch(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         return _Blank()
-
-
-def _sketch(data: bytes) -> Any:
-    return _Sketch(io.BytesIO(data)).load()
 
 
 def _is_json(data: bytes) -> bool:

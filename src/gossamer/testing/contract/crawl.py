@@ -57,6 +57,12 @@ class Worker:
         [lease] = self.lease(1)
         return lease
 
+    def paused(self) -> str:
+        """Why nothing is leased now; "" if it is for no reason."""
+        answer = self.exchange(want=self.frontier.partitions)
+        assert answer.leases == []
+        return answer.hints.paused
+
     def send(self, want: int = 1) -> list[Lease]:
         """Lease and report as sent at once."""
         leases = self.lease(want)

@@ -13,12 +13,6 @@ def with_items(crawl: Crawl, worker: Worker, *items: bytes) -> None:
     assert worker.exchange(settle=[Settlement(worker.one(), items=items)]).settled == [SETTLED]
 
 
-def paused(crawl: Crawl, worker: Worker) -> str:
-    answer = worker.exchange(want=crawl.frontier.partitions)
-    assert answer.leases == []
-    return answer.hints.paused
-
-
 class TestBounded:
     """Bounded. Limits hold on each partition."""
 
@@ -105,7 +99,7 @@ class TestBounded:
         worker = crawl.worker("g")
         worker.settle(worker.one())
         worker.settle(worker.one(), ending=Ending.FAILED)
-        assert paused(crawl, worker) == "pages_full"
+        assert worker.paused() == "pages_full"
         assert crawl.group().paused == "pages_full"
         crawl.define({}, GroupPolicy(max_pages=3))
         assert len(worker.lease(1)) == 1
@@ -154,7 +148,7 @@ class TestBounded:
         crawl.define(policy=GroupPolicy(max_pages=1))
         crawl.add("1", "2")
         worker.settle(worker.one())
-        assert [paused(crawl, chosen) for chosen in (worker, worker, crawl.worker(), worker)] == ["pages_full"] * 4
+        assert [chosen.paused() for chosen in (worker, worker, crawl.worker(), worker)] == ["pages_full"] * 4
 
     def test_retries_are_no_pages(self, crawl: Crawl, worker: Worker) -> None:
         crawl.define(policy=GroupPolicy(max_pages=1))
@@ -173,7 +167,7 @@ class TestBounded:
         held = worker.one()
         with_items_of = worker.exchange(settle=[Settlement(held, items=[b"c", b"d"])])
         assert with_items_of.settled == [SETTLED]
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         assert len(crawl.worker("other").lease(1)) == 1
 
     def test_it_goes_on_when_its_consumer_has_kept_the_items(self, crawl: Crawl) -> None:
@@ -181,7 +175,7 @@ class TestBounded:
         crawl.add("1", "2")
         worker = crawl.worker("g")
         with_items(crawl, worker, b"a", b"b")
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         rows = crawl.frontier.read_items("g", 0)
         assert [data for _, data in rows] == [b"a", b"b"]
         assert crawl.frontier.read_items("g", 0, after=rows[0][0]) == rows[1:]
@@ -197,17 +191,17 @@ class TestBounded:
         with_items(crawl, worker, b"a" * 300, b"b" * 300)
         with_items(crawl, worker, b"c" * 399)
         with_items(crawl, worker, b"d")
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         places = [place for place, _ in crawl.frontier.read_items("g", 0)]
         assert crawl.frontier.keep_items("g", "sql", {0: places[0]}) == 3
         with_items(crawl, worker, b"e" * 299)
         with_items(crawl, worker, b"f")
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         places = [place for place, _ in crawl.frontier.read_items("g", 0)]
         assert crawl.frontier.keep_items("g", "sql", {0: places[-1]}) == 0
         with_items(crawl, worker, b"g" * 999)
         with_items(crawl, worker, b"h")
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         crawl.define(policy=GroupPolicy(max_item_bytes=0))
         assert len(worker.lease(1)) == 1
 
@@ -216,7 +210,7 @@ class TestBounded:
         crawl.add("1", "2")
         worker = crawl.worker("g")
         with_items(crawl, worker, *(b"%d" % n for n in range(2650)))
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         place, data = crawl.frontier.read_items("g", 0, limit=2610)[-1]
         assert data == b"2609"
         verb = CrawlVerbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.keep_items(
@@ -239,7 +233,7 @@ class TestBounded:
         with_items(crawl, worker, b"a", b"b")
         last = crawl.frontier.read_items("g", 0)[-1][0]
         assert crawl.frontier.keep_items("g", "sql", {0: last}) == 2
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         # An older position takes nothing back.
         assert crawl.frontier.keep_items("g", "sql", {0: "0-1"}) == 2
         assert crawl.frontier.keep_items("g", "files", {0: last}) == 0
@@ -261,7 +255,7 @@ class TestBounded:
         crawl.add("1", "2")
         worker = crawl.worker("g")
         worker.settle(worker.one(), ending=Ending.FAILED, reason="broken")
-        assert paused(crawl, worker) == "dead_full"
+        assert worker.paused() == "dead_full"
         [letter] = crawl.frontier.dead_letters("g")
         crawl.frontier.drop_dead(letter.partition, [letter.id])
         assert len(worker.lease(1)) == 1
@@ -276,7 +270,7 @@ class TestBounded:
         worker.settle(two, ending=Ending.FAILED)
         [letter] = crawl.frontier.dead_letters("g")
         crawl.frontier.drop_dead(letter.partition, [letter.id])
-        assert paused(crawl, worker) == "items_full"
+        assert worker.paused() == "items_full"
         position = crawl.frontier.read_items("g", 0)[-1][0]
         crawl.frontier.keep_items("g", "sql", {0: position})
         assert len(worker.lease(1)) == 1

@@ -18,12 +18,6 @@ from gossamer.model import (
 from gossamer.testing.contract.crawl import ADDED, SETTLED, Crawl, Worker, names
 
 
-def paused(crawl: Crawl, worker: Worker) -> str:
-    answer = worker.exchange(want=crawl.frontier.partitions)
-    assert answer.leases == []
-    return answer.hints.paused
-
-
 class TestPause:
     """Nothing is leased from what is paused; the rest goes on, and workers are told why."""
 
@@ -34,7 +28,7 @@ class TestPause:
         worker = crawl.worker(*groups)
         held = worker.one()
         crawl.frontier.pause(**scope, reason="for the night")
-        assert [paused(crawl, worker) for _ in range(3)] == ["for the night"] * 3
+        assert [worker.paused() for _ in range(3)] == ["for the night"] * 3
         assert worker.settle(held) == [SETTLED]
         assert crawl.add("3") == [ADDED]
         crawl.frontier.resume(**scope)
@@ -167,12 +161,12 @@ class TestWorkers:
         crawl.add("1", "2")
         held = worker.one()
         crawl.frontier.drain_worker(worker.token.incarnation)
-        assert paused(crawl, worker) == "draining"
+        assert worker.paused() == "draining"
         assert worker.settle(held) == [SETTLED]
         assert crawl.frontier.workers()[0].draining
         assert len(crawl.worker().lease(1)) == 1
         crawl.frontier.drain_worker(worker.token.incarnation, False)
-        assert paused(crawl, worker) == ""
+        assert worker.paused() == ""
 
     def test_silent_workers_that_hold_nothing_are_forgotten(self, crawl: Crawl) -> None:
         crawl.add("1")
