@@ -93,6 +93,7 @@ OWN = "tests.scrapy.test_addon.Own"
             ["SCHEDULER_PERSIST, SCHEDULER_QUEUE_KEY have no effect without scrapy-redis's scheduler"],
         ),
         ({"SCHEDULER_PERSIST": False}, []),
+        ({"AUTOTHROTTLE_DEBUG": True}, ["AUTOTHROTTLE_DEBUG is not used", "`gossamer host show`"]),
         ({"RANDOMIZE_DOWNLOAD_DELAY": "True"}, ["Delays are not varied at random"]),
         ({"RANDOMIZE_DOWNLOAD_DELAY": False, "DOWNLOAD_DELAY_JITTER": 0}, []),
         ({"DOWNLOAD_SLOTS": {"a": {"jitter": 0.3}}}, ["Delays are not varied at random"]),

@@ -138,6 +138,8 @@ def _warn_of_unused(settings: BaseSettings) -> None:
             ", ".join(found),
             "has" if len(found) == 1 else "have",
         )
+    if settings.getbool("AUTOTHROTTLE_DEBUG"):
+        logger.warning("AUTOTHROTTLE_DEBUG is not used: the frontier has the delays. `gossamer host show` shows them.")
     if _wants_jitter(settings):
         logger.warning(
             "Delays are not varied at random (%s, and these of DOWNLOAD_SLOTS): the fleet keeps each delay as it is. Leave the setting out.",
