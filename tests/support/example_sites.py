@@ -48,9 +48,13 @@ class Place:
         )
 
     def run(self, *words: str, code: int = 0) -> str:
+        return self.said(*words, code=code)[0]
+
+    def said(self, *words: str, code: int = 0) -> tuple[str, str]:
+        """What a command writes: its output, and what it says beside it."""
         done = fork_server.run("gossamer", words, self.environ, self.directory, SECONDS, options=["-P"])
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
-        return done.stdout
+        return done.stdout, done.stderr
 
     def crawl(self, file: str, *words: str) -> dict[str, Any]:
         """With two workers, to the end."""

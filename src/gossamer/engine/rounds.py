@@ -327,6 +327,8 @@ class SiteRounds:
 
     async def _seed(self, site: ServedSite, number: int) -> None:
         lanes, request_adder = site.lanes(), self._request_adder()
+        if number:
+            await self._forget_failed(site, number, lanes)
         try:
             await self._put_seeds(site, number, lanes, request_adder)
         finally:
@@ -404,6 +406,34 @@ class SiteRounds:
         if without:
             said = "; ".join(dict.fromkeys(without[:5]))
             logger.warning("%d rows of %s name no page to refresh: %s.", len(without), rule.table, said)
+
+    async def _forget_failed(self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy]) -> None:
+        """Let pages be fetched again that failed in the round before, should this one find them; those that failed earlier were
+        allowed to then. Of a page that failed in several rounds, only the last dead letter is kept."""
+        past = [info for info in await self._patiently(Frontier.rounds, site.name, 2) if info.round < number]
+        since = past[0].began or 0.0 if past else 0.0
+        last: dict[tuple[str, int], tuple[int, int]] = {}
+        lately: set[tuple[str, int]] = set()
+        outdated: dict[int, list[int]] = {}
+        after = 0
+        while letters := await self._patiently(Frontier.dead_letters, site.name, after, PROBED):
+            after += PROBED
+            for letter in letters:
+                layer = letter.lane.rpartition(".")[2]
+                if letter.fingerprint and layer in lanes and _outlives(lanes[layer]):
+                    page = letter.lane, letter.fingerprint
+                    if page in last:
+                        outdated.setdefault(last[page][0], []).append(last[page][1])
+                    last[page] = letter.partition, letter.id
+                    if letter.at >= since:
+                        lately.add(page)
+        by_lane: dict[str, list[int]] = {}
+        for lane, fingerprint in lately:
+            by_lane.setdefault(lane, []).append(fingerprint)
+        for lane, failed in by_lane.items():
+            await self._patiently(Frontier.forget, lane, failed)
+        for partition, numbers in outdated.items():
+            await self._patiently(Frontier.drop_dead, partition, numbers)
 
     # The end.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ def place(valkey_server: Server, crawl_name: str, tmp_path: Path) -> Place:
     return Place(tmp_path, valkey_server, crawl_name)
 
 
-def told(place: Place, file: str, *words: str) -> tuple[int, ...]:
-    [one] = place.crawl(file, *words)["sites"]
+def told(place: Place, file: str, *words: str, code: int = 0) -> tuple[int, ...]:
+    [one] = json.loads(place.run("crawl", file, "-w", "2", "--json", *words, code=code))["sites"]
     return tuple(one[name] for name in ("round", "pages", "left", "dead"))
 
 
@@ -51,7 +52,7 @@ def test_all_of_a_list_is_followed_or_the_page_fails(site: Site, place: Place) -
     much = place.write(text.replace("SEED", "all").replace("URL", "'/one/{ids}/{more}'"))
     why = "/one/{ids}/{more} gives more than 100,000 URLs; a page may have 100,000 links"
     assert f"verdict: limit: {why}" in place.run("site", "try", f"{site.url}/all", "--file", much, code=1)
-    assert told(place, much, "--fresh", "--yes") == (0, 1, 0, 1)
+    assert told(place, much, "--fresh", "--yes", code=1) == (0, 1, 0, 1)
     with place.frontier() as frontier:
         assert [(letter.reason, letter.detail) for letter in frontier.dead_letters("ids")] == [("limit", why)]
 
@@ -187,6 +188,93 @@ def test_a_seed_that_is_linked_is_fetched_once_in_each_round(site: Site, place: 
     assert sorted(site.paths()) == sorted([*lists, "/list/41", "/list/42", "/home", "/start"])
 
 
+def test_a_page_that_failed_is_fetched_again_in_the_next_round(site: Site, place: Place) -> None:
+    """Also where pages are seen forever; those that were read are not. What fails again has one dead letter."""
+    paths = [f"/p/{n}" for n in range(6)]
+    broken = {"/p/1", "/p/4"}
+    site.on("/list", links(*paths))
+    for path in paths:
+        site.on(path, Reply(503 if path in broken else 200, body=f"<h1>{path}</h1>"))
+    file = place.write(f"""
+    site: shop
+    seeds: [{site.url}/list]
+    politeness: {{robots: ignore, concurrency: 4}}
+    request: {{retries: 0}}
+    layers: {{list: {{match: '^/list', follow: [{{css: a}}]}}, item: {{match: '^/p/', fields: {{title: h1}}}}}}
+    store: {{item: {{table: items, key: [title]}}}}
+    """)
+    assert told(place, file) == (0, 7, 0, 2)
+    site.on("/p/1", Reply(body="<h1>/p/1</h1>"))
+    for _ in range(2):
+        del site.visits[:]
+        told(place, file)
+        assert sorted(site.paths()) == ["/list", *sorted(broken)]
+        assert place.rows("select title from items order by 1") == [(path,) for path in paths if path != "/p/4"]
+        broken = {"/p/4"}
+    # Of each page the last; the first round's are of earlier rounds.
+    with place.frontier() as frontier:
+        assert len(frontier.dead_letters("shop")) == 3
+    del site.visits[:]
+    site.on("/list", links())
+    assert told(place, file)[1:] == (1, 0, 0)
+    with place.frontier() as frontier:
+        assert len(frontier.dead_letters("shop")) == 2
+
+
+def test_seeds_that_cannot_be_read_are_reported(site: Site, place: Place) -> None:
+    for path in ("/gone", "/broken"):
+        site.on(path, Reply(404 if path == "/gone" else 500))
+    site.on("/moved", Reply(301, headers={"Location": "/lost"}))
+    site.on("/lost", Reply(410))
+    site.on("/robots.txt", Reply(body="User-agent: *\nDisallow: /private"))
+    text = """
+    site: seeds
+    seeds: [SEEDS]
+    request: {retries: 0}
+    layers: {page: {seen: round, fields: {title: title}}}
+    """
+
+    def crawl(*paths: str, code: int) -> str:
+        seeds = ", ".join(f"'{site.url}{path}'" for path in paths)
+        return place.said("crawl", place.write(text.replace("SEEDS", seeds)), "-w", "1", code=code)[1]
+
+    said = crawl("/gone", "/moved", "/private", "/broken", code=1)
+    assert (
+        "seeds: none of 4 seeds could be read (gone 2, http_500 1, robots_denied 1); the log of the workers names"
+        in said
+    )
+    logged = place.logs()
+    for path, why in (("/gone", "gone"), ("/moved", "gone"), ("/private", "robots_denied"), ("/broken", "http_500")):
+        assert f"The seed {site.url}{path} could not be read: {why}." in logged
+    assert "seeds: 1 of 2 seeds could not be read (gone 1)" in crawl("/gone", "/fine", code=0)
+    assert "could not be read" not in crawl("/fine", code=0)
+
+
+def test_a_resumed_round_that_has_its_pages_says_what_is_left(site: Site, place: Place) -> None:
+    site.on("/list", links(*(f"/p/{n}" for n in range(9))))
+    text = f"""
+    site: part
+    seeds: [{site.url}/list]
+    politeness: {{robots: ignore}}
+    limits: {{pages: 4}}
+    layers: {{list: {{match: '^/list', follow: [{{css: a}}]}}, page: {{match: '^/p/', fields: {{title: title}}}}}}
+    """
+    said = place.said("crawl", place.write(text), "-w", "1")[1]
+    assert (
+        "part: has as many pages as limits.pages allows; 6 requests left, for the next round, or for this one if"
+        in said
+    )
+    said = place.said("crawl", "site.yaml", "--resume", "-w", "1")[1]
+    assert "limits.pages allows; raise it to go on with the 6 requests that are left of round 0, or begin" in said
+    assert "nothing is left" not in said
+    assert len(site.paths()) == 4
+    assert told(place, place.write(text.replace("pages: 4", "pages: 7")), "--resume") == (0, 3, 3, 0)
+    assert told(place, place.write(text.replace("limits: {pages: 4}", "")), "--resume") == (0, 3, 0, 0)
+    said = place.said("crawl", "site.yaml", "--resume", "-w", "1")[1]
+    assert "nothing is left of these sites" in said
+    assert len(site.paths()) == len(set(site.paths())) == 10
+
+
 def test_a_sitemap_of_too_many_pages_fails_instead_of_being_cut(site: Site, place: Place) -> None:
     urls = "".join(f"<url><loc>{site.url}/p/{n}</loc></url>" for n in range(100_001))
     site.on("/sitemap.xml", Reply(body=f"<urlset>{urls}</urlset>"))
@@ -197,6 +285,6 @@ def test_a_sitemap_of_too_many_pages_fails_instead_of_being_cut(site: Site, plac
     limits: {{pages: 1}}
     layers: {{page: {{match: '^/p/', fields: {{title: title}}}}}}
     """)
-    assert told(place, file) == (0, 1, 0, 1)
+    assert told(place, file, code=1) == (0, 1, 0, 1)
     with place.frontier() as frontier:
         assert [letter.reason for letter in frontier.dead_letters("map")] == ["limit"]

@@ -14,6 +14,7 @@ from gossamer.cli import output, params
 from gossamer.cli.run.fresh import drop_crawl
 from gossamer.cli.run.logs import MOST_WORKERS, cores
 from gossamer.cli.run.report import CrawlReport, run_fleet, title_of
+from gossamer.cli.run.seeds import SeedCounts
 from gossamer.cli.site.site import user as user
 from gossamer.engine.site_files import digest
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -110,40 +111,47 @@ def crawl_loaded(
         if wrong := Registry(frontier).unknown_targets(found):
             raise SiteErrors(wrong)
         Registry(frontier).push_all(texts, who=user(None))
-        groups = _begin(frontier, sites, asked.resume)
+        groups = _begin(frontier, sites, asked)
         if not groups:
-            full = [site.site for site in sites if not frontier.drained(site.site).drained]
-            for name in full:
-                output.write_notice(
-                    f"{name}: has as many pages as limits.pages allows; raise it, or begin the next round without --resume"
-                )
-            if len(full) < len(sites):
-                others = "the others" if full else "these sites"
-                output.write_notice(f"nothing is left of {others}; without --resume a new round begins")
             return None
+        seeds = SeedCounts(frontier, groups, asked.resume)
         then = {name: read_progress_of(frontier, [name]) for name in groups}
         local = [digest(one.text) for one in texts]
         commands = [_command(groups, asked, given, local, grant.code) for _ in range(number)]
-        return run_fleet(frontier, settings, commands, asked.log, then)
+        report = run_fleet(frontier, settings, commands, asked.log, then)
+        seeds.read(frontier)
+        report.seeds = seeds
+        return report
 
 
-def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], resume: bool) -> list[str]:
-    """The sites that there is something to do for; where the last round is over a new one begins."""
+def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions) -> list[str]:
+    """The sites that there is something to do for; where the last round is over a new one begins. Says why there is nothing."""
     counts = frontier.counts()
     rows = {row.group: row for row in counts.groups}
-    todo = []
+    todo, full = [], 0
     for site in sites:
         name = site.site
         if name in rows and rows[name].paused.startswith(LOGIN_FAILED):
             # Asked for again: perhaps with another password.
             frontier.resume(group=name)
-        if name in rows and (frontier.drained(name).drained or _has_its_pages(counts, name, site)):
-            if resume:
+        drained = name in rows and frontier.drained(name).drained
+        if name in rows and (drained or _has_its_pages(counts, name, site)):
+            if asked.resume:
+                if not drained:
+                    full += 1
+                    left = output.counted(progress_of(counts, [name]).open, "request")
+                    output.write_notice(
+                        f"{name}: has as many pages as limits.pages allows; raise it to go on with the {left} that are left of "
+                        f"round {rows[name].round}, or begin the next round, which takes them, without --resume"
+                    )
                 continue
             number = frontier.new_round(name, rows[name].round + 1, trigger="crawl", who=user(None))
             if len(sites) <= SHOWN:
                 output.write_notice(f"round {number} of {name} begins{_remembered(site)}")
         todo.append(name)
+    if not todo and full < len(sites):
+        others = "the others" if full else "these sites"
+        output.write_notice(f"nothing is left of {others}; without --resume a new round begins")
     return todo
 
 

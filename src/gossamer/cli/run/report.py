@@ -7,6 +7,7 @@ from typing import Any
 
 from gossamer.cli import exit_codes, output
 from gossamer.cli.run.logs import ONE_FILE, logs
+from gossamer.cli.run.seeds import SeedCounts
 from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.fleet import Fleet
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -49,6 +50,8 @@ class CrawlReport:
         self.did = {name: now.since(then[name]) for name, now in self.now.items()}
         self.pages = sum(did.pages for did in self.did.values())
         self.rate = self.pages / max(seconds, 0.001)
+        self.seeds: SeedCounts | None = None
+        """Of sites: which seeds were read."""
 
     def figures(self, name: str) -> dict[str, Any]:
         """One group's, for JSON."""
@@ -63,6 +66,7 @@ class CrawlReport:
             "dead": did.dead_now,
             "dead_before": did.dead_before,
             "left": did.open,
+            **(self.seeds.figures(name) if self.seeds is not None else {}),
         }
 
     def speed(self) -> dict[str, Any]:
@@ -86,14 +90,19 @@ class CrawlReport:
             if counts:
                 dead = output.counted(sum(counts.values()), "dead letter")
                 output.write_notice(f"{when}{dead}; see why: gossamer dead list --group {next(iter(counts))}")
+        none_read = self.seeds is not None and self.seeds.report()
         left = [name for name, drained in self.drained.items() if not drained]
         full = [name for name in left if self.now[name].paused == PAGES_FULL and not self.now[name].leased]
         if full:
+            waiting = sum(self.now[name].open for name in full)
             output.write_notice(
-                f"{title_of(full)}: has as many pages as limits.pages allows; the rest is for the next round"
+                f"{title_of(full)}: has as many pages as limits.pages allows; {output.counted(waiting, 'request')} left, for the next "
+                "round, or for this one if you raise limits.pages"
             )
             left = [name for name in left if name not in full]
         if left:
             output.write_notice(f"{title_of(left)} not drained; go on with: {again}")
+            return exit_codes.FAILED
+        if none_read:
             return exit_codes.FAILED
         return exit_codes.LACKING if any(one.code == exit_codes.LACKING for one in fleet.failed) else exit_codes.OK

@@ -10,6 +10,7 @@ import logging
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from gossamer.courier import OmittedRequests, SeenCache
 from gossamer.courier.leases import Identity, identity
@@ -31,7 +32,7 @@ from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import ArchiveFailed, GossamerError, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, Request, Settlement
-from gossamer.model.counter_names import FILTERED, RETRIES
+from gossamer.model.counter_names import FILTERED, RETRIES, SEEDS_READ, SEEDS_UNREAD
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.politeness import THROTTLED, retry_after
@@ -62,6 +63,11 @@ async def _nobody(site: ServedSite) -> None:
     """Nothing to define."""
 
 
+def is_seed(request: PageRequest) -> bool:
+    """Whether a round began with this page, or with one that redirected to it."""
+    return request.round is not None and not request.trail
+
+
 class PageFailed(Exception):
     """The page failed. `again` says whether another try may help, `after` how many seconds to wait at least."""
 
@@ -90,6 +96,8 @@ class PageProcessor:
         self._only, self._versions = only, versions
         self._came: dict[Identity, tuple[ServedSite, KnownVersion, Mapping[str, str]]] = {}
         """Conditional pages that wait to be settled."""
+        self._rounds: dict[str, int] = {}
+        """The round of each site that its pages were last of."""
         self.known = SeenCache()
         """The fingerprints that the frontier is known to have seen."""
         self.scrapy_fetcher: ScrapyFetcher | None = None
@@ -205,6 +213,7 @@ class PageProcessor:
                         "robots", "robots.txt could not be fetched; until it is, no page is.", after=word.after
                     )
                 self._site_counters.of(site.name).add("site/robots_denied")
+                self._unread_seed(lease, request, "robots_denied")
                 return Settlement(lease)
         session = await self.logins.ready(site) if site.login is not None and self.logins is not None else 0
         options, cookies = layer.manner(request.url, request.before)
@@ -253,9 +262,12 @@ class PageProcessor:
             )
         if status in GONE and not (layer.rule and status in layer.rule.valid.status):
             pending_counters.add("site/gone")
+            self._unread_seed(lease, request, "gone")
             return Settlement(lease)
         if known is not None and status == NOT_MODIFIED:
             pending_counters.add("site/unchanged")
+            if is_seed(request):
+                pending_counters.add(SEEDS_READ)
             self._came[identity(lease)] = site, known, {}
             return Settlement(lease)
         if known is not None:
@@ -264,6 +276,8 @@ class PageProcessor:
             except GossamerError as error:
                 raise PageFailed("frontier", f"What was known of the page could not be forgotten: {error}") from error
         settlement = await self._read(lease, layer, request, response)
+        if is_seed(request):
+            pending_counters.add(SEEDS_READ)
         if known is not None:
             self._came[identity(lease)] = site, known, response.headers
         return settlement
@@ -295,7 +309,7 @@ class PageProcessor:
 
     async def _read(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
         if layer.rule is None:
-            return self._listed(lease, layer, request, response)
+            return await self._listed(lease, layer, request, response)
         status = response.status
         if layer.after_download is not None:
             response = await hooks.call(layer.after_download, response)
@@ -343,11 +357,20 @@ class PageProcessor:
             site.leads |= names
             await self.introduce(site)
 
+    def _enter_round(self, site: str, number: int | None) -> None:
+        """With a new round, pages that failed in an earlier one are wanted again: what is known to be seen is asked for anew."""
+        before = self._rounds.get(site)
+        if number is not None and (before is None or number > before):
+            self._rounds[site] = number
+            if before is not None:
+                self.known.clear()
+
     def _children(
         self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest
     ) -> tuple[list[Request], OmittedRequests | None]:
         """The requests of a page's links without those known to be seen; and what makes these, too."""
         known: list[PageRequest] = []
+        self._enter_round(layer.site.name, request.round)
         children = self._asked(links, layer, request, known)
         if not known:
             return children, None
@@ -417,9 +440,10 @@ class PageProcessor:
         self._site_counters.of(layer.site.name).add("site/records", len(records))
         return items, len(records)
 
-    def _listed(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
+    async def _listed(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
         try:
-            links = links_of(layer.site.compiled, layer.name == FEED, response, SITEMAP)
+            made = partial(links_of, layer.site.compiled, layer.name == FEED, response, SITEMAP)
+            links = await asyncio.to_thread(made) if len(response.body) > BIG else made()
         except LimitExceeded as error:
             raise PageFailed("limit", str(error), again=False) from error
         if links is None:
@@ -457,8 +481,18 @@ class PageProcessor:
             failed.reason,
             failed.detail.strip()[:500],
         )
+        if request is not None:
+            self._unread_seed(lease, request, failed.reason)
         await self._tell(layer, url, failed)
         return Settlement(lease, Ending.FAILED, reason=failed.reason, detail=failed.detail)
+
+    def _unread_seed(self, lease: Lease, request: PageRequest, reason: str) -> None:
+        """Where a round cannot begin is reported, also where the page being gone is a result like another."""
+        if is_seed(request):
+            self._site_counters.of(lease.lane.rpartition(".")[0]).add(SEEDS_UNREAD + reason)
+            logger.warning(
+                "The seed %s could not be read: %s.", request.hops[0] if request.hops else request.url, reason
+            )
 
     async def _tell(self, layer: ServedLayer | None, url: str, failed: PageFailed) -> None:
         if layer is None or layer.on_fail is None:

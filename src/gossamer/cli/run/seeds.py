@@ -1,0 +1,54 @@
+"""The seeds of a crawl of sites that could not be read: where a round cannot begin must not end like one with nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gossamer.cli import output
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model.counter_names import SEEDS_READ, SEEDS_UNREAD
+
+
+class SeedCounts:
+    """How many seeds of each group were read since this was made, and how many could not be, by reason. `resumed`: other seeds of
+    the round may have been read before."""
+
+    def __init__(self, frontier: ValkeyFrontier, groups: Sequence[str], resumed: bool) -> None:
+        self._groups, self._resumed = groups, resumed
+        self._before = self._counters(frontier)
+        self._read: dict[str, int] = {}
+        self._unread: dict[str, dict[str, int]] = {}
+
+    def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
+        return {row.group: row.counters for row in frontier.counts().groups if row.group in self._groups}
+
+    def read(self, frontier: ValkeyFrontier) -> None:
+        """Note what has come since."""
+        now = self._counters(frontier)
+        for group in self._groups:
+            before, after = self._before.get(group, {}), now.get(group, {})
+            grown = {name: round(value - before.get(name, 0)) for name, value in after.items()}
+            self._read[group] = grown.get(SEEDS_READ, 0)
+            self._unread[group] = {
+                name.removeprefix(SEEDS_UNREAD): value
+                for name, value in grown.items()
+                if value > 0 and name.startswith(SEEDS_UNREAD)
+            }
+
+    def figures(self, group: str) -> dict[str, Any]:
+        """One group's, for JSON."""
+        return {"seeds_read": self._read.get(group, 0), "seeds_unread": self._unread.get(group, {})}
+
+    def report(self) -> bool:
+        """Say which seeds could not be read. Returns whether none could be, of any group."""
+        for group, reasons in self._unread.items():
+            if not reasons:
+                continue
+            failed, read = sum(reasons.values()), self._read[group]
+            why = ", ".join(f"{reason} {number:,}" for reason, number in sorted(reasons.items()))
+            which = f"{failed:,} of {failed + read:,} seeds could not be read"
+            if not read and not self._resumed:
+                which = f"none of {output.counted(failed, 'seed')} could be read"
+            output.write_notice(f"{group}: {which} ({why}); the log of the workers names them")
+        return any(self._unread.values()) and not any(self._read.values()) and not self._resumed
