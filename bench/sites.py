@@ -51,7 +51,6 @@ layers:
   post:
     tier: deepest
     weight: 10
-    revisit: {{every: 1h, min: 10m, max: 7d, adaptive: true}}
     require: [title, [author, uid]]          # nested list: any of
     valid: {{status: [200], min_length: 500, contains: ['id="post"']}}
     fields:

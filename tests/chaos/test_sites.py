@@ -74,7 +74,7 @@ ELSEWHERE = {
         "existing",
         "columns",
     ),
-    *("backlog", "seeds", "default", "database", "strip", "again"),
+    *("backlog", "seeds", "default", "database", "strip", "again", "languages"),
 }
 """What has tests of its own: tests/engine, tests/store and tests/sites."""
 

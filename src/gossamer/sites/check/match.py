@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import regex  # type: ignore[import-untyped]
@@ -41,8 +42,11 @@ def check_match(checker: Checker, pattern: str, path: Path, hosts: Iterable[str]
         )
 
 
+@lru_cache(8_192)
 def fits_a_path(pattern: str) -> bool:
     """Whether a text that begins with / may fit, as it is or with more after it."""
+    if pattern.startswith("^/") or not ("^" in pattern or "\\A" in pattern):
+        return True  # Most are like this, and the other engine takes long to compile them.
     try:
         return stoppable(pattern).search("/", partial=True, timeout=PATIENCE) is not None
     except (regex.error, TimeoutError, RecursionError):

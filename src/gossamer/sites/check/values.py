@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from gossamer.sites.extract.types import NOWHERE, turn_into
 from gossamer.sites.file.environment import REFERENCE, places
@@ -107,6 +108,8 @@ def _shown(value: Any) -> str:
 
 def check_variables(checker: Checker) -> None:
     """Report every ${NAME} in a text where no variable is looked up: it would be sent or stored as it stands there."""
+    if b"${" not in to_json(checker.site, fallback=str):
+        return
     known = {path for path, _ in places(checker.site)}
     for path, text in _texts(checker.site, ()):
         if "${" in text and path not in known and (found := REFERENCE.search(text)):
