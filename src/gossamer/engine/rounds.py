@@ -19,8 +19,8 @@ from gossamer.courier.transport import Ask, Verb
 from gossamer.engine import hooks
 from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.page.payload import pack
+from gossamer.engine.page.refresh import Refresh
 from gossamer.engine.records import RecordSink
-from gossamer.engine.refresh import Refresh
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached, StoreAway, UnknownGroup
 from gossamer.frontier.contract import Frontier
