@@ -1,10 +1,14 @@
-"""Counters of many groups, on their way to the frontier with the same exchanges."""
+"""Counters of many groups, on their way to the frontier with the same exchanges; among them what the downloads amount to."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from gossamer.courier import Counters
 from gossamer.model import CounterChange
-from gossamer.model.counter_names import LATENCY_BUCKETS
+from gossamer.model import counter_names as names
+from gossamer.model.fetch import BAD_REQUEST, FetchError
+from gossamer.model.page import PageRequest, Response
 
 
 class SiteCounters(Counters):
@@ -22,7 +26,7 @@ class SiteCounters(Counters):
         if pending_counters is None:
             pending_counters = self._of[group] = Counters(group)
             # All buckets of the histogram, from the start.
-            for bucket in LATENCY_BUCKETS:
+            for bucket in names.LATENCY_BUCKETS:
                 pending_counters.add(bucket, 0)
         return pending_counters
 
@@ -41,3 +45,27 @@ class SiteCounters(Counters):
 
     def __bool__(self) -> bool:
         return any(self._of.values())
+
+
+class DownloadCounters:
+    """Fetches with `fetch`, and counts by site, under the names that both engines share: pages and robots.txt alike."""
+
+    def __init__(self, fetch: Callable[[PageRequest], Awaitable[Response]], site_counters: SiteCounters) -> None:
+        self._fetch, self._site_counters = fetch, site_counters
+
+    async def fetch(self, request: PageRequest) -> Response:
+        counters = self._site_counters.of(request.site)
+        try:
+            response = await self._fetch(request)
+        except FetchError as error:
+            if error.reason != BAD_REQUEST:
+                counters.add(names.REQUESTS)
+            counters.add(f"{names.ERRORS}{error.reason}")
+            raise
+        counters.add(names.REQUESTS)
+        counters.add(names.REQUEST_BYTES, response.wrote)
+        counters.add(names.response(response.status))
+        counters.add(names.RESPONSE_BYTES, response.size)
+        for name, value in names.latency(response.seconds):
+            counters.add(name, value)
+        return response

@@ -15,8 +15,7 @@ from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, worker
 from gossamer.courier.rounds import DEFINED_LATELY, states_now
 from gossamer.courier.transport import Verb
 from gossamer.engine.archive.archive import Archive
-from gossamer.engine.counters import SiteCounters
-from gossamer.engine.download_counters import DownloadCounters
+from gossamer.engine.counters import DownloadCounters, SiteCounters
 from gossamer.engine.engine import Engine
 from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.deadline import LEFT, STUCK, cancel_tasks, run_to_end, run_until_event, wait_for_event

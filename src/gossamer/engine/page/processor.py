@@ -16,8 +16,7 @@ from gossamer.courier import OmittedRequests, SeenCache
 from gossamer.courier.leases import Identity, identity
 from gossamer.engine import hooks
 from gossamer.engine.archive.archive import Archive
-from gossamer.engine.counters import SiteCounters
-from gossamer.engine.download_counters import DownloadCounters
+from gossamer.engine.counters import DownloadCounters, SiteCounters
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
