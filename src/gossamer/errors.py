@@ -141,7 +141,7 @@ class ReadOnlyReplica(FrontierUnavailable):
 
 
 class MemoryLimitReached(FrontierError):
-    """The server has reached its memory limit. Raise maxmemory, or let workers crawl down what is queued; nothing was lost."""
+    """The server has reached its memory limit. Raise maxmemory (GOSSAMER_SERVER_MEMORY of the embedded server), or let workers crawl down what is queued; nothing was lost."""
 
 
 class SchemaTooNew(FrontierError):

@@ -41,7 +41,7 @@ class ServerInfo:
     def more_memory(self) -> str:
         """How its memory limit is raised."""
         if self.node == EMBEDDED:
-            return "raise GOSSAMER_SERVER_MEMORY, which counts as soon as all its users have ended and the next one starts it"
+            return "raise GOSSAMER_SERVER_MEMORY (it counts when the server is started again)"
         return "raise maxmemory"
 
 
