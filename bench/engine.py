@@ -37,6 +37,7 @@ from gossamer.testing.servers import Server
 ROOT = Path(__file__).resolve().parents[1]
 CONCURRENT = 64
 OURS, PLAIN, REDIS = "Gossamer, native engine", contender.PLAIN, contender.REDIS
+IN_PYTHON = "Gossamer, site in Python"
 CRAWLEE, FEAPDER, FEAPDER_REDIS = "Crawlee, in memory", "feapder, in memory", "feapder with redis"
 SITES = ("graph", "forum")
 LAP_SECONDS = 300.0
@@ -52,12 +53,15 @@ class Contender(NamedTuple):
 
 CONTENDERS = (
     Contender(OURS, 1000, True),
+    Contender(IN_PYTHON, 1000, True),
     Contender(PLAIN, 200),
     Contender(CRAWLEE, 400),
     Contender(FEAPDER, 400),
     Contender(FEAPDER_REDIS, 200, True),
     Contender(REDIS, 100, True),
 )
+WITHIN = 0.85
+"""The least that a site in Python does of what the same site in YAML does."""
 TARGETS = ((PLAIN, 5.0), (REDIS, 10.0), (CRAWLEE, 2.5), (FEAPDER_REDIS, 4.0))
 
 SITE_FILE = (
@@ -68,6 +72,25 @@ politeness: {{robots: ignore, concurrency: {concurrent}, hosts: {{"{host}": {{co
 """
     + LAYERS
 )
+PYTHON_FILE = r"""
+import re
+
+from gossamer import Site
+
+walker = Site(
+    "walker",
+    seeds=["{url}"],
+    politeness={{"robots": "ignore", "concurrency": {concurrent}, "hosts": {{"{host}": {{"concurrency": {concurrent}}}}}}},
+)
+
+
+@walker.layer("page", match="^/", seen="round")
+async def read(page):
+    number = re.search(r"(\d+)$", page.url)
+    yield {{"page": int(number[1]) if number else None}}
+    for link in page.css("a"):
+        yield page.follow(link, to="page")
+"""
 
 
 class Scale(NamedTuple):
@@ -115,11 +138,12 @@ def _commands(
         words += [f"127.0.0.1:{server.port}"] if label == FEAPDER_REDIS else []
     else:
         host = url.split("/")[2]
-        text = SITE_FILE.format(url=url, host=host, concurrent=CONCURRENT)
-        (folder / "walker.yaml").write_text(text)
+        file = folder / ("walker.py" if label == IN_PYTHON else "walker.yaml")
+        text = PYTHON_FILE if label == IN_PYTHON else SITE_FILE
+        file.write_text(text.format(url=url, host=host, concurrent=CONCURRENT))
         environ |= {"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": "bench", "GOSSAMER_DATA_DIR": str(folder)}
-        environ |= {"GOSSAMER_ENGINE_CONCURRENCY": str(CONCURRENT)}
-        push = [sys.executable, "-m", "gossamer", "site", "push", str(folder / "walker.yaml")]
+        environ |= {"GOSSAMER_ENGINE_CONCURRENCY": str(CONCURRENT), "GOSSAMER_ALLOWED_MODULES": "walker"}
+        push = [sys.executable, "-m", "gossamer", "site", "push", str(file)]
         subprocess.run(push, env={**os.environ, **environ}, check=True, stdout=subprocess.DEVNULL)
         words = [sys.executable, "-m", "gossamer", "work", "--sites", "walker", "--all-stages", "--drained"]
     return [words] * workers, environ
@@ -203,6 +227,11 @@ def targets(found: Found) -> list[Target]:
                 faster = ratio(ours, theirs, lambda one: one.rate)
                 figure = f"{lighter:.1f}×; {faster:.1f}× by the clock"
                 goals.append(Target(f"{site}: pages per core, to {label}", f"≥ {wanted:g}×", figure, lighter >= wanted))
+        if ours and (python := found.get(Key(site, IN_PYTHON), [])):
+            share = 1 / ratio(python, ours, lambda one: one.client / one.pages)
+            clock = ratio(python, ours, lambda one: one.rate)
+            figure = f"{share:.2f}×; {clock:.2f}× by the clock"
+            goals.append(Target(f"{site}: in Python, to in YAML", f"≥ {WITHIN:g}×", figure, share >= WITHIN))
     return goals
 
 

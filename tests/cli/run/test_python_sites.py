@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from tests.support.example_sites import SITES, Place
 from tests.support.site import Reply, Site, links
 
 from gossamer.testing.examples import ShopExample
+from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
 pytestmark = pytest.mark.timeout(400)
@@ -198,3 +200,86 @@ def test_what_is_wrong_is_told_in_one_message(place: Place, text: str, said: str
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode == 2
+
+
+PROGRAM = """
+from gossamer import Site
+
+shop = Site("program", seeds=["SITE/list"], politeness={"robots": "ignore"}, seen="round")
+other = Site("other", seeds=["SITE/other"])
+
+
+@shop.layer("list", match="^/list")
+@other.layer("list", match="^/other")
+def goods(page):
+    return [page.follow(link, to="item") for link in page.css("a")]
+
+
+@shop.layer("item", match="^/p/", table="items", key="url")
+def item(page):
+    return {"title": page.css("h1::text").get()}
+
+
+if __name__ == "__main__":
+    print(shop.run(workers=2, settings={"GOSSAMER_STOP_SECONDS": 2})[:5])
+"""
+
+
+def test_a_program_that_runs_its_site_is_interrupted_and_resumed(place: Place) -> None:
+    command = [sys.executable, "program.py"]
+    with Site() as site:
+        serve(site)
+        place.write(PROGRAM.replace("SITE", site.url).replace("seen=", "sen="), "program.py")
+        done = subprocess.run(
+            command, cwd=place.directory, env=place.environ, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert re.search(r"SiteErrors: program.py:4:\d+: sen: unknown key sen \(did you mean seen\?\)", done.stderr)
+        assert done.returncode == 1
+        place.write(PROGRAM.replace("SITE", site.url), "program.py")
+        site.hold("/p/5")
+        with subprocess.Popen(
+            command, cwd=place.directory, env=place.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as running:
+            try:
+                site.reached("/p/5")
+            finally:
+                running.send_signal(signal.SIGINT)
+            _, said = running.communicate(timeout=120)
+        site.release("/p/5")
+        assert running.returncode == 130, said
+        assert "stopped; go on with: gossamer crawl program.py --resume" in said
+        assert "Traceback" not in said
+        # All sites of the file are in the crawl; the one that was run is crawled.
+        assert place.run("site", "list").count("program other") == 1
+        assert place.run("crawl", "program.py", "--resume", "--json", "-w", "1")
+        assert len(place.rows("select url from items")) == ITEMS
+        done = subprocess.run(
+            command, cwd=place.directory, env=place.environ, capture_output=True, text=True, timeout=120, check=False
+        )
+    assert done.stdout.splitlines()[-1] == f"({ITEMS + 1}, 0, {ITEMS}, 0, 0)", done.stderr
+    assert done.returncode == 0
+
+
+def test_a_worker_says_when_the_code_is_not_what_it_has_loaded(place: Place) -> None:
+    log = place.directory / "said"
+    with Site() as site:
+        serve(site)
+        place.write(PROGRAM.replace("SITE", site.url), "program.py")
+        place.run("site", "push", "program.py")
+        place.environ["GOSSAMER_ALLOWED_MODULES"] = "."
+        command = [sys.executable, "-P", "-m", "gossamer", "work", "--site", "program"]
+        with (
+            log.open("w") as file,
+            subprocess.Popen(command, cwd=place.directory, env=place.environ, stderr=file) as worker,
+        ):
+            try:
+                site.reached(f"/p/{ITEMS}")
+                place.write(PROGRAM.replace("SITE", site.url).replace("h1", "h2"), "program.py")
+                said = "program.py has changed since this worker loaded it"
+                wait_until(lambda: said in log.read_text(), "a warning", 60)
+                place.run("site", "push", "program.py")
+                other = "The site program was pushed with other code than this worker has loaded from"
+                wait_until(lambda: other in log.read_text(), "another warning", 60)
+            finally:
+                worker.terminate()
+        assert worker.returncode == 0

@@ -16,6 +16,7 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import crosses
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.links import ATTRIBUTES, LEFT_ALONE
+from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import Body, Format
 from gossamer.sites.python.json_ld import JsonLd
 from gossamer.sites.request import request_parts
@@ -107,7 +108,11 @@ class Page:
 
     def urljoin(self, address: str) -> str:
         """An address of this page as an absolute URL, as a browser makes it: `<base>` counts. ValueError if it cannot be a URL."""
-        return self._content.absolute(address)
+        return self._addresses.absolute(address)
+
+    @cached_property
+    def _addresses(self) -> PageUrls:
+        return self._content.addresses()
 
     def follow(
         self,
@@ -166,11 +171,12 @@ class Page:
 
     def _absolute(self, address: str) -> str | None:
         """The absolute URL of an address; None if no crawler follows it."""
-        begin = address.lstrip()[:11].lower()
-        if not begin or begin.startswith(LEFT_ALONE):
-            return None
+        if address[:1] != "/":  # As most do, and none of these does.
+            begin = address.lstrip()[:11].lower()
+            if not begin or begin.startswith(LEFT_ALONE):
+                return None
         try:
-            url = self._content.absolute(address)
+            url = self._addresses.absolute(address)
         except ValueError as error:
             self._content.note(f"links: {error}")
             return None
@@ -187,7 +193,7 @@ def _attribute(link: Selector) -> str | None:
     if isinstance(thing, etree._Element):
         for name in ATTRIBUTES:
             if (address := thing.get(name)) is not None:
-                return str(address)
+                return address  # type: ignore[no-any-return]
         return None
     raise TypeError(
         f"page.follow takes a URL, or a selector of a link or an attribute, not one of {type(thing).__name__}"
