@@ -47,6 +47,8 @@ class PageRequest(NamedTuple):
     options: FetchOptions = DEFAULT
     referer: str = ""
     """The Referer header, unless `headers` have one."""
+    secrets: Sequence[str] = ()
+    """The environment variables that stand as ${NAME} in it and are looked up when it is sent."""
 
     @property
     def before(self) -> str:

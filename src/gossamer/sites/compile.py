@@ -15,13 +15,14 @@ from gossamer.sites import plan
 from gossamer.sites.crossing import crosses, split
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
-from gossamer.sites.file.environment import revealed_site, variables
+from gossamer.sites.file.environment import revealed_site, sent_late, variables
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
 from gossamer.sites.format import Format, Layer, RequestRule, Seed, SiteSpec
 from gossamer.sites.login import Login
 from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
+from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables import Rows, tables
 from gossamer.sites.url.identity import Identifier
@@ -44,9 +45,11 @@ def compile_site(
     if grant is not None:
         environment = grant.environment(environment)
     compiled = CompiledSite(_with_params(revealed_site(site, environment), params), params, grant or Grant())
+    known = os.environ if environment is None else environment
+    if late := sent_late(site):
+        compiled.secrets = Secrets({name: known[name] for name in late})
     if site.login is not None:
-        secrets = os.environ if environment is None else environment
-        compiled.login = Login(site.login, compiled, {name: secrets[name] for name in variables(site)})
+        compiled.login = Login(site.login, compiled, {name: known[name] for name in variables(site)})
     return compiled
 
 
@@ -79,6 +82,8 @@ class CompiledSite:
         self._by_priority = {name for name, layer in site.layers.items() if layer.order == "priority"}
         self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
         self._rows = Rows(site)
+        self.secrets: Secrets | None = None
+        """The variables that stand in its requests."""
         self.login: Login | None = None
         self.elsewhere: Callable[[str], CompiledSite | None] = lambda name: None
         """The other sites that links may lead to, by name."""
@@ -203,6 +208,8 @@ class CompiledSite:
             return link
         values = {**self.params, **self.groups(link.layer, link.url), **link.inherited}
         how = request_parts(rule, partial(all_filled, values=values), only_body=True)
+        if names := names_of(rule.form, rule.json_, rule.body):
+            link = link._replace(secrets=(*link.secrets, *names))
         return self._asked(link, how._replace(headers={**how.headers, **link.headers}, cookies=link.cookies))
 
     def _asked(self, link: PageRequest, how: RequestParts) -> PageRequest:
@@ -228,6 +235,13 @@ class CompiledSite:
         return sum(count(text, self._parameters, names_beside(seed)) for seed, text in texts if text is not None)
 
     def _seed(self, seed: Seed, url: str, values: Mapping[str, Any]) -> PageRequest:
+        link = self._seeded(seed, url, values)
+        names = names_of(
+            seed.url, seed.sitemap, seed.feed, seed.headers, seed.cookies, seed.form, seed.json_, seed.body
+        )
+        return link._replace(secrets=(*link.secrets, *names)) if names else link
+
+    def _seeded(self, seed: Seed, url: str, values: Mapping[str, Any]) -> PageRequest:
         how = request_parts(seed, partial(all_filled, values=values))
         inherited = all_filled(seed.inherited, values) if seed.inherited else NOTHING
         if seed.url is None:

@@ -60,7 +60,7 @@ def field(text: str) -> str:
         (BEGIN + "layers: {a: {fields: {t: {each: {jmespath: x}, fields: {y: {jmespath: x}}}}}}\n", "warning: layers.a.fields.t.each.jmespath: JMESPath"),
         (follow("jmespath: x"), "warning: layers.a.follow[0].jmespath: JMESPath reads JSON"),
         # variables
-        ("site: s\nseeds: 'http://s.example/?k=${SITE_KEY}'\nlayers: {a: {}}\n", "seeds.url: ${SITE_KEY} is not looked up here"),
+        ("site: s\nseeds: 'http://${SITE_HOST}/?k=1'\nlayers: {a: {}}\n", "seeds.url: the host of a URL cannot be a variable"),
         (layer("valid: {contains: '${SITE_KEY}'}"), "layers.a.valid.contains: ${SITE_KEY} is not looked up here (variables stand in "),
         # defaults
         (field("type: int, default: none"), "fields.t.default: the default 'none' is not a whole number, as type: int says (leave it out: what is not found is null)"),
@@ -102,7 +102,8 @@ def test_each_is_told_with_its_place_and_the_remedy(text: str, said: str) -> Non
         BEGIN + "layers: {a: {fields: {t: {css: script, jmespath: x}, v: {from: headers.etag}}}}\n",
         BEGIN + "layers: {a: {records: li, fields: {t: {jmespath: x}}}}\n",
         BEGIN + "layers: {a: {fields: {t: {css: a, regex: '^\\${a}'}}}}\n",
-        BEGIN + "request: {headers: {X: '${SITE_KEY}'}}\nlayers: {a: {}}\n",
+        BEGIN + "request: {headers: {X: '${SITE_KEY}'}, form: {k: ['${SITE_KEY}']}}\nlayers: {a: {}}\n",
+        "site: s\nseeds: 'http://s.example/?k=${SITE_KEY}'\nlayers: {a: {}}\n",
         field("type: decimal, default: '0.5'"),
         field("type: float, default: 0"),
         field("all: true, default: [x]"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import MissingVariable, SiteError
-from gossamer.sites.file.environment import missing, revealed, revealed_site, variables
+from gossamer.sites.file.environment import missing, revealed, revealed_site, sent_late, variables
 from gossamer.sites.file.load import load_text
 
 TEXT = """
@@ -29,8 +29,10 @@ def test_every_place_is_looked_up_late_and_the_site_itself_keeps_the_names() -> 
     layer = found.layers["a"]
     assert layer.request is not None
     assert layer.request.cookies == {"sid": "d"}
-    assert layer.follow[0].headers == {"Y": "ab"}
-    assert found.seeds[0].headers == {"X": "a"}
+    # Those of single requests are looked up when they are sent.
+    assert layer.follow[0].headers == {"Y": "${A}${B}"}
+    assert found.seeds[0].headers == {"X": "${A}"}
+    assert sent_late(site) == ["A", "B"]
     assert "${B}" in str(site.database)
     assert "Bearer c" not in site.model_dump_json()
 

@@ -29,6 +29,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["again"] = request.again
     if request.always:
         meta["always"] = True
+    if request.secrets:
+        meta["secrets"] = list(request.secrets)
     fields: dict[str, Any] = {"url": request.url}
     if meta:
         fields["meta"] = meta
@@ -77,6 +79,7 @@ def unpack(lease: Lease) -> PageRequest:
         again=meta.get("again", ""),
         always=meta.get("always", False),
         site=site,
+        secrets=meta.get("secrets", ()),
     )
 
 

@@ -17,6 +17,7 @@ from gossamer.courier.leases import Identity, identity
 from gossamer.engine import hooks
 from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import DownloadCounters, SiteCounters
+from gossamer.engine.http.credentials import is_own_url
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
@@ -42,6 +43,7 @@ from gossamer.sites.page import LimitExceeded, Reading
 from gossamer.sites.page import PageVerdict as Judged
 from gossamer.sites.parts import turns
 from gossamer.sites.plan import FEED, SITEMAP
+from gossamer.sites.secrets import WRITTEN, Secrets, names_of
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ ARCHIVE_PAUSE = 60.0
 BIG = 512 * 1024
 """Larger pages are read in a thread, so that the others do not wait."""
 
+NO_SECRETS = Secrets({})
 Landed = Callable[[Feedback | None], None]
 OK = Feedback(HostVerdict.OK)
 
@@ -234,7 +237,12 @@ class PageProcessor:
             if sent is None:
                 self._site_counters.of(site.name).add("site/left_out")
                 return Settlement(lease)
-        response = await self._fetcher.fetch(sent)
+        if (secrets := site.compiled.secrets) is not None or sent.secrets:
+            if sent.referer:
+                sent = sent._replace(referer=WRITTEN.split(sent.referer)[0])
+            response = await self._fetch_with(secrets or NO_SECRETS, sent)
+        else:
+            response = await self._fetcher.fetch(sent)
         pending_counters = self._site_counters.of(site.name)
         status = response.status
         asked = retry_after(response.headers.get("retry-after", ""), time.time()) or 0.0
@@ -280,6 +288,14 @@ class PageProcessor:
         if known is not None:
             self._came[identity(lease)] = site, known, response.headers
         return settlement
+
+    async def _fetch_with(self, secrets: Secrets, sent: PageRequest) -> Response:
+        """Look up the variables of a request just before it is sent; nothing that comes back has their values in its URLs."""
+        try:
+            response = await self._fetcher.fetch(secrets.revealed(sent, is_own_url(sent.url, sent.options)))
+        except FetchError as error:
+            raise FetchError(error.reason, secrets.hidden(error.detail), error.retriable, error.after) from None
+        return secrets.response(response, sent)
 
     def _over(self, site: ServedSite, response: Response, session: int) -> str:
         """Whether a page shows that the session is over; the next page logs in again."""
@@ -387,7 +403,13 @@ class PageProcessor:
         site, known, trail = layer.site, self.known.has, None
         remembering = site.remembering
         children = []
+        hide = None if site.compiled.secrets is None else site.compiled.secrets.hidden
         for link in links:
+            if hide is not None and (url := hide(link.url)) != link.url:
+                # A server that repeats a key in its links.
+                number = site.compiled.fingerprint(link.layer, url, link.method, link.body)
+                names = (*link.secrets, *names_of(url))
+                link = link._replace(url=url, fingerprint=number, secrets=names)
             crossing = crosses(link.layer)
             lane = link.layer if crossing else site.layers[link.layer].lane
             unfiltered = link.dont_filter or (bool(request.again) and link.layer == request.again)

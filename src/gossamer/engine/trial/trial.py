@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from gossamer.engine import hooks
 from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
+from gossamer.engine.http.credentials import is_own_url
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
@@ -138,7 +139,7 @@ class Trial:
                     if request is None:
                         failure = "the hook before_request skipped it"
                         break
-                response = await self._fetcher.fetch(request)
+                response = await self._fetch(site, request)
                 redirects = 300 <= response.status < 400 and layer.redirects
                 target = location(response) if redirects else layer.refresh(response)
                 if site.login is not None and (why := site.login.over(response, location(response))):
@@ -199,6 +200,13 @@ class Trial:
             0.0,
             seconds,
         )
+
+    async def _fetch(self, site: ServedSite, request: PageRequest) -> Response:
+        secrets = site.compiled.secrets
+        if secrets is None:
+            return await self._fetcher.fetch(request)
+        sent = secrets.revealed(request, is_own_url(request.url, request.options))
+        return secrets.response(await self._fetcher.fetch(sent), request)
 
     async def _word(self, site: ServedSite, layer: ServedLayer, url: str, before: str) -> tuple[str, bool]:
         if not site.obeys:

@@ -116,7 +116,7 @@ def check_variables(checker: Checker) -> None:
             checker.add(
                 path,
                 f"{found[0]} is not looked up here",
-                "variables stand in database, proxies, auth, proxy, headers, cookies and login",
+                "variables stand in requests (url, headers, cookies, form, json, body, auth, proxy), login, proxies and database",
             )
 
 

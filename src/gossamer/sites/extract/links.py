@@ -22,6 +22,7 @@ from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
 from gossamer.sites.request import RequestParts, request_parts
+from gossamer.sites.secrets import names_of
 from gossamer.sites.template import UnknownName, filled, look_up, named, urls
 
 LEFT_ALONE = ("javascript:", "mailto:", "tel:", "data:")
@@ -82,6 +83,8 @@ class FollowRule:
         self._parts = None if any(map(named, beside)) else request_parts(follow, lambda data: data)
         """How to request the linked pages, None where that depends on the page."""
         self._fragments: dict[str, bool] = {}
+        self._secrets = names_of(*beside, follow.url)
+        """The variables that the rule names, to be looked up in its links when they are sent."""
         name, there = split(follow.to) if follow.to is not None else ("", "")
         self._there = name if there == ANY else None
         """The other site that decides about the layer."""
@@ -213,6 +216,8 @@ class FollowRule:
                 url, method, headers, cookies, body, layer, site.fingerprint(layer, url, method, body), follow.priority,
                 inherited, turn, level, follow.again,
             )  # fmt: skip
+            if self._secrets:
+                link = link._replace(secrets=self._secrets)
             if into.add(link):
                 into.given[self._name] = given = given + 1
                 if given == limit:

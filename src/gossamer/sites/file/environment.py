@@ -14,6 +14,7 @@ from gossamer.sites.format import Body, RequestRule, SiteSpec
 
 _Rule = TypeVar("_Rule", bound=Body)
 
+BODIES = frozenset({"form", "json_", "body"})
 LOGIN_TEXTS = {"url", "page", "headers", "cookies", "form", "json_", "body"}
 """The keys of `login` whose texts may name variables."""
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -45,17 +46,44 @@ def places(site: SiteSpec) -> Iterator[tuple[Path, str]]:
     yield from _of_request(site.request, ("request",))
     if site.login is not None:
         yield from _within(site.login.model_dump(include=LOGIN_TEXTS, by_alias=True, exclude_none=True), ("login",))
-    for place, seed in enumerate(site.seeds):
-        yield from _of_body(seed, ("seeds", place))
+    for path, rule in single_requests(site):
+        yield from _within(_said(rule), path)
     for name, layer in site.layers.items():
         if layer.request is not None:
             yield from _of_request(layer.request, ("layers", name, "request"))
+
+
+def single_requests(site: SiteSpec) -> Iterator[tuple[Path, Body]]:
+    """The rules of seeds and links: their variables are looked up when a request is sent."""
+    for place, seed in enumerate(site.seeds):
+        yield ("seeds", place), seed
+    for name, layer in site.layers.items():
         for place, follow in enumerate(layer.follow):
-            yield from _of_body(follow, ("layers", name, "follow", place))
+            yield ("layers", name, "follow", place), follow
+
+
+def sent_late(site: SiteSpec) -> list[str]:
+    """The variables that stand in single requests: those of seeds, of links, and of what all pages of a layer are requested with."""
+    rules = [rule for _, rule in single_requests(site)]
+    texts = [text for rule in rules for _, text in _within(_said(rule), ())]
+    requests = [site.request, *(layer.request for layer in site.layers.values() if layer.request is not None)]
+    texts += [text for rule in requests for _, text in _within(_said(rule, BODIES), ())]
+    return list(dict.fromkeys(name for text in texts for name in REFERENCE.findall(text)))
+
+
+def _said(rule: Body, keys: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """What a rule says in the keys whose texts may name variables, as the file writes them."""
+    keys = keys or frozenset({"url", "sitemap", "feed", "headers", "cookies"}) | BODIES
+    return {
+        type(rule).model_fields[name].alias or name: value
+        for name in rule.model_fields_set
+        if name in keys and (value := getattr(rule, name)) is not None
+    }
 
 
 def _of_request(request: RequestRule, path: Path) -> Iterator[tuple[Path, str]]:
     yield from _of_body(request, path)
+    yield from _within(_said(request, BODIES), path)
     for place, text in enumerate(request.auth or ()):
         yield (*path, "auth", place), text
     if request.proxy is not None:
@@ -100,13 +128,19 @@ def wrong_references(site: SiteSpec) -> Iterator[tuple[Path, str, str]]:
     for path, text in places(site):
         if "${" in REFERENCE.sub("", text):
             yield path, "${ begins a variable here, and it has no name or no }", "as ${SITE_PASSWORD}"
+        if (
+            path[0] != "login"
+            and path[-1] in ("url", "sitemap", "feed")
+            and "${" in text.partition("//")[2].split("/")[0]
+        ):
+            yield path, "the host of a URL cannot be a variable", "write it out, or name it in params"
         for name in REFERENCE.findall(text):
             if name.upper().startswith(OURS):
                 yield path, f"{name} is a setting of Gossamer, which no site file may read", "use a variable of its own"
 
 
 def revealed_site(site: SiteSpec, environment: Mapping[str, str] | None = None) -> SiteSpec:
-    """The site with every ${NAME} looked up: for use, never to be stored. Raises MissingVariable."""
+    """The site with ${NAME} looked up, but for single requests (`sent_late`): for use, never to be stored. Raises MissingVariable."""
     if not variables(site):
         return site
     if lacking := missing(site, environment):
@@ -132,18 +166,12 @@ def revealed_site(site: SiteSpec, environment: Mapping[str, str] | None = None) 
         return rule.model_copy(update=changed)
 
     layers = {
-        name: layer.model_copy(
-            update={
-                **({"request": body(layer.request)} if layer.request is not None else {}),
-                "follow": tuple(map(body, layer.follow)),
-            }
-        )
+        name: layer if layer.request is None else layer.model_copy(update={"request": body(layer.request)})
         for name, layer in site.layers.items()
     }
     return site.model_copy(
         update={
             "layers": layers,
-            "seeds": tuple(map(body, site.seeds)),
             "request": body(site.request),
             "proxies": {
                 name: group.model_copy(update={"urls": tuple(map(text, group.urls))})

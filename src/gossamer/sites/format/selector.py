@@ -215,11 +215,11 @@ class Body(SiteModel):
     cookies: dict[str, str] = Field(default_factory=dict)
     """More cookies; ${NAME} stands for an environment variable."""
     form: dict[str, Any] | None = None
-    """The fields of a form; sent in the query if the method is GET."""
+    """The fields of a form, also with ${NAME}; sent in the query if the method is GET."""
     json_: Any = Field(default=None, alias="json")
-    """Sent as JSON."""
+    """Sent as JSON; texts in it may have ${NAME}."""
     body: str | None = None
-    """Sent unchanged."""
+    """Sent unchanged, but for {names} and ${NAME}."""
 
     @model_validator(mode="after")
     def _one_body(self) -> Self:
