@@ -66,8 +66,9 @@ async def _nobody(site: ServedSite) -> None:
 
 
 def is_seed(request: PageRequest) -> bool:
-    """Whether a round began with this page, or with one that redirected to it."""
-    return request.round is not None and not request.trail
+    """Whether a round began with this page, or with one that redirected to it. Stored rows ask for pages at the depth of their layer:
+    that one of those is gone is nothing to report."""
+    return request.round is not None and not request.trail and not request.depth
 
 
 class PageFailed(Exception):
