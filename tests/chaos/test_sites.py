@@ -74,7 +74,7 @@ ELSEWHERE = {
         "existing",
         "columns",
     ),
-    *("backlog", "seeds", "default", "database", "strip", "again", "languages"),
+    *("backlog", "seeds", "default", "database", "strip", "again", "languages", "code", "refresh", "types"),
 }
 """What has tests of its own: tests/engine, tests/store and tests/sites."""
 
