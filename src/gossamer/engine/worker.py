@@ -161,6 +161,8 @@ class NativeWorker:
         """Stop cleanly: finish the pages in progress and leave the rest to others. Called twice: at once."""
         if self._stop.is_set():
             self._hurry.set()
+        else:
+            logger.info("Stopping: pages in progress are finished first.")
         self._stop.set()
 
     async def _open(self) -> None:

@@ -11,6 +11,7 @@ from tests.support import fork_server
 from tests.support.example_sites import Place
 from tests.support.site import Reply, Site
 
+from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
 FILE = """
@@ -38,11 +39,14 @@ def site() -> Iterator[Site]:
 def test_after_ctrl_c(site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
     place = Place(tmp_path, valkey_server, crawl_name)
     file = place.write(FILE.format(url=site.url))
-    site.hold("/post/5")
+    held = POSTS[5:]
+    site.hold(*held)
     crawling = place.start("crawl", file, "-w", "2")
     site.reached("/post/5")
     crawling.send_signal(signal.SIGINT)
-    site.release("/post/5")
+    # Only then nothing new is begun.
+    wait_until(lambda: place.logs().count("Stopping: ") == 2, "both workers to be told", 60)
+    site.release(*held)
     assert crawling.wait(120) == 130
     done = len(site.paths())
     assert done < len(POSTS), "it was stopped in the middle"
