@@ -20,12 +20,12 @@ from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome
 from gossamer.model.page import PageRequest
 from gossamer.settings import Settings
-from gossamer.sites import tables as tables_
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS, stored_fields
 from gossamer.sites.plan import LayerGraph
+from gossamer.sites.tables import tables as tables_
 from gossamer.store import Store
 
 KIND = "reconcile"

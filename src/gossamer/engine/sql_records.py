@@ -16,7 +16,7 @@ from gossamer.errors import StoreAway, StoreError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.parts import page_number
+from gossamer.sites.tables.parts import page_number
 from gossamer.store import Row, Table, in_thread
 
 if TYPE_CHECKING:

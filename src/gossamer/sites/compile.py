@@ -24,7 +24,7 @@ from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
-from gossamer.sites.tables import Rows, tables
+from gossamer.sites.tables.tables import Rows, tables
 from gossamer.sites.url.identity import Identifier
 from gossamer.sites.url.own import own_url
 from gossamer.sites.url.refresh import refresh_target

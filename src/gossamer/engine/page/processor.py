@@ -41,9 +41,9 @@ from gossamer.sites.crossing import crosses, split
 from gossamer.sites.downloader import ItemFailed, PageDropped
 from gossamer.sites.page import LimitExceeded, Reading
 from gossamer.sites.page import PageVerdict as Judged
-from gossamer.sites.parts import turns
 from gossamer.sites.plan import FEED, SITEMAP
 from gossamer.sites.secrets import WRITTEN, Secrets, names_of
+from gossamer.sites.tables.parts import turns
 
 logger = logging.getLogger(__name__)
 

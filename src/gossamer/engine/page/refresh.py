@@ -14,7 +14,7 @@ from gossamer.model.page import PageRequest
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.file.params import filled, names_in
 from gossamer.sites.format import RefreshRule
-from gossamer.sites.refresh import refresh_plan
+from gossamer.sites.tables.refresh import refresh_plan
 from gossamer.store import in_thread
 
 if TYPE_CHECKING:

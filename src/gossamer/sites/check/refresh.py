@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import RefreshRule
-from gossamer.sites.refresh import owner_of, refresh_plan
-from gossamer.sites.tables import tables
+from gossamer.sites.tables.refresh import owner_of, refresh_plan
+from gossamer.sites.tables.tables import tables
 
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker

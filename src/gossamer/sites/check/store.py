@@ -12,8 +12,8 @@ from gossamer.model.table_layout import merged, shapes_of
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import FieldRule, Layer, StoreRule, stored_fields
-from gossamer.sites.parts import continues
-from gossamer.sites.tables import EXTRA, column_of, described
+from gossamer.sites.tables.parts import continues
+from gossamer.sites.tables.tables import EXTRA, column_of, described
 
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker

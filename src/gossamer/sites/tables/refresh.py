@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gossamer.sites.format import SELECTORS, RefreshRule, SiteSpec
 from gossamer.sites.plan import ORIGIN
-from gossamer.sites.tables import column_of, table_name
+from gossamer.sites.tables.tables import column_of, table_name
 
 
 class RefreshPlan(NamedTuple):

@@ -10,7 +10,7 @@ from gossamer.errors import StoreRefused
 from gossamer.model.page import Record
 from gossamer.model.table import Column, Row, Table
 from gossamer.sites.file.load import load_text
-from gossamer.sites.tables import Rows, tables
+from gossamer.sites.tables.tables import Rows, tables
 
 TEXT = """
 site: my-shop

@@ -10,8 +10,8 @@ from gossamer.model.page import Record
 from gossamer.model.table import PAGES, Column, PagePart, Row, Table
 from gossamer.sites.extract.clean import gives_list
 from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
-from gossamer.sites.parts import TableParts, joined
 from gossamer.sites.python.table import FunctionTable
+from gossamer.sites.tables.parts import TableParts, joined
 
 EXTRA = {
     "url": "text",

@@ -48,9 +48,9 @@ def test_a_change_of_tables_is_given_up(server: DatabaseServer, soon: None, monk
     """The server falls silent when the connection is there and the lock is held."""
     before = schema.create_tables
 
-    def silent(*arguments: Any) -> None:
+    def silent(*arguments: Any) -> Any:
         server.pause()
-        before(*arguments)
+        return before(*arguments)
 
     with Store.open(server.url()) as store:
         monkeypatch.setattr(schema, "create_tables", silent)
@@ -68,9 +68,9 @@ def test_a_change_of_tables_that_takes_long_is_waited_for(
     before = schema.create_tables
     sleep = "SELECT SLEEP(4)" if isinstance(server, MariaDBServer) else "SELECT pg_sleep(4)"
 
-    def slow(connection: Connection, *arguments: Any) -> None:
+    def slow(connection: Connection, *arguments: Any) -> Any:
         connection.execute(text(sleep))
-        before(connection, *arguments)
+        return before(connection, *arguments)
 
     monkeypatch.setattr(schema, "create_tables", slow)
     with Store.open(server.url()) as store:

@@ -6,7 +6,7 @@ import pytest
 
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text, survey_text
-from gossamer.sites.refresh import refresh_plan
+from gossamer.sites.tables.refresh import refresh_plan
 
 SITE = """
 site: s

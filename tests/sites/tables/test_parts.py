@@ -8,7 +8,7 @@ from gossamer.model.page import PageRequest, Response
 from gossamer.model.table import PAGES, UNREAD
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text, survey_text
-from gossamer.sites.parts import turns
+from gossamer.sites.tables.parts import turns
 
 SITE = """
 site: s
