@@ -15,6 +15,7 @@ from gossamer.sites.extract.fields import FieldOptions, compile_fields, fill
 from gossamer.sites.extract.layer import compile_layer
 from gossamer.sites.extract.validity import has
 from gossamer.sites.file.environment import REFERENCE, revealed
+from gossamer.sites.file.params import filled
 from gossamer.sites.format import FieldRule, Format, Layer, LoginRule, Valid
 from gossamer.sites.page import PageVerdict
 from gossamer.sites.request import all_filled, request_parts
@@ -29,7 +30,9 @@ class Login:
     """`secrets` are the environment variables that the site may read."""
 
     def __init__(self, rule: LoginRule, site: SiteContext, secrets: Mapping[str, str]) -> None:
-        self.rule, self._site, self._secrets = rule, site, secrets
+        places = {"url": filled(rule.url, site.params), "page": rule.page and filled(rule.page, site.params)}
+        self.rule = rule = rule.model_copy(update=places)
+        self._site, self._secrets = site, secrets
         wrong: list[str] = []
         options = FieldOptions(
             Format.HTML, lambda path, message: wrong.append(f"{'.'.join(map(str, path))}: {message}")

@@ -14,6 +14,10 @@ from gossamer.sites.extract.scope import roots
 from gossamer.sites.file.load import load_text, survey_text
 
 BEGIN = "site: s\nseeds: http://www.s.example/\n"
+LOGIN = (
+    "site: s\nparams: {{base: 'http://s.example', two: [a, b]}}\nseeds: '{{base}}/{{two}}'\n"
+    "login: {{url: '{}', form: {{a: b}}}}\nlayers: {{a: {{}}}}\n"
+)
 Z = "  z: {match: ^/z}\n"
 
 
@@ -62,6 +66,10 @@ def field(text: str) -> str:
         # variables
         ("site: s\nseeds: 'http://${SITE_HOST}/?k=1'\nlayers: {a: {}}\n", "seeds.url: the host of a URL cannot be a variable"),
         (layer("valid: {contains: '${SITE_KEY}'}"), "layers.a.valid.contains: ${SITE_KEY} is not looked up here (variables stand in "),
+        # login
+        (LOGIN.format("{nase}/in"), "login.url: {nase} is not a parameter with one value (did you mean base?)"),
+        (LOGIN.format("{two}/in"), "login.url: {two} is not a parameter with one value"),
+        (LOGIN.format("/in"), "login.url: '/in' is not a URL"),
         # defaults
         (field("type: int, default: none"), "fields.t.default: the default 'none' is not a whole number, as type: int says (leave it out: what is not found is null)"),
         (field("type: int, default: '0'"), "the default '0' is not a whole number, as type: int says (write it without quotes)"),
@@ -95,6 +103,7 @@ def test_each_is_told_with_its_place_and_the_remedy(text: str, said: str) -> Non
         match(r"^https?://s\.example/p"),
         match(r"^/go\?to=x\.example/"),
         match("(?i)^/P"),
+        LOGIN.format("{base}/in"),
         follow("css: a, when: 't && !u'"),
         follow("css: a, pass: {x: '[t, u]'}"),
         follow("url: /q, json: {query: 'query { viewer { login } }', v: '{t}'}"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gossamer.sites.check import expressions
 from gossamer.sites.check.layer import check_fields, check_method
 from gossamer.sites.file.environment import REFERENCE
-from gossamer.sites.file.params import names_in
+from gossamer.sites.file.params import filled, names_in
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import Format, RequestRule
 
@@ -24,8 +24,14 @@ def check_login(checker: Checker) -> None:
     if rule is None:
         return
     path: Path = ("login",)
+    single = checker.params.single()
     for key, url in (("url", rule.url), ("page", rule.page)):
-        if url is not None and not re.match(r"https?://[^/?#\s]", REFERENCE.sub("x", url), re.IGNORECASE):
+        if url is None:
+            continue
+        if unknown := [name for name in names_in(url) if name not in single]:
+            hint = did_you_mean(unknown[0], sorted(single)) or "name it in params"
+            checker.add((*path, key), f"{{{unknown[0]}}} is not a parameter with one value", hint)
+        elif not re.match(r"https?://[^/?#\s]", REFERENCE.sub("x", filled(url, single)), re.IGNORECASE):
             checker.add((*path, key), f"{url!r} is not a URL", "as https://example.com/login")
     if rule.form is None and rule.json_ is None and rule.body is None and rule.method is None:
         checker.add(path, "nothing says what is sent to log in", "write form, json or body")
@@ -39,7 +45,7 @@ def check_login(checker: Checker) -> None:
         if request is not None and request.session == "none":
             said = "without a session there is nothing to log in to"
             checker.add((*at, "request", "session"), said, "leave session out")
-    known = {*rule.fields, *checker.params.single()}
+    known = {*rule.fields, *single}
     for where, text in _texts(rule):
         for name in names_in(text):
             if name not in known:

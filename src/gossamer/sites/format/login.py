@@ -40,7 +40,7 @@ class LoginRule(Body):
     """How to log in: what is sent, and where to. ${NAME} stands for an environment variable in all texts, {name} for a field or parameter."""
 
     url: str
-    """Where the form, json or body is sent."""
+    """Where the form, json or body is sent. It may have {parameters}, as `page` may."""
     page: str | None = None
     """The page to read `fields` from; without it, `url`."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
