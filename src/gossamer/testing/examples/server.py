@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
 from gossamer.closeable import Closeable
 from gossamer.testing.server_process import QuietHandler, ThreadedServer
 
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 ALLOWED = "User-agent: *\nDisallow: /-/\n"
 
 
@@ -27,15 +29,22 @@ class ExampleRequest(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    repeated: Mapping[str, list[str]]
+    """The query with all values of each name."""
 
     def json(self) -> Any:
         return json.loads(self.body or b"null")
+
+    def form(self) -> dict[str, str]:
+        """The fields of a form that was sent, with the first value of each name."""
+        return {name: values[0] for name, values in parse_qs(self.body.decode(), keep_blank_values=True).items()}
 
 
 class ExampleResponse(NamedTuple):
     body: bytes = b""
     kind: str = "text/html; charset=utf-8"
     status: int = 200
+    headers: Mapping[str, str] = NO_HEADERS
 
 
 NOT_FOUND = ExampleResponse(b"<h1>There is no such page</h1>", status=404)
@@ -46,8 +55,8 @@ def html(title: str, body: str, encoding: str = "utf-8", head: str = "") -> byte
     return text.encode(encoding, "xmlcharrefreplace")
 
 
-def data(value: Any, status: int = 200) -> ExampleResponse:
-    return ExampleResponse(json.dumps(value, ensure_ascii=False).encode(), "application/json", status)
+def data(value: Any, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> ExampleResponse:
+    return ExampleResponse(json.dumps(value, ensure_ascii=False).encode(), "application/json", status, headers)
 
 
 class Example(Closeable):
@@ -115,18 +124,29 @@ class Example(Closeable):
         return self.start()
 
 
+class SmallExample(Example):
+    """Shows one thing."""
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """The rows that a crawl should find, by table, in any order; made from what the pages are made from."""
+        raise NotImplementedError
+
+
 def _handler(example: Example, place: int) -> type[BaseHTTPRequestHandler]:
     class Handler(QuietHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parts = urlsplit(self.path)
-            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            repeated = parse_qs(parts.query)
+            query = {name: values[0] for name, values in repeated.items()}
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = ExampleRequest(time.monotonic(), place, self.command, parts.path, query, headers, body)
+            asked = ExampleRequest(time.monotonic(), place, self.command, parts.path, query, headers, body, repeated)
             answer = example.serve(asked)
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.kind)
             self.send_header("Content-Length", str(len(answer.body)))
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(answer.body)
