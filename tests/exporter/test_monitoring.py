@@ -275,7 +275,8 @@ def test_a_refused_connection_is_a_download_error(valkey_server: Server, crawl_n
         .replace("SITE", f"http://127.0.0.1:{free_port()}")
         .replace("HOST", "h")
     )
-    run("crawl", "tree.yaml", "-w", "1", cwd=tmp_path, **given)
+    # Its only seed could not be read.
+    run("crawl", "tree.yaml", "-w", "1", cwd=tmp_path, code=1, **given)
     with ValkeyFrontier.find(settings_for(valkey_server.url, crawl_name)) as frontier:
         counters = frontier.counts("away").groups[0].counters
     assert (counters["gossamer/requests"], counters["gossamer/download_errors/connect"]) == (2, 2)

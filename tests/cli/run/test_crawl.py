@@ -275,7 +275,7 @@ def test_what_cannot_be_run_is_said_in_a_line(place: Place) -> None:
         (["work", "nobody"], "error: there is no spider 'nobody': this directory is in no Scrapy project"),
         (["crawl", "absent.py"], "error: there is no file absent.py."),
         (["crawl", "bad.py"], "error: bad.py cannot be imported: SyntaxError: "),
-        (["crawl", "none.py"], "error: there is no spider in none.py: "),
+        (["crawl", "none.py"], "error: there is neither a spider nor a site in none.py: "),
         (["crawl", "one.py", "--project", "nowhere"], "error: Invalid value: --project nowhere is not a directory."),
         (["crawl", "one.py", "-a", "site"], "error: Invalid value: 'site' after -a is not of the form NAME=VALUE."),
         (["crawl", "one.py", "-s", "GOSSAMER_MODE=slow"], "error: GOSSAMER_MODE from Scrapy settings: 'slow'"),

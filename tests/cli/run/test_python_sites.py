@@ -188,7 +188,7 @@ def test_tried_tested_and_crawled_from_another_folder(place: Place, tmp_path: Pa
             "from gossamer import Site\ns = Site('s', seeds=['http://s.example/'])\ns.run()\n",
             'bad.py:3:1: run() was called while bad.py was being imported, as workers import it. Write it under `if __name__ == "__main__":`',
         ),
-        ("x = 1\n", "there is no spider in bad.py"),
+        ("x = 1\n", "there is neither a spider nor a site in bad.py"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_message(place: Place, text: str, said: str) -> None:

@@ -229,7 +229,7 @@ def _from_file(path: Path) -> type[Spider]:
     kinds = list(iter_spider_classes(module))
     if not kinds:
         raise UnknownSpider(
-            f"there is no spider in {path}, no subclass of scrapy.Spider with a name; nor a site: no `from gossamer import Site`."
+            f"there is neither a spider nor a site in {path}: no subclass of scrapy.Spider with a name, and no gossamer.Site."
         )
     return kinds[-1]
 
