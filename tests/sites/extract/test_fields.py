@@ -191,6 +191,8 @@ def test_shop_listing() -> None:
         ([{"replace": [r"(?s).*(\d),(\d).*", r"\2.\1"]}], "5.1"),
         (["squeeze", {"truncate": 4}, {"prefix": "<"}, {"suffix": ">"}], "<Ab 1>"),
         (["squeeze", {"split": " "}, {"truncate": 1}, "sort", "unique", {"join": "|"}], "&|1|<|A|c"),
+        (["squeeze", {"split": " "}, {"batch": [2, "+"]}, {"join": " "}], "Ab+1,5 &amp;+<b>x</b> cD"),
+        ([{"truncate": 2}, {"batch": [2, "+"]}], "Ab"),
         (["squeeze", {"split": " "}, "reverse", {"join": " "}], "cD <b>x</b> &amp; 1,5 Ab"),
         ([{"truncate": 2}, {"map": {"Ab": 3}}], "3"),
         (["title", {"truncate": 2}], "Ab"),
@@ -208,6 +210,8 @@ def test_cleaning_goes_through_lists_and_before_types() -> None:
           n: {css: li, all: true, clean: [digits], type: int}
           split: {css: p, clean: {split: '/'}, type: int}
           joined: {css: li, all: true, clean: {join: ', '}}
+          batches: {css: u, all: true, clean: {batch: [2, ',']}}
+          none: {css: s, all: true, clean: {batch: [2, ',']}}
           quoted: {css: i, clean: unquote}
           kept: {css: b, strip: false}
           unique: {css: u, all: true, clean: unique}
@@ -218,6 +222,8 @@ def test_cleaning_goes_through_lists_and_before_types() -> None:
         "n": [1, 2, None],
         "split": [1, None, 3],
         "joined": "1 a, b 2, none",
+        "batches": ["1,2", "1"],
+        "none": [],
         "quoted": "a b",
         "kept": " x ",
         "unique": ["1", "2"],

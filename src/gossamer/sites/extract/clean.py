@@ -125,6 +125,9 @@ def _mapping(step: Clean, key: str) -> Cleaning:
             return _each(lambda text, page: text[: step.truncate])
         case "join":
             return lambda value, page: (step.join or "").join(map(as_text, value)) if isinstance(value, list) else value
+        case "batch" if step.batch is not None:
+            size, between = step.batch
+            return lambda value, page: _batches(value, size, between) if isinstance(value, list) else value
         case "split" if step.split:
             mark = step.split
             return lambda value, page: [part for one in _listed(value) for part in as_text(one).split(mark)]
@@ -132,6 +135,10 @@ def _mapping(step: Clean, key: str) -> Cleaning:
             table = step.map
             return _each(lambda text, page: table.get(text, text))
     raise ValueError(f"the cleaning step {key} needs a value")
+
+
+def _batches(values: list[Any], size: int, between: str) -> list[str]:
+    return [between.join(map(as_text, values[at : at + size])) for at in range(0, len(values), size)]
 
 
 def _listed(value: Any) -> list[Any]:
