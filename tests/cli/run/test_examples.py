@@ -161,6 +161,7 @@ def test_a_small_example_gives_the_rows_that_its_server_has(place: Place, kind: 
     with kind() as example:
         told = json.loads(place.run("crawl", place.elsewhere(kind.name, example.url), "-w", "1", "--json"))
         expected = example.tables()
+        asked = Counter((one.method, one.path, str(one.repeated), one.body) for one in example.requests())
     [site] = told["sites"]
     assert (site["drained"], site["dead"], site["left"]) == (True, 0, 0)
     for table, rows in expected.items():
@@ -169,6 +170,8 @@ def test_a_small_example_gives_the_rows_that_its_server_has(place: Place, kind: 
         assert sorted(found) == sorted(tuple(row[name] for name in columns) for row in rows), table
     if isinstance(example, login.LoginExample):
         assert example.logins == 2, "the session was over once"
+    else:
+        assert set(asked.values()) == {1}, "a page was fetched twice"
 
 
 def test_a_key_that_is_not_in_the_environment_is_asked_for(place: Place) -> None:
