@@ -118,14 +118,12 @@ def test_a_spider_gets_what_scrapys_usual_handler_gets() -> None:
             posted = stack.enter_context(serving({"/post": MALFORMED["/line"]}))
             found[name] = noted(frontier, addons, usual, [*malformed, posted])
             assert usual.peers["/bound"] == "127.0.0.2"
-            # What is not safe to repeat is not repeated behind the project's back: that is for RETRY_... to decide.
+            # A form is sent once, and its page arrives, also where aiohttp could not read the answer.
             assert posted.asked == ["/post"]
             ports = {server.url: path for server, path in zip([usual, *malformed], ["usual", *MALFORMED], strict=True)}
             for details in found[name].values():
                 origin = "/".join(str(details.get("url", "")).split("/")[:3])
                 details["url"] = ports.get(origin, "") + str(details.get("url", "")).removeprefix(origin)
-    assert found["plain"].pop("post")["status"] == 200
-    assert found["fleet"].pop("post")["failed"] == "DownloadFailedError"
     assert found["fleet"] == found["plain"]
     assert found["plain"].pop("tunnel")["failed"] == "TunnelError"
     assert all("status" in details for details in found["plain"].values())

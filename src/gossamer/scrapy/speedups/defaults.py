@@ -80,7 +80,7 @@ TUNES: tuple[Tune, ...] = (
         _aiohttp,
         "Scrapy's own handler on aiohttp (from Scrapy 2.19), where aiohttp is installed and the project chose no handler. Scrapy "
         "calls it experimental; its warning is left out, since the project did not choose it. A page costs a worker about 15 % less time of the processor with it. "
-        "Scrapy's usual handler does what this one cannot: requests with `bindaddress` in meta, and all of a host of which it cannot read an answer (malformed HTTP, old TLS), with a line in the log. "
+        "Scrapy's usual handler does what this one cannot: requests of other methods than GET and HEAD (a form is sent once, whatever the server answers), requests with `bindaddress` in meta, and all of a host of which it cannot read an answer (malformed HTTP, old TLS), with a line in the log. "
         f"It also does everything where the project sets one of {', '.join(f'`{name}`' for name in OF_USUAL_HANDLER)}.",
     ),
     Tune(

@@ -3,7 +3,7 @@
 It is made when the first request comes: Scrapy makes handlers before the event loop runs, and this one needs the loop. A site
 sees what it would have seen: the URL as it is, and no length where there is no body. A spider gets what it would have got: the
 headers as they are, less those of the connection, and the URL without its fragment. What aiohttp is too strict for (servers
-that break the rules of HTTP, old TLS) or cannot do, Scrapy's usual handler does.
+that break the rules of HTTP, old TLS) or cannot do, Scrapy's usual handler does; and all that a site may not get twice.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ LIMITS = {"max_line_size": 65_536, "max_field_size": 65_536, "max_headers": 4_09
 OF_CONNECTION = frozenset(
     (b"connection", b"keep-alive", b"te", b"trailers", b"transfer-encoding", b"upgrade", b"proxy-connection")
 )
+REPEATABLE = frozenset(("GET", "HEAD"))
 WITHOUT_BODY = frozenset((204, 304))
 MOST_HOSTS = 10_000
 
@@ -66,7 +67,9 @@ class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
 
     async def download_request(self, request: Request) -> Response:
         host = host_of(request.url)
-        if (request.meta.get("bindaddress") or host in self._too_strict_for) and self._usual is not None:
+        # What aiohttp cannot read was sent already: the usual handler can ask again only for what is safe to repeat.
+        usual = request.method not in REPEATABLE or request.meta.get("bindaddress") or host in self._too_strict_for
+        if usual and self._usual is not None:
             return await self._usual.download_request(request)
         try:
             return await super().download_request(request)
@@ -81,8 +84,6 @@ class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
             self._too_strict_for[host] = None
             if len(self._too_strict_for) > MOST_HOSTS:
                 self._too_strict_for.popitem(last=False)
-            if request.method not in ("GET", "HEAD") and _was_sent(error):
-                raise  # To send it twice is for the project to decide (RETRY_…).
             return await self._usual.download_request(request)
 
     async def _read_response(self, response: Any, request: Request) -> Response:
@@ -118,10 +119,6 @@ def _is_too_strict(error: Exception) -> bool:
     """Whether Scrapy's usual handler may do better: it takes more of what servers answer, and of TLS, proxies and URLs."""
     known = aiohttp.ClientResponseError, aiohttp.ClientSSLError, aiohttp.InvalidUrlClientError
     return isinstance(error.__cause__, known) or isinstance(error, ValueError)
-
-
-def _was_sent(error: Exception) -> bool:
-    return isinstance(error.__cause__, aiohttp.ClientResponseError)
 
 
 def _brief(error: Exception) -> str:
