@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 from tests.scrapy.spiders.answers import Answers
+from tests.support.hard_server.server import HardServer
 from tests.support.workers.workers import Workers
 
 from gossamer.scrapy.speedups.defaults import AIOHTTP, OF_USUAL_HANDLER, apply
@@ -47,6 +48,8 @@ MALFORMED = {
     "/204": answer(status=b"HTTP/1.1 204 No Content"),
 }
 """aiohttp reads none of these. One server for each: the first of them makes all of its host go another way."""
+BROKEN, LOSSY = "late-bad-chunk", "late-bad-chunk?lossy"
+"""A body whose end makes no sense comes late, on a connection that stays open; the spider takes the second as it is."""
 TUNNEL, REFUSED = "site.invalid:443", answer(status=b"HTTP/1.1 407 Proxy Authentication Required")
 HELD = [f"/held/{number}" for number in range(6)]
 
@@ -95,11 +98,13 @@ def serving(answers: dict[str, bytes]) -> Iterator[RawServer]:
         thread.join(10)
 
 
-def noted(frontier: Server, addons: dict[str, int], usual: RawServer, malformed: list[RawServer]) -> dict[str, Any]:
+def noted(
+    frontier: Server, addons: dict[str, int], usual: RawServer, malformed: list[RawServer], hard: HardServer
+) -> dict[str, Any]:
     """What the spider got, by path."""
     urls = [f"{usual.url}{path}" for path in UNUSUAL]
     urls += [f"{server.url}{path}" for server in malformed for path in server.answers]
-    urls.append(f"https://{TUNNEL}/tunnel")
+    urls += [f"https://{TUNNEL}/tunnel", hard.url(f"/{BROKEN}"), hard.url(f"/{LOSSY}")]
     held = " ".join(f"{usual.url}{path}" for path in HELD)
     with Workers(frontier.url, "answers", ADDONS=addons) as workers:
         worker = workers.start(Answers, urls=" ".join(urls), held=held)
@@ -116,7 +121,8 @@ def test_a_spider_gets_what_scrapys_usual_handler_gets() -> None:
             frontier, usual = stack.enter_context(Server()), stack.enter_context(serving({**UNUSUAL, TUNNEL: REFUSED}))
             malformed = [stack.enter_context(serving({path: one})) for path, one in MALFORMED.items()]
             posted = stack.enter_context(serving({"/post": MALFORMED["/line"]}))
-            found[name] = noted(frontier, addons, usual, [*malformed, posted])
+            hard = stack.enter_context(HardServer())
+            found[name] = noted(frontier, addons, usual, [*malformed, posted], hard)
             assert usual.peers["/bound"] == "127.0.0.2"
             # A form is sent once, and its page arrives, also where aiohttp could not read the answer.
             assert posted.asked == ["/post"]
@@ -126,6 +132,8 @@ def test_a_spider_gets_what_scrapys_usual_handler_gets() -> None:
                 details["url"] = ports.get(origin, "") + str(details.get("url", "")).removeprefix(origin)
     assert found["fleet"] == found["plain"]
     assert found["plain"].pop("tunnel")["failed"] == "TunnelError"
+    assert found["plain"].pop(BROKEN)["failed"] == "ResponseDataLossError"
+    assert found["plain"][LOSSY]["flags"] == ["dataloss"]
     assert all("status" in details for details in found["plain"].values())
 
 

@@ -154,6 +154,16 @@ async def reset_body(hit: Hit, writer: Writer) -> bool:
     return reset(writer)
 
 
+@page("/late-bad-chunk", Case("/late-bad-chunk", "protocol"))
+async def late_bad_chunk(hit: Hit, writer: Writer) -> bool:
+    """The head and a good chunk are read before the bad one comes; the connection stays open."""
+    writer.write(answer(200, chunk(PAGE), CHUNKED, length=-1))
+    await writer.drain()
+    await asyncio.sleep(PAUSE)
+    writer.write(b"zz\r\nabc\r\n0\r\n\r\n")
+    return True
+
+
 @page("/huge", Case("/huge", "too_large"))
 async def huge(hit: Hit, writer: Writer) -> bool:
     writer.write(answer(200, b"", length=200_000_000))

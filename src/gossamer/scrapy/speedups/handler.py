@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from functools import cached_property, lru_cache
+from collections.abc import AsyncIterator
+from functools import cached_property, lru_cache, partial
 from inspect import signature
 from typing import Any
 from urllib.parse import urldefrag
 
 import aiohttp
 import yarl
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
 from scrapy import Request
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler, TunnelError
@@ -49,6 +52,7 @@ class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
         connector: Any = self._session.connector
         # The frontier and the download slots say how many requests a host gets at a time; who waits here would time out.
         connector._limit = connector._limit_per_host = 0
+        connector._factory = partial(_DataLossHandler, loop=connector._loop)
         _watch(connector)
         self._session: Any = _VerbatimSession(self._session)
         spider = self.crawler.spider
@@ -92,6 +96,16 @@ class LateAiohttpDownloadHandler(AiohttpDownloadHandler):
         if not (length_known or made.flags or "chunked" in response.headers.get("Transfer-Encoding", "").lower()):
             made.flags.append("partial")
         return made
+
+    @staticmethod
+    async def _iter_body_chunks(response: Any) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except aiohttp.ClientPayloadError:
+            # What came before the failure is part of the page, where DOWNLOAD_FAIL_ON_DATALOSS is off.
+            yield response.content._read_nowait(-1)
+            raise
 
     @staticmethod
     def _extract_headers(response: Any) -> Headers:
@@ -144,6 +158,15 @@ def _watch(connector: Any) -> None:
         return found
 
     connector._resolve_host = resolved
+
+
+class _DataLossHandler(ResponseHandler):
+    """A connection on which a body fails when the rest of it makes no sense: aiohttp tells that only to who waits for a head."""
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        super().set_exception(exc, *cause)
+        if isinstance(exc, HttpProcessingError) and self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(aiohttp.ClientPayloadError(f"The body makes no sense: {exc.message}"))
 
 
 class _VerbatimSession:

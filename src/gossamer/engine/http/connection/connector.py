@@ -1,11 +1,12 @@
 """aiohttp's connections, with what it does not tell or do: whether a request got a fresh connection, an end to idle ones when
-there are too many of them, a quick end to broken ones, and a short way for plain requests over a connection that was kept. The
+there are too many of them, a quick end to broken ones (also for who reads a body of theirs), and a short way for plain requests over a connection that was kept. The
 only module that touches its inside."""
 
 from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -13,6 +14,7 @@ from aiohttp.abc import ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDictProxy
 from yarl import URL
 
@@ -50,6 +52,15 @@ class ConnectorResponse:
         self._connection.close()
 
 
+class BodyFailingHandler(ResponseHandler):
+    """A connection on which a body fails when the rest of it makes no sense: aiohttp tells that only to who waits for a head."""
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        super().set_exception(exc, *cause)
+        if isinstance(exc, HttpProcessingError) and self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(exc)
+
+
 GUARD: ContextVar[NetworkGuard] = ContextVar("GUARD", default=ANYWHERE)
 """The addresses that the request of this task may connect to."""
 
@@ -59,6 +70,8 @@ class Connector(aiohttp.TCPConnector):
 
     def __init__(self, *args: Any, idle_hosts: int = IDLE_HOSTS, **options: Any) -> None:
         super().__init__(*args, **options)
+        factory: Any = partial(BodyFailingHandler, loop=self._loop)
+        self._factory = factory
         self.limits: dict[str, Any] = {}
         self.fresh: set[asyncio.Task[Any] | None] = set()
         self.insisting: set[asyncio.Task[Any] | None] = set()
