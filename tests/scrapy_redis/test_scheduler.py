@@ -343,6 +343,11 @@ class OwnPlainSeen(RFPDupeFilter):
         return False
 
 
+class OwnMaking(RFPDupeFilter):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+
+
 class OwnKey(NewFilter):
     @classmethod
     def from_spider(cls, spider: Any) -> OwnKey:
@@ -362,6 +367,7 @@ NOT_THERE: list[tuple[dict[str, Any], str]] = [
     ({"SCHEDULER_QUEUE_CLASS": f"{NEW}.queue.PriorityQueue"}, "SCHEDULER_QUEUE_CLASS is set"),
     ({"DUPEFILTER_CLASS": f"{HERE}.OwnSeen"}, "OwnSeen has request_seen of its own"),
     ({"DUPEFILTER_CLASS": f"{HERE}.OwnPlainSeen"}, "OwnPlainSeen has request_seen of its own"),
+    ({"DUPEFILTER_CLASS": f"{HERE}.OwnMaking"}, "OwnMaking has __init__ of its own"),
     ({"DUPEFILTER_CLASS": f"{HERE}.OwnKey"}, "OwnKey has from_spider of its own"),
     ({"SCHEDULER_QUEUE_KEY": "all:requests"}, "SCHEDULER_QUEUE_KEY is 'all:requests'"),
     ({"SCHEDULER_DUPEFILTER_KEY": "mine:%(spider)s"}, "SCHEDULER_DUPEFILTER_KEY is 'mine:%(spider)s'"),

@@ -126,7 +126,7 @@ class WorkerConfig:
         if project_filter.filters_nothing(project) and self.settings.source("GOSSAMER_SEEN_SCOPE") == DEFAULT:
             lanes = declared(spider, replace(seen_policy(self.settings), scope=SeenScope.NEVER), main_order(project))
         own = project_filter.own_filter(crawler)
-        number = project_filter.number_by_filter(own) if project_filter.numbers(own) else self.number
+        number = project_filter.numbering(own, crawler) or self.number
         return replace(self, lanes=lanes, number=number, own_filter=own)
 
     @property

@@ -219,6 +219,7 @@ class FleetScheduler(BaseScheduler):
     def _check_filter(self) -> None:
         """SettingError where the project has a dupefilter that a fleet cannot ask."""
         project_filter.check(self.crawler.settings)
+        project_filter.check_memory(self.join.own_filter)
 
     async def _enter_group(self) -> Token | None:
         return await self.membership.join()

@@ -40,6 +40,38 @@ class OfItsOwn(RFPDupeFilter):
         return "session=2" in request.url
 
 
+class ByPath:
+    """A fingerprinter."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return hashlib.sha1(request.url.partition("?")[0].encode()).digest()
+
+
+class MadeWithFingerprinter(RFPDupeFilter):
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> MadeWithFingerprinter:
+        return cls(debug=True, fingerprinter=ByPath())
+
+
+class SetsFingerprinter(RFPDupeFilter):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.fingerprinter = ByPath()
+
+
+class MadeAlike(RFPDupeFilter):
+    """Leaves all to the class that it is made of."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+
+
+class Knowing(RFPDupeFilter):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.request_seen(Request("https://site.example/a?session=1"))
+
+
 class Unlike:
     def request_seen(self, request: Request) -> bool:
         return False

@@ -18,6 +18,8 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from gossamer.errors import SettingError
 from gossamer.scrapy.dupefilter import SeenFilter
 from gossamer.scrapy.seen.memory import number_of_custom
+from gossamer.scrapy.settings import loaded
+from gossamer.scrapy.speedups.fingerprint import number_by
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -27,7 +29,12 @@ logger = logging.getLogger(__name__)
 HONOURED = frozenset({"request_fingerprint", "log", "logger"})
 """How requests are compared, and how a duplicate is logged."""
 MAKING = frozenset({"__init__", "from_crawler", "from_settings"})
-"""How it is made: for the sake of the others."""
+"""How it is made: for the sake of the others, or to give it a fingerprinter of its own."""
+REMEDY = (
+    "Say which requests are the same in REQUEST_FINGERPRINTER_CLASS (or override only request_fingerprint and log in the filter). "
+    "To crawl without the class, set DUPEFILTER_CLASS to scrapy.dupefilters.RFPDupeFilter; GOSSAMER_SEEN_KIND and GOSSAMER_SEEN_SCOPE "
+    "say what is remembered."
+)
 
 
 def kind_of(settings: BaseSettings) -> Any:
@@ -60,29 +67,56 @@ def check(settings: BaseSettings) -> None:
             kind.__qualname__,
         )
         return
-    base = _base_of(kind)
-    own = (
-        ["request_seen"] if base is None else [name for name in overridden(kind, base) if name not in HONOURED | MAKING]
-    )
-    if own:
+    if own := _unusable(kind):
         raise SettingError(
-            f"DUPEFILTER_CLASS {kind.__module__}.{kind.__qualname__} has {', '.join(own)} of its own, which a fleet cannot use: the frontier "
-            "remembers what was seen, for all workers. Say which requests are the same in REQUEST_FINGERPRINTER_CLASS (or override only "
-            "request_fingerprint and log in the filter). To crawl without the class, set DUPEFILTER_CLASS to "
-            "scrapy.dupefilters.RFPDupeFilter; GOSSAMER_SEEN_KIND and GOSSAMER_SEEN_SCOPE say what is remembered."
+            f"DUPEFILTER_CLASS {_path(kind)} has {', '.join(own)} of its own, which a fleet cannot use: the frontier remembers "
+            f"what was seen, for all workers. {REMEDY}"
         )
 
 
-def own_filter(crawler: Crawler) -> Any:
-    """The project's filter, where its class tells requests apart or logs duplicates in a way of its own; else None."""
-    kind = kind_of(crawler.settings)
+def _unusable(kind: Any) -> list[str]:
     base = _base_of(kind)
-    return None if base is None or HONOURED.isdisjoint(overridden(kind, base)) else build_from_crawler(kind, crawler)
+    if base is None:
+        return ["request_seen"]
+    return [name for name in overridden(kind, base) if name not in HONOURED | MAKING]
 
 
-def numbers(own: Any) -> bool:
-    """Whether such a filter says itself which requests are the same."""
-    return own is not None and "request_fingerprint" in overridden(type(own), _base_of(type(own)))
+def _path(kind: Any) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def own_filter(crawler: Crawler) -> Any:
+    """The project's filter, where its class tells requests apart, logs duplicates or is made in a way of its own; else None."""
+    kind = kind_of(crawler.settings)
+    if _unusable(kind) or (HONOURED | MAKING).isdisjoint(overridden(kind, _base_of(kind))):
+        return None
+    return build_from_crawler(kind, crawler)
+
+
+def check_memory(own: Any) -> None:
+    """SettingError for a filter that knows pages from its beginning, or keeps them in a place of its own."""
+    if not isinstance(own, dupefilters.RFPDupeFilter) or own.file is not None:
+        return  # It knows none, or those of a JOBDIR, as Scrapy's own would.
+    # Scrapy 2.19 has a set with this name, and a copy under the one before.
+    known = own._fingerprints if hasattr(own, "_fingerprints") else own.fingerprints
+    if known or type(known) is not set:
+        raise SettingError(
+            f"DUPEFILTER_CLASS {_path(type(own))} has fingerprints of its own when it is made, which a fleet cannot use: the frontier "
+            "remembers what was seen, for all workers. Leave out requests for pages that you have already where they are made (in the "
+            f"spider, or in a spider middleware). {REMEDY}"
+        )
+
+
+def numbering(own: Any, crawler: Crawler) -> Callable[[Request], int] | None:
+    """How such a filter says itself which requests are the same; None where it leaves that to the project's fingerprinter."""
+    if own is None:
+        return None
+    if "request_fingerprint" in overridden(type(own), _base_of(type(own))):
+        return number_by_filter(own)
+    fingerprinter = getattr(own, "fingerprinter", None)
+    if fingerprinter is None or fingerprinter is crawler.request_fingerprinter:
+        return None
+    return number_by(fingerprinter, loaded(crawler.settings)["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
 
 
 def number_by_filter(own: Any) -> Callable[[Request], int]:

@@ -63,9 +63,10 @@ def _filter(settings: BaseSettings) -> list[Reason]:
     """A filter that has more of its own than the frontier can ask it for."""
     kind = kind_of(settings)
     base = base_of(kind)
-    own = ["request_seen"] if base is None else [name for name in overridden(kind, base) if name not in HONOURED]
-    # A constructor alone is for what the others need.
-    if not own or own == ["__init__"]:
+    every = ["request_seen"] if base is None else overridden(kind, base)
+    own = [name for name in every if name not in HONOURED]
+    # A constructor is for what request_fingerprint needs; without that, it may give the filter another fingerprinter or memory.
+    if not own or (own == ["__init__"] and "request_fingerprint" in every):
         return []
     remedy = "override only request_fingerprint in the filter (or leave DUPEFILTER_CLASS out, and choose by GOSSAMER_SEEN_KIND)"
     return [Reason(f"DUPEFILTER_CLASS {_path(kind)} has {', '.join(own)} of its own", remedy)]
