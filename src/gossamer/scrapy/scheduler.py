@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FILTERED = "dupefilter/filtered"
 TELL = 5.0
 """Seconds between two looks at itself: what people see of this worker, its start lease, whether the group is drained."""
 REFUSED = 0.2
@@ -551,11 +552,19 @@ class FleetScheduler(BaseScheduler):
         if self.stats is not None:
             self.stats.inc_value(name, count)
 
+    def _filtered_by(self, own: Any, request: Request) -> None:
+        """Logged by the project's filter. Scrapy's `log` counts the duplicate, one of the project's may not."""
+        before = self.stats.get_value(FILTERED) if self.stats is not None else None
+        own.log(request, self.spider)
+        if self.stats is not None and self.stats.get_value(FILTERED) == before:
+            self._count(FILTERED)
+
     def _filtered(self, request: Request) -> None:
-        self._count("dupefilter/filtered")
         if self.join.own_filter is not None:
-            self.join.own_filter.log(request, self.spider)
-        elif self.join.debug_duplicates:
+            self._filtered_by(self.join.own_filter, request)
+            return
+        self._count(FILTERED)
+        if self.join.debug_duplicates:
             logger.debug("Filtered duplicate request: %s (referer: %s)", request, referer_str(request))
         elif not self._logged_duplicates:
             self._logged_duplicates = True

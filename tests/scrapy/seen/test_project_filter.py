@@ -30,6 +30,8 @@ def test_it_does_what_it_does_in_scrapy() -> None:
                     worker = workers.start(twice.Twice, site=site.url)
                     assert worker.wait() == 0, worker.log
                     assert len(site.visits) == expected, (name, addons, worker.log)
+                    if name == "MadeWithFingerprinter":
+                        assert worker.stats()["dupefilter/filtered"] == 2
                     assert worker.log.count("Mine: a?session=") == (2 if name == "WithoutSession" else 0)
         with Site() as site, Workers(server.url, "own", DUPEFILTER_CLASS=f"{MODULE}.OfItsOwn") as workers:
             worker = workers.start(twice.Twice, site=site.url)

@@ -196,8 +196,7 @@ class LeasingScheduler(worker.FleetScheduler):
         if self._own_filter is None:
             super()._filtered(request)
         else:
-            self._count("dupefilter/filtered")
-            self._own_filter.log(request, self.spider)
+            self._filtered_by(self._own_filter, request)
 
     def _count(self, name: str, count: int = 1) -> None:
         super()._count(name, count)
