@@ -42,8 +42,7 @@ from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome,
 from gossamer.model.counter_names import LATENCY, SECONDS, TASKS, TASKS_BAD
 from gossamer.model.reply import GARBAGE, OVERDUE
 from gossamer.scrapy.config import WorkerConfig
-from gossamer.scrapy.download import cookies, robots
-from gossamer.scrapy.download.slots import apart, loosen
+from gossamer.scrapy.download import cookies, robots, slots
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.feeds.stream import ITEMS as ITEMS_GO
 from gossamer.scrapy.feeds.stream import item_destination
@@ -128,6 +127,7 @@ class FleetScheduler(BaseScheduler):
             await opened
             feed_settings.check(settings, self.crawler)
             self._check_filter()
+            slots.check(engine.downloader)
             token = await self._enter_group()
             engine_hooks.check(engine)
         except GossamerError as error:
@@ -175,9 +175,9 @@ class FleetScheduler(BaseScheduler):
     def _attach(self, engine: Any, tunes: frozenset[str]) -> None:
         """Hook into the engine, and make pages cheaper by what GOSSAMER_TUNING names."""
         engine_hooks.attach(engine, self.pages, lean="output" in tunes)
-        apart(engine, self.pages.__contains__)
+        slots.apart(engine, self.pages.__contains__)
         self.stopping = Shutdown(engine, self.link, self.pages, self.join.settings)
-        loosen(engine.downloader)
+        slots.loosen(engine.downloader)
         self._crawl_delays: robots.Told = {}
         if self.join.policy.crawl_delay:
             self._crawl_delays = robots.listen(engine.downloader, self.courier.crawl_delay)

@@ -34,7 +34,7 @@ from gossamer.model.network import (
     looks_private,
     networks_of,
 )
-from gossamer.scrapy.download.slots import APART
+from gossamer.scrapy.download.slots import APART, SlotWatcher
 from gossamer.scrapy.settings import loaded
 
 META = "private_addresses"
@@ -173,6 +173,7 @@ class UrlGuard:
         return ANYWHERE if said is not False or self.setting == ALWAYS else self.strict
 
     def process_request(self, request: Request, spider: Any = None) -> Any:
+        SlotWatcher.begin(request)
         if request.meta.get(META) is False:
             LOOKUPS.public = True
         host = _host(request)
@@ -183,15 +184,16 @@ class UrlGuard:
 class DownloadGuard(UrlGuard):
     """Watches each download itself, and tells which pages came from public addresses."""
 
-    def __init__(self, setting: str, handlers: dict[str, Any] | None = None) -> None:
+    def __init__(self, setting: str, handlers: dict[str, Any] | None = None, crawler: Any = None) -> None:
         super().__init__(setting)
+        self._slots = SlotWatcher(crawler)
         self._elsewhere = {scheme for scheme, handler in (handlers or {}).items() if not _is_watched(handler)}
         self._watched: dict[int, tuple[str, NetworkGuard]] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
         setting = loaded(crawler.settings)["GOSSAMER_PRIVATE_ADDRESSES"]
-        return cls(setting, crawler.settings.getwithbase("DOWNLOAD_HANDLERS"))
+        return cls(setting, crawler.settings.getwithbase("DOWNLOAD_HANDLERS"), crawler)
 
     def guard(self, request: Request) -> NetworkGuard:
         guard = super().guard(request)
@@ -202,6 +204,7 @@ class DownloadGuard(UrlGuard):
         return guard
 
     def process_request(self, request: Request, spider: Any = None) -> Awaitable[None] | None:
+        self._slots.end(request)
         host = _host(request)
         if not host:
             return None
