@@ -174,6 +174,12 @@ class GroupDropping(FrontierError):
     exit_code = 1
 
 
+class LaneKept(FrontierError):
+    """The lane was defined again while it was dropped. It stays, with what is left in it; drop it again."""
+
+    exit_code = 1
+
+
 class UnknownLane(FrontierError):
     """The group has no such lane. Define it first."""
 

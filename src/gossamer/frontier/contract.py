@@ -174,7 +174,8 @@ class Frontier(Protocol):
     def drop_lane(self, lane: str) -> Iterator[int]:
         """Empty a lane and delete it, in bounded steps; yield how many requests each step dropped. Leased requests
         end as usual first, and the steps go on until they have. Dropped requests count as not seen; a memory that no other
-        lane of the group uses is deleted."""
+        lane of the group uses is deleted. LaneKept if somebody defines the lane meanwhile: it stays, with what is left
+        in it and what is added then."""
 
     def drop_group(self, group: str) -> Iterator[int]:
         """Drop every lane of a group, then everything kept of it: dead letters, items and their consumers,

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gossamer.errors import PolicyError, UnknownDeadLetter, UnknownGroup, UnknownLane
+from gossamer.errors import LaneKept, PolicyError, UnknownDeadLetter, UnknownGroup, UnknownLane
 from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.batch import RECORD, RequestChecker, entry_of
@@ -25,6 +25,8 @@ PURGE_BUDGET = 500
 CALL_FINGERPRINTS = 5000
 CALL_TASKS = 1000
 
+ANOTHER = 2
+"""What `drop` knows of a lane that somebody has defined anew."""
 DropStep = Verb[tuple[dict[int, str], int]]
 """One bounded step of a drop: on which partitions more is left, with the birth of the group there, and how many requests went."""
 
@@ -198,25 +200,42 @@ class ControlVerbs:
             left = [p for p, reply in zip(left, replies, strict=True) if int(reply) != 1]
 
     def drop_lane(self, lane: str, left: Mapping[int, str] | None, *, force: bool = False) -> DropStep:
-        """One bounded step on the partitions that are left, with the birth of the lane there or "" (None: the first step, on all of them):
-        which are left then, and how many requests went. A partition that lacks the lane has dropped it before. With `force`, what is leased
-        does not end as usual first."""
-        asked = dict.fromkeys(range(self.partitions), "") if left is None else left
+        """One bounded step on the partitions that are left, with the births of the lane there (None: the first step, on all of them): which are
+        left then, and how many requests went. It is emptied everywhere before it goes anywhere. A partition that lacks it has dropped it
+        before. LaneKept if somebody defines it meanwhile: it stays, with what is left in it. With `force`, what is leased does not end as
+        usual first."""
+        asked = dict.fromkeys(range(self.partitions), "") if left is None else dict(left)
+        births = sorted({*asked.values()} - {""})
         header = {
             "salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "strikes": self.strikes, "force": force,
         }  # fmt: skip
-        replies = yield [
-            function_call("drop", self.bases[p], {**header, **({"born": born} if born else {})})
-            for p, born in asked.items()
-        ]
-        results = dict(zip(asked, map(read, replies), strict=True))
-        if left is None and not any(known for _, _, known in results.values()):
-            raise UnknownLane(f"There is no lane {lane!r} in this crawl. `gossamer lane list` shows those there are.")
-        still = {p: asked[p] for p, (done, *_) in results.items() if done != 1}
+        results = yield from self._drop_lane(asked, {**header, "births": births, "hold": True})
+        dropped = sum(count for _, count, _, _ in results.values())
+        if left is None:
+            if not any(known for _, _, known, _ in results.values()):
+                raise UnknownLane(
+                    f"There is no lane {lane!r} in this crawl. `gossamer lane list` shows those there are."
+                )
+            # From now on only this one is meant: somebody may make another one of its name.
+            asked = {p: born for p, (*_, born) in results.items()}
+            births = sorted({*asked.values()} - {""})
+        elif not force and any(known == ANOTHER for _, _, known, _ in results.values()):
+            yield from self._drop_lane(asked, {**header, "births": births, "hold": True, "reopen": True})
+            raise _kept(lane)
+        if any(done == 0 for done, *_ in results.values()):
+            return asked, dropped
+        results = yield from self._drop_lane(asked, {**header, "births": births, "hold": False})
+        if not force and any(known == ANOTHER for _, _, known, _ in results.values()):
+            raise _kept(lane)
+        still = {p: asked[p] or births[0] for p, (done, *_) in results.items() if done != 1}
         purge = [p for p, (done, *_) in results.items() if done == 2]
         if purge:
             yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
-        return still, sum(count for _, count, _ in results.values())
+        return still, dropped + sum(count for _, count, _, _ in results.values())
+
+    def _drop_lane(self, asked: Iterable[int], header: Mapping[str, Any]) -> Verb[dict[int, tuple[int, int, int, str]]]:
+        replies = yield [function_call("drop", self.bases[p], dict(header)) for p in asked]
+        return dict(zip(asked, map(read, replies), strict=True))
 
     def drop_group(self, group: str, left: Mapping[int, str] | None, *, force: bool = False) -> DropStep:
         """One bounded step on the partitions that are left, with the births of the group there (None: the first step, on all of them): which
@@ -396,6 +415,13 @@ def _dead(partition: int, head: Sequence[Any], record: bytes) -> DeadLetter:
 def _only(born: str) -> dict[str, str]:
     """Of groups that an older version has made, no birth is known."""
     return {"only": born} if born else {}
+
+
+def _kept(lane: str) -> LaneKept:
+    return LaneKept(
+        f"The lane {lane!r} was defined again while it was dropped, by a worker that starts perhaps: it stays, with what is left in it. "
+        f"Drop it again, or stop the workers that define it first."
+    )
 
 
 def _tasks(tasks: Sequence[Task]) -> list[list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 
-from gossamer.errors import FrontierUnavailable, UnknownGroup, UnknownLane
+from gossamer.errors import FrontierUnavailable, LaneKept, UnknownGroup, UnknownLane
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Token
@@ -142,6 +142,8 @@ class LeasingScheduler(worker.FleetScheduler):
                     self._steps(frontier.drop_lane(f"{self.group}.{name}"))
                 except UnknownLane:
                     continue
+                except LaneKept as error:
+                    logger.warning("%s", error)
 
     def _throw_away(self) -> None:
         """What is queued goes, and a new round begins: starts are owed again, and what was seen in the round is forgotten."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from secrets import token_hex
 
 import pytest
 
 from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.control import lane_table
 from gossamer.model import (
     AddOutcome,
     GroupPolicy,
@@ -47,6 +49,14 @@ def another_process(crawl: Crawl, partition: int = 0) -> None:
     """As if what is there had been written by a server process that is gone."""
     key = keys.base(crawl.frontier.crawl, partition) + keys.SUFFIXES["meta"]
     crawl.command(("HSET", key, "run", "another"), key)
+
+
+def define_apart(crawl: Crawl, group: str, lanes: Mapping[str, LanePolicy], partitions: Iterable[int]) -> None:
+    """Define lanes on these partitions one by one, as workers that start at once do: each lane has another birth on each partition."""
+    tables = {name: lane_table(policy) for name, policy in lanes.items()}
+    for p in partitions:
+        header = {"salt": token_hex(8), "group": group, "policy": False, "fresh": {}, "lanes": tables, "home": False}
+        crawl.frontier.ask([function_call("define", keys.base(crawl.frontier.crawl, p), header)])  # type: ignore[attr-defined]
 
 
 def forget_politeness(frontier: ValkeyFrontier, group: str, host: str) -> None:
@@ -372,7 +382,8 @@ class TestWentBack:
         for number, lost in enumerate(2 * list(range(partitions)) if partitions > 1 else ()):
             next_one, middle, group = number < partitions, number % 2 == 0, f"g{number}"
             lanes = {"a": LanePolicy(), "b": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}
-            crawl.frontier.define(group, lanes)
+            crawl.frontier.define(group, {"a": lanes["a"]})
+            define_apart(crawl, group, {"b": lanes["b"]}, range(partitions))
             worker = crawl.worker(group)
             dropped = [crawl.request(page, host, f"{group}.b") for host in hosts for page in ("queued", "settled")]
             crawl.frontier.add(dropped)

@@ -9,7 +9,7 @@ from itertools import count, islice
 
 import pytest
 
-from gossamer.errors import GroupDropping, UnknownGroup, UnknownLane
+from gossamer.errors import GroupDropping, LaneKept, UnknownGroup, UnknownLane
 from gossamer.frontier.server import keys
 from gossamer.model import (
     AddOutcome,
@@ -24,6 +24,7 @@ from gossamer.model import (
     Settlement,
 )
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, LOST, SETTLED, Crawl, Worker
+from gossamer.testing.contract.guarantees.rollback import another_process, define_apart
 from gossamer.testing.contract.guarantees.seen import EVERY
 
 
@@ -68,9 +69,55 @@ class TestDropLane:
         dropped = sum(next(steps) for _ in range(5))
         assert 0 < dropped < 4000
         assert dropped + sum(crawl.frontier.drop_lane("g.b")) == 4000
+        define_apart(crawl, "g", {"b": LanePolicy()}, [last])
+        crawl.add("left", host=host, lane="g.b")
+        assert sum(crawl.frontier.drop_lane("g.b")) == 1
         assert ([row.lane for row in crawl.frontier.counts().lanes], crawl.group().open) == (["g.a"], 0)
         with pytest.raises(UnknownLane, match=r"no lane 'g\.b'"):
             sum(crawl.frontier.drop_lane("g.b"))
+
+    def test_who_defines_it_meanwhile_keeps_it(self, crawl: Crawl) -> None:
+        """On all partitions, with what is added then; also when it was dropped again, and when servers start anew later."""
+        partitions = crawl.frontier.partitions
+        hosts = [crawl.hosts(1, p)[0] for p in range(partitions)]
+        for taken, where in ((1, "everywhere"), (2, "somewhere"), (4, "everywhere"), (7, "somewhere")):
+            group = f"g{taken}"
+            lanes = {"a": LanePolicy(), "b": LanePolicy(seen=SeenPolicy(scope=SeenScope.ROUND))}
+            crawl.frontier.define(group, lanes)
+            worker, lane = crawl.worker(group), f"{group}.b"
+            crawl.frontier.add([crawl.request("old", hosts[-1], lane)])
+            page = worker.one()
+            steps = crawl.frontier.drop_lane(lane)
+            list(islice(steps, taken))
+            if where == "everywhere":
+                crawl.frontier.define(group, lanes)
+            else:  # Here before it was closed, there after it.
+                define_apart(crawl, group, {"b": lanes["b"]}, [0])
+            with pytest.raises(LaneKept, match="was defined again"):
+                list(islice(steps, 20))
+            new = [crawl.request(f"{n}", host, lane) for host in hosts for n in range(2)]
+            assert crawl.frontier.add(new)[0] == [ADDED] * len(new)
+            assert worker.settle(page) == [SETTLED]
+            assert sum(crawl.frontier.drop_lane(lane)) == len(new)
+            crawl.frontier.define(group, lanes)
+            assert crawl.frontier.add(new)[0] == [ADDED] * len(new)
+            for p in range(partitions):
+                another_process(crawl, p)
+            for _ in range(2):
+                worker.exchange(everywhere=True)
+            assert len(crawl.finish(worker)) == len(new)
+            crawl.balanced(group)
+
+    def test_it_goes_nowhere_before_it_is_empty_everywhere(self, crawl: Crawl) -> None:
+        [host] = crawl.hosts(1, crawl.frontier.partitions - 1)
+        crawl.add("leased", host=host)
+        page = crawl.worker().one()
+        steps = crawl.frontier.drop_lane("g.a")
+        list(islice(steps, 12))
+        assert {crawl.add("more", host=each)[0] for each in crawl.spread(6)} == {AddOutcome.CLOSED}
+        crawl.worker().exchange()
+        crawl.expire()
+        assert (page.lane, sum(islice(steps, 20)), crawl.frontier.counts().lanes) == ("g.a", 1, [])
 
     def test_leased_ones_end_first(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("done", "retried", "later", "lost", "queued")

@@ -5,9 +5,12 @@
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, lane, budget (requests per call), strikes, force
 --            (leases of it run out now: the lane was dropped before, and this partition has forgotten it), only
---            (the birth of its group, if it is dropped with it: a lane of another group of that name stays) or nil, born (the birth of the
---            lane that is meant: another one of its name stays) or nil}
--- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`), dropped in this call, known (0: there is no such lane)}
+--            (the birth of its group, if it is dropped with it: a lane of another group of that name stays) or nil, births (of the lane that is
+--            meant, on every partition: another one of its name stays; none: whichever is there)[] or nil, hold (it is emptied and stays,
+--            until it is empty on all partitions; without it the births are noted as dropped), reopen (somebody defined it on another
+--            partition meanwhile: it stays, with what is left in it)}
+-- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`; 3: it is empty and stays), dropped in this call,
+--            known (0: there is no such lane; 1; 2: somebody defined it anew, so it is another one), born or ''}
 -- Cost    O(budget)
 
 local function drop_queues(S, lane, budget)
@@ -97,11 +100,56 @@ local function lane_gone(S)
   return call('EXISTS', S.b .. K.purge) == 1 and 2 or 1
 end
 
+local function is_empty(S, lane, queued, delayed)
+  return count_now(S, lane.id .. '|l') == 0 and count_now(S, lane.id .. '|q') - queued <= 0
+    and count_now(S, lane.id .. '|d') - delayed <= 0
+end
+
+local function one_of(births, born)
+  for _, each in ipairs(births) do
+    if each == born then return true end
+  end
+  return #births == 0
+end
+
+-- Whether this drop has come to its end before.
+local function was_dropped(S, births)
+  for _, born in ipairs(births) do
+    if call('ZSCORE', S.b .. K.dropped, born) then return true end
+  end
+  return false
+end
+
+local function reopen(S, lane, salt)
+  lane.closed, lane.forced, lane.paused, lane.born = nil, nil, '', salt .. '.' .. lane.name
+  Lane.save(S, lane)
+  bump_config(S, salt)
+  Lane.activate(S, Lane.by_id(S, lane.id))
+  Lane.note_shut(S, lane.group, {[lane.stage] = true})
+end
+
 verb('drop', {'allow-oom'}, function(S, h)
   local lane = Lane.by_name(S, h.lane)
   if lane and h.only and Lane.group(S, lane.group).born ~= h.only then lane = nil end
-  if lane and h.born and lane.born ~= h.born then lane = nil end
-  if not lane then return pack({lane_gone(S), 0, 0}) end
+  local known = lane and 1 or 0
+  if lane and h.births and not one_of(h.births, lane.born) then
+    lane, known = nil, was_dropped(S, h.births) and 0 or 2
+  end
+  if h.reopen then
+    if lane and lane.closed then reopen(S, lane, h.salt) end
+    finish(S)
+    return pack({1, 0, known, ''})
+  end
+  -- On every partition, those of all: one that goes back may have it by another birth than the others.
+  if h.births and not h.hold then
+    Lane.note_dropped(S, h.births)
+    S.changed = true
+  end
+  if not lane then
+    finish(S)
+    return pack({lane_gone(S), 0, known, ''})
+  end
+  lane.born = lane.born or h.salt .. '.' .. lane.name
   if not lane.closed then
     Lane.deactivate(S, lane)
     lane.closed, lane.paused = 'hosts:0', 'dropped'
@@ -119,13 +167,15 @@ verb('drop', {'allow-oom'}, function(S, h)
     Lane.unhold_pages(S)
   end
   local phase, cursor = string.match(lane.closed, '^(%a+):(.*)$')
-  local queued, delayed, done = 0, 0, false
+  local queued, delayed = 0, 0
   if phase == 'leases' then
     cursor = end_leases(S, lane, cursor)
     if cursor == '0' then phase = 'hosts' end
   elseif phase == 'hosts' then
     cursor = unpark_all(S, lane, cursor)
     if cursor == '0' then phase = 'queues' end
+  elseif phase == 'empty' then
+    if not is_empty(S, lane, 0, 0) then phase, cursor = 'hosts', '0' end
   elseif phase == 'queues' then
     local finished
     queued, finished = drop_queues(S, lane, h.budget)
@@ -135,10 +185,9 @@ verb('drop', {'allow-oom'}, function(S, h)
     end
   else
     cursor, delayed = drop_delayed(S, lane, cursor)
-    done = cursor == '0' and count_now(S, lane.id .. '|l') == 0 and count_now(S, lane.id .. '|q') - queued <= 0
-      and count_now(S, lane.id .. '|d') - delayed <= 0
-    if not done and cursor == '0' then phase = 'hosts' end
+    if cursor == '0' then phase = is_empty(S, lane, queued, delayed) and 'empty' or 'hosts' end
   end
+  local done = phase == 'empty' and not h.hold
   count(S, lane.id .. '|q', -queued)
   count(S, lane.id .. '|d', -delayed)
   open_change(S, lane.group, -queued - delayed)
@@ -154,12 +203,13 @@ verb('drop', {'allow-oom'}, function(S, h)
     bump_config(S, h.salt)
     Lane.note_shut(S, lane.group, {[lane.stage] = true})
     Seen.leave(S, lane.group, lane.seen)
-    Lane.note_dropped(S, {lane.born or h.salt})
+    -- With its group, whose birth is noted: a drop of that may be broken off, and the lane be kept elsewhere.
+    if not h.births then Lane.note_dropped(S, {h.salt}) end
   else
     lane.closed = phase .. ':' .. cursor
     Lane.save(S, lane)
   end
   Seen.save(S)
   finish(S)
-  return pack({done and lane_gone(S) or 0, queued + delayed, 1})
+  return pack({done and lane_gone(S) or phase == 'empty' and 3 or 0, queued + delayed, 1, lane.born or ''})
 end)
