@@ -54,11 +54,17 @@ class AddressRefused(Exception):
     """A request leads to an address that it must not lead to; the message says where and what allows it."""
 
 
+OF_SITE_FILE = f"`private_addresses: true` in the site file, or with {SETTING}"
+OF_SPIDER = f'meta={{"private_addresses": True}} in the spider\'s request, or for all with {SETTING}=always'
+
+
 class NetworkGuard(NamedTuple):
-    """What one request may connect to. `private`: also addresses that are not public. `networks` are allowed in any case."""
+    """What one request may connect to. `private`: also addresses that are not public. `networks` are allowed in any case.
+    `remedy` is what would allow the others."""
 
     private: bool = True
     networks: tuple[Network, ...] = ()
+    remedy: str = OF_SITE_FILE
 
     def refusal(self, host: str, address: str) -> str:
         """Why an address that a host has may not be connected to; "" if it may."""
@@ -69,7 +75,10 @@ class NetworkGuard(NamedTuple):
             return f"{_both(host, address)} is where a cloud's metadata service is, which is never asked"
         if self.private or (self.networks and any(one in net for one in _inside(address) for net in self.networks)):
             return ""
-        return f"{_both(host, address)} is not a public address, {_REMEDY}"
+        return f"{_both(host, address)} is not a public address, {self._why()}"
+
+    def _why(self) -> str:
+        return f"and public pages do not lead there; allow it with {self.remedy}"
 
     def refusal_by_name(self, host: str) -> str:
         """The same, as far as it is known without looking up a name: for proxies, which look it up themselves."""
@@ -78,9 +87,6 @@ class NetworkGuard(NamedTuple):
 
 ANYWHERE = NetworkGuard()
 _NEVER, _PRIVATE = "never", "private"
-_REMEDY = (
-    f"and public pages do not lead there; allow it with `private_addresses: true` in the site file, or with {SETTING}"
-)
 
 
 # Asked for every page, of few hosts.
@@ -91,7 +97,7 @@ def _refusal_by_name(guard: NetworkGuard, host: str) -> str:
         return guard.refusal(host, str(address))
     if host.rstrip(".").lower() in _METADATA_NAMES:
         return guard.refusal(host, "169.254.169.254")
-    return "" if guard.private or not looks_private(host) else f"{host} is not a public name, {_REMEDY}"
+    return "" if guard.private or not looks_private(host) else f"{host} is not a public name, {guard._why()}"
 
 
 @lru_cache(4096)

@@ -28,6 +28,8 @@ from gossamer.model.network import (
     ANYWHERE,
     AUTO,
     NEVER,
+    OF_SPIDER,
+    SETTING,
     AddressRefused,
     NetworkGuard,
     literal,
@@ -157,7 +159,9 @@ class UrlGuard:
 
     def __init__(self, setting: str) -> None:
         self.setting = setting
-        self.strict = NetworkGuard(False, () if setting in (AUTO, ALWAYS, NEVER) else networks_of(setting))
+        networks = () if setting in (AUTO, ALWAYS, NEVER) else networks_of(setting)
+        # What `never` forbids, no request allows.
+        self.strict = NetworkGuard(False, networks, f"{SETTING}=always" if setting == NEVER else OF_SPIDER)
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
