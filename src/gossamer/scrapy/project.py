@@ -27,10 +27,8 @@ def crawler_of(spider: str) -> Crawler:
 
 def number_in(crawler: Crawler) -> Callable[[Request], int]:
     """How this crawler's requests are numbered for the frontier: by the project's dupefilter, or by REQUEST_FINGERPRINTER_CLASS."""
-    made = crawler.request_fingerprinter
-    if made is None:
-        made = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
-        crawler.request_fingerprinter = made
+    made = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+    crawler.request_fingerprinter = made  # A filter may ask for it when it is made.
     if (by_filter := project_filter.numbering(project_filter.own_filter(crawler), crawler)) is not None:
         return by_filter
     return number_by(made, loaded(crawler.settings)["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"])
