@@ -264,14 +264,16 @@ def test_sentinels_promote_the_replica_of_a_dead_primary(kind: Kind, sentinels: 
         assert old in (pair.replica, pair.primary)
         assert pair.replica.call("GET", "key") == "other"
 
-        def refused() -> bool:
+        def refuses(one: Server) -> bool:
             try:
-                pair.replica.call("SET", "key", "third")
+                one.call("SET", "key", "third")
             except ReplyError as error:
                 return "READONLY" in str(error)
             return False
 
-        wait_until(refused, "the replica to refuse what is written to it")
+        wait_until(
+            lambda: refuses(pair.replica) or refuses(pair.primary), "a replica that refuses what is written to it"
+        )
 
 
 def test_sentinels_change_the_roles_on_request(sentinel_pair: SentinelPair) -> None:
