@@ -205,7 +205,7 @@ class ControlVerbs:
         before. LaneKept if somebody defines it meanwhile: it stays, with what is left in it. With `force`, what is leased does not end as
         usual first."""
         asked = dict.fromkeys(range(self.partitions), "") if left is None else dict(left)
-        births = sorted({*asked.values()} - {""})
+        births = _births(asked)
         header = {
             "salt": secrets.token_hex(8), "lane": lane, "budget": DROP_BUDGET, "strikes": self.strikes, "force": force,
         }  # fmt: skip
@@ -217,8 +217,8 @@ class ControlVerbs:
                     f"There is no lane {lane!r} in this crawl. `gossamer lane list` shows those there are."
                 )
             # From now on only this one is meant: somebody may make another one of its name.
-            asked = {p: born for p, (*_, born) in results.items()}
-            births = sorted({*asked.values()} - {""})
+            asked = {p: " ".join(births) for p, (*_, births) in results.items()}
+            births = _births(asked)
         elif not force and any(known == ANOTHER for _, _, known, _ in results.values()):
             yield from self._drop_lane(asked, {**header, "births": births, "hold": True, "reopen": True})
             raise _kept(lane)
@@ -233,7 +233,9 @@ class ControlVerbs:
             yield [function_call("purge", self.bases[p], {"budget": PURGE_BUDGET}) for p in purge]
         return still, dropped + sum(count for _, count, _, _ in results.values())
 
-    def _drop_lane(self, asked: Iterable[int], header: Mapping[str, Any]) -> Verb[dict[int, tuple[int, int, int, str]]]:
+    def _drop_lane(
+        self, asked: Iterable[int], header: Mapping[str, Any]
+    ) -> Verb[dict[int, tuple[int, int, int, list[str]]]]:
         replies = yield [function_call("drop", self.bases[p], dict(header)) for p in asked]
         return dict(zip(asked, map(read, replies), strict=True))
 
@@ -415,6 +417,10 @@ def _dead(partition: int, head: Sequence[Any], record: bytes) -> DeadLetter:
 def _only(born: str) -> dict[str, str]:
     """Of groups that an older version has made, no birth is known."""
     return {"only": born} if born else {}
+
+
+def _births(asked: Mapping[int, str]) -> list[str]:
+    return sorted({born for births in asked.values() for born in births.split()})
 
 
 def _kept(lane: str) -> LaneKept:

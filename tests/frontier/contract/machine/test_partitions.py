@@ -16,12 +16,12 @@ from tests.frontier.contract.conftest import made
 from tests.frontier.contract.conftest import settings as chosen
 from tests.frontier.contract.machine.ground import FACTOR
 
-from gossamer.errors import UnknownGroup
+from gossamer.errors import LaneKept, UnknownGroup, UnknownLane
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Request, SeenPolicy, SeenScope, Selection, Settlement, StartState
 from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker
-from gossamer.testing.contract.guarantees.rollback import Picture, another_process, go_back, picture
+from gossamer.testing.contract.guarantees.rollback import Picture, another_process, define_apart, go_back, picture
 from gossamer.testing.remains import remains
 from gossamer.testing.servers import Server
 
@@ -102,15 +102,29 @@ class Run:
     def make_junk(self) -> None:
         """Make a lane and drop it."""
         self.told.append("there is junk")
-        frontier = self.random.choice(self.crawls).frontier
-        frontier.define(GROUP, {JUNK: LanePolicy()})
+        frontier, junk = self.random.choice(self.crawls).frontier, {JUNK: LanePolicy()}
+        if self.random.random() < 0.5:  # Two workers at once: a birth for each partition.
+            frontier.define(GROUP, {}, GroupPolicy(start=True))
+            define_apart(self.crawls[0], GROUP, junk, range(PARTITIONS))
+        frontier.define(GROUP, junk, GroupPolicy(start=True))
         self.trouble()
         frontier.add([self.crawls[0].request(f"x{host}", host, f"{GROUP}.{JUNK}") for host in self.site.hosts])
         self.told.append("it is dropped")
-        for gone in self.random.choice(self.crawls).frontier.drop_lane(f"{GROUP}.{JUNK}"):
-            self.trouble()
-            if not gone:
-                self.crawls[0].expire()
+        kept = self.random.random() < 0.5
+        while True:  # Until it is not there any more: a worker has made it again, perhaps.
+            try:
+                for gone in self.random.choice(self.crawls).frontier.drop_lane(f"{GROUP}.{JUNK}"):
+                    self.trouble()
+                    if not gone:
+                        self.crawls[0].expire()
+                    if kept and self.random.random() < 0.3:
+                        kept = False
+                        self.told.append("a worker starts meanwhile")
+                        self.random.choice(self.crawls).frontier.define(GROUP, junk, GroupPolicy(start=True))
+            except LaneKept:
+                self.told.append("it is kept")
+            except UnknownLane:
+                return
 
     def begin(self, number: int) -> None:
         self.told.append(f"round {number}")

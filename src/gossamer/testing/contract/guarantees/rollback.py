@@ -8,6 +8,7 @@ from secrets import token_hex
 
 import pytest
 
+from gossamer.errors import LaneKept
 from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -409,6 +410,27 @@ class TestWentBack:
             assert sorted(crawl.finish(worker)) == sorted(pages)
             assert crawl.frontier.drained(group).drained
             crawl.balanced(group)
+
+    def test_a_lane_that_was_kept_once_and_is_dropped_now_stays_nowhere(self, crawl: Crawl) -> None:
+        """Nor where a partition has forgotten that it was kept, and is in the midst of the first drop."""
+        partitions = crawl.frontier.partitions
+        for lost in range(partitions if partitions > 1 else 0):
+            group, lanes = f"g{lost}", {"a": LanePolicy(), "b": LanePolicy()}
+            crawl.frontier.define(group, lanes)
+            worker = crawl.worker(group)
+            crawl.frontier.add([crawl.request("page", crawl.hosts(1, p)[0], f"{group}.b") for p in range(partitions)])
+            steps = crawl.frontier.drop_lane(f"{group}.b")
+            next(steps)
+            earlier = picture(crawl, lost)
+            crawl.frontier.define(group, lanes)
+            with pytest.raises(LaneKept):
+                next(steps)
+            assert sum(crawl.frontier.drop_lane(f"{group}.b")) == partitions
+            go_back(crawl, earlier, lost)
+            another_process(crawl, lost)
+            worker.exchange(everywhere=True)
+            assert [row.lane for row in crawl.frontier.counts(group).lanes] == [f"{group}.a"]
+            assert crawl.frontier.drained(group).drained
 
     def test_who_has_not_heard_of_the_drop_of_a_lane_does_not_bring_it_back(self, crawl: Crawl) -> None:
         crawl.define({"a": LanePolicy(), "b": LanePolicy()})

@@ -230,6 +230,16 @@ function Lane.unhold_pages(S)
   S.fewer_leased = {}
 end
 
+-- A lane that was defined while it was dropped has been others before: a partition that goes back may have it as one of these.
+local FORMER_KEPT = 20
+
+function Lane.births(lane)
+  local births = {unpack(lane.former or {})}
+  births[#births + 1] = lane.born
+  while #births > FORMER_KEPT do table.remove(births, 1) end
+  return births
+end
+
 local DROPPED_TTL = 604800000 -- ms for which it is known what was dropped
 local DROPPED_KEPT = 1000
 

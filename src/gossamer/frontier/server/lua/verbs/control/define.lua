@@ -26,6 +26,7 @@ local function define_lane(S, group, name, policy, stages, left, salt)
   policy.paused = old and not old.closed and old.paused or ''
   policy.made = old and (old.made or 0) or policy.made or S.now
   policy.born = old and not old.closed and old.born or policy.born or salt .. '.' .. name
+  if old then policy.former = old.closed and Lane.births(old) or old.former end
   -- Told by one who did not know yet that it was dropped.
   if not old and call('ZSCORE', S.b .. K.dropped, policy.born) then return false end
   if old then

@@ -10,7 +10,7 @@
 --            until it is empty on all partitions; without it the births are noted as dropped), reopen (somebody defined it on another
 --            partition meanwhile: it stays, with what is left in it)}
 -- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`; 3: it is empty and stays), dropped in this call,
---            known (0: there is no such lane; 1; 2: somebody defined it anew, so it is another one), born or ''}
+--            known (0: there is no such lane; 1; 2: somebody defined it anew, so it is another one), its births[]}
 -- Cost    O(budget)
 
 local function drop_queues(S, lane, budget)
@@ -120,8 +120,14 @@ local function was_dropped(S, births)
   return false
 end
 
+-- As define makes it.
+local function birth(lane, salt)
+  return salt .. sub(lane.name, #lane.group + 1)
+end
+
 local function reopen(S, lane, salt)
-  lane.closed, lane.forced, lane.paused, lane.born = nil, nil, '', salt .. '.' .. lane.name
+  lane.former = Lane.births(lane)
+  lane.closed, lane.forced, lane.paused, lane.born = nil, nil, '', birth(lane, salt)
   Lane.save(S, lane)
   bump_config(S, salt)
   Lane.activate(S, Lane.by_id(S, lane.id))
@@ -138,7 +144,7 @@ verb('drop', {'allow-oom'}, function(S, h)
   if h.reopen then
     if lane and lane.closed then reopen(S, lane, h.salt) end
     finish(S)
-    return pack({1, 0, known, ''})
+    return pack({1, 0, known, {}})
   end
   -- On every partition, those of all: one that goes back may have it by another birth than the others.
   if h.births and not h.hold then
@@ -147,9 +153,9 @@ verb('drop', {'allow-oom'}, function(S, h)
   end
   if not lane then
     finish(S)
-    return pack({lane_gone(S), 0, known, ''})
+    return pack({lane_gone(S), 0, known, {}})
   end
-  lane.born = lane.born or h.salt .. '.' .. lane.name
+  lane.born = lane.born or birth(lane, h.salt)
   if not lane.closed then
     Lane.deactivate(S, lane)
     lane.closed, lane.paused = 'hosts:0', 'dropped'
@@ -211,5 +217,5 @@ verb('drop', {'allow-oom'}, function(S, h)
   end
   Seen.save(S)
   finish(S)
-  return pack({done and lane_gone(S) or phase == 'empty' and 3 or 0, queued + delayed, 1, lane.born or ''})
+  return pack({done and lane_gone(S) or phase == 'empty' and 3 or 0, queued + delayed, 1, Lane.births(lane)})
 end)
