@@ -147,6 +147,19 @@ def test_layers_of_one_table_replace_their_own_children_only(forum: Store) -> No
     assert ids(forum) == "axy"
 
 
+def test_several_pages_of_a_layer_add_up_and_each_replaces_its_own(forum: Store) -> None:
+    """A topic comes with its first posts; the others come in batches, which are pages of another layer, in any order."""
+    topic = PagePart(1, source=11, whole=True, shared=True)
+    batches = [PagePart(page, source=12, whole=True, shared=True) for page in (2, 3)]
+    for round in (1, 2):
+        forum.write([row("ef", batches[1]._replace(round=round))])
+        forum.write([row("ab", topic._replace(round=round), title="T")])
+        forum.write([row("cd", batches[0]._replace(round=round))])
+        assert ids(forum) == "abcdef"
+    forum.write([row("c", batches[0]._replace(round=3))])
+    assert ids(forum) == "abcef"
+
+
 def test_a_history_has_no_row_for_what_a_further_page_lacks(store: Store) -> None:
     store.prepare([PRICES, PAGES])
     for round in (1, 2):

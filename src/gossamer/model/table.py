@@ -43,8 +43,9 @@ class PagePart(NamedTuple):
     """What one page says of a row that other pages speak of, too: the pages of a thread, or two layers with one table.
 
     `page` and `turns` are numbers from 1 that tell the pages of a row apart: this one, and those that it turns to. UNREAD among
-    `turns` is a page that nobody will read. `turn` counts the page turns from the first page. A `whole` part is all that its
-    `source` says. Where several sources bring children of one table (`shared`), each replaces its own only.
+    `turns` is a page that nobody will read. `turn` counts the page turns from the first page. A `whole` part has no
+    further pages; it replaces what the same page brought before. Where several sources bring children of one table (`shared`),
+    each replaces its own only.
     """
 
     page: int

@@ -91,7 +91,7 @@ def first_position(part: PagePart, count: int) -> int:
     """The number of the first of `count` children without a key: no other page of the row has the same. Ordered by page turns."""
     if count > POSITIONS:
         raise StoreRefused(f"A page has {count} children without a key, more than {POSITIONS}. Give them a key.")
-    page = part.source if part.whole else part.page
+    page = part.source ^ part.page if part.whole else part.page
     return (min(part.turn, 2**13 - 1) << 50) | (page % 2**33 << 17)
 
 
@@ -119,11 +119,13 @@ def decide(connection: Connection, tables: TableStatements, rows: Iterable[Prepa
 
 def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[bool, ChildSweep | None]:
     """Note one page. Whether it only fills empty columns, and what becomes of the stored children, None for nothing."""
-    row = thread.setdefault((part.source, 0), _PageState())
     if part.whole:
-        gone = row.children - children - _others(thread, part.source)
-        row.first, row.round, row.children = part.page, part.round, children
-        return False, ChildSweep(drop=gone)
+        # A layer may have several pages for a row, and nobody knows how many: each replaces what it brought itself.
+        own = thread.setdefault((part.source, part.page), _PageState())
+        gone = own.children - children
+        own.round, own.read, own.children = part.round, True, children
+        return False, ChildSweep(drop=gone.difference(*(line.children for line in thread.values())))
+    row = thread.setdefault((part.source, 0), _PageState())
     pages = {page: line for (source, page), line in thread.items() if source == part.source and page}
     if part.turn and row.first is None:
         return False, None  # A row of its own that a page turn led to.
