@@ -75,7 +75,7 @@ def both_hold(fleet: Fleet) -> bool:
 def test_sigterm_finishes_what_is_in_progress_and_gives_the_rest_back(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, lease=FOREVER) as fleet:
         leaving, staying = two_workers(fleet)
-        hold_pages(fleet)
+        hold_pages_of_both(fleet)
         leaving.signal(signal.SIGTERM)
         wait_until(lambda: "shutting down gracefully" in leaving.log, "the signal to be noticed")
         fleet.site.release()
@@ -87,7 +87,7 @@ def test_sigterm_finishes_what_is_in_progress_and_gives_the_rest_back(valkey_ser
 def test_a_second_ctrl_c_ends_a_worker_at_once_and_its_leases_run_out(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True) as fleet:
         leaving, staying = two_workers(fleet)
-        hold_pages(fleet)
+        hold_pages_of_both(fleet)
         leaving.signal(signal.SIGINT)
         wait_until(lambda: "shutting down gracefully" in leaving.log, "the first Ctrl-C to be noticed")
         leaving.signal(signal.SIGINT)
@@ -107,7 +107,7 @@ def expired(fleet: Fleet) -> int:
 def test_a_worker_frozen_beyond_its_leases_does_no_harm_when_it_wakes(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, lease=2.0) as fleet:
         frozen, awake = two_workers(fleet)
-        hold_pages(fleet)
+        hold_pages_of_both(fleet)
         frozen.freeze()
         fleet.site.release()
         assert fleet.end([awake]) == ["finished"], "the other one does what it held"
@@ -121,7 +121,7 @@ def test_a_worker_frozen_beyond_its_leases_does_no_harm_when_it_wakes(valkey_ser
 def test_a_worker_that_wakes_in_time_goes_on_with_what_is_left(valkey_server: Server, crawl_name: str) -> None:
     with Fleet(SHAPE, valkey_server.url, crawl_name, hold=True, lease=2.0) as fleet:
         frozen, awake = two_workers(fleet)
-        hold_pages(fleet)
+        hold_pages_of_both(fleet)
         frozen.freeze()
         wait_until(lambda: expired(fleet) > 0, "its leases to run out", 60)
         fleet.site.release()
