@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -97,7 +97,7 @@ class Clean(SiteModel):
         return self
 
 
-PLAIN_STEPS = (
+PlainStep = Literal[
     "strip",
     "squeeze",
     "lower",
@@ -110,24 +110,9 @@ PLAIN_STEPS = (
     "sort",
     "reverse",
     "unquote",
-)
-Step = (
-    Literal[
-        "strip",
-        "squeeze",
-        "lower",
-        "upper",
-        "title",
-        "digits",
-        "unescape",
-        "strip_tags",
-        "unique",
-        "sort",
-        "reverse",
-        "unquote",
-    ]
-    | Clean
-)
+]
+PLAIN_STEPS: tuple[str, ...] = get_args(PlainStep)
+Step = PlainStep | Clean
 
 
 COMBINED = (["css", "regex"], ["xpath", "regex"], ["css", "jmespath"], ["xpath", "jmespath"])
