@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gossamer.courier import DRAINING, Counters, Courier, CourierConfig, Heartbeat, SharedTransport
+from gossamer.courier import DRAINING, Counters, Courier, CourierConfig, Heartbeat, SeenCache, SharedTransport
 from gossamer.courier.leases import Identity, identity
 from gossamer.engine.http.deadline import cancel_tasks
 from gossamer.model import AddOutcome, Ending, Feedback, Fetched, Lease, Settlement, SettleOutcome
@@ -46,8 +46,9 @@ class Engine:
         plan: CourierConfig,
         pending_counters: Counters,
         concurrency: int,
+        known: SeenCache,
     ) -> None:
-        self.courier = Courier(link, self, plan, pending_counters)
+        self.courier = Courier(link, self, plan, pending_counters, known)
         self._heartbeat = Heartbeat(self.courier, link)
         self._page_processor, self._concurrency = page_processor, concurrency
         self._downloads = 0

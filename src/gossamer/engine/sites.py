@@ -7,6 +7,7 @@ from typing import Any
 
 from gossamer.engine import hooks
 from gossamer.engine.http.credentials import is_own_url, without_credentials
+from gossamer.engine.http.redirect import location
 from gossamer.engine.page.retry import RETRY_STATUS
 from gossamer.model import LanePolicy, SeenKind, SeenScope
 from gossamer.model.fetch import AGENT, FetchOptions
@@ -22,6 +23,8 @@ from gossamer.sites.python.reader import FunctionReader
 from gossamer.sites.url.file_name import file_name
 
 RETRIES, REDIRECTS = 3, 10
+GONE = frozenset({404, 410})
+"""The page does not exist any more: that is a result, not a failure."""
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
 
 Hook = Callable[..., Any]
@@ -76,9 +79,23 @@ class ServedLayer:
         url = self.site.compiled.canonical(self.name, self.own_url(response))
         return file_name(url, response.headers.get("content-type", ""))
 
-    def refresh(self, response: Response) -> str | None:
-        """Where a page sends its visitors at once; None if it is to be read."""
-        if self.rule is None or not self.redirects or not 200 <= response.status < 300:
+    def wants(self, status: int) -> bool:
+        """Whether the layer reads pages of this status although others of it are failures."""
+        return self.rule is not None and status in self.rule.valid.status
+
+    def retries_status(self, status: int) -> bool:
+        return status in self.retry_status and not self.wants(status)
+
+    def is_gone(self, status: int) -> bool:
+        return status in GONE and not self.wants(status)
+
+    def redirect(self, response: Response) -> str | None:
+        """Where a response sends its visitors at once; None if it is to be read."""
+        if not self.redirects:
+            return None
+        if 300 <= response.status < 400 and (target := location(response)) is not None:
+            return target
+        if self.rule is None or not 200 <= response.status < 300:
             return None
         return self.site.compiled.refresh(self.name, response)
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, worker_info
+from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, SeenCache, worker_info
 from gossamer.courier.rounds import DEFINED_LATELY, states_now
 from gossamer.courier.transport import Verb
 from gossamer.engine.archive.archive import Archive
@@ -23,7 +23,9 @@ from gossamer.engine.http.fetcher import Fetcher
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.login import SiteLogins
+from gossamer.engine.page.children import ChildRequests
 from gossamer.engine.page.processor import PageProcessor
+from gossamer.engine.page.reader import PageReader
 from gossamer.engine.page.versions import PageVersions
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds import SiteRounds
@@ -194,24 +196,24 @@ class NativeWorker:
         download_counters = DownloadCounters(self._fetcher.fetch, self._site_counters)
         self._robots = robots = Robots(download_counters.fetch, self._tell_delay)
         self._versions = PageVersions(self.ask, settings["GOSSAMER_CONDITIONAL_PAGES"])
+        known = SeenCache()
+        children = ChildRequests(known, self._site_counters, payload_max, self._introduce, job.layer)
+        reader = PageReader(children, self._record_sink, archive, self._site_counters, payload_max, scrapy_fetcher)
+        logins = SiteLogins(self.ask, download_counters.fetch, self._fetcher.sessions)
+        logins.count = lambda site: self._site_counters.of(site).add("site/logins")
         self._page_processor = page_processor = PageProcessor(
             self._site_set,
             download_counters,
             robots,
-            self._site_counters,
-            self._record_sink,
-            archive,
-            payload_max,
+            logins,
             self._versions,
-            job.layer,
+            reader,
+            self._site_counters,
+            payload_max,
         )
         ahead = max(4, concurrency // 2)
         plan = CourierConfig.of(settings, "", Selection(), most=2 * concurrency, ahead=ahead, info=self._info())
-        self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency)
-        page_processor.known, page_processor.scrapy_fetcher = self._engine.courier.known, scrapy_fetcher
-        page_processor.introduce = self._introduce
-        page_processor.logins = logins = SiteLogins(self.ask, download_counters.fetch, self._fetcher.sessions)
-        logins.count = lambda site: self._site_counters.of(site).add("site/logins")
+        self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency, known)
         self._rounds = SiteRounds(
             self.ask, self._site_set, self._record_sink, partial(RequestAdder, self._link, self._engine.added, self._engine.failed),
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,

@@ -109,7 +109,7 @@ def _file(file: Path, sites: list[SiteSpec], update: bool, grant: Grant) -> list
 
 def _read(served: dict[str, Any], case: SavedCase) -> tuple[str, dict[str, Any] | None]:
     from gossamer.engine.trial.cases import reading_json
-    from gossamer.engine.trial.trial import read_page
+    from gossamer.engine.trial.trial import reading_of
 
     if case.site not in served:
         return f"there is no site {case.site} in this file ({did_you_mean(case.site, served)})", None
@@ -117,6 +117,6 @@ def _read(served: dict[str, Any], case: SavedCase) -> tuple[str, dict[str, Any] 
     if case.layer not in layers:
         return f"the site {case.site} has no layer {case.layer} ({did_you_mean(case.layer, layers)})", None
     try:
-        return "", reading_json(asyncio.run(read_page(layers[case.layer], case.document)))
+        return "", reading_json(asyncio.run(reading_of(layers[case.layer], case.document)))
     except Exception as error:  # Of a hook or handler: the others are read all the same.
         return f"{type(error).__name__}: {error}", None

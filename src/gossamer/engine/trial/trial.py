@@ -15,6 +15,7 @@ from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.login import LoginFailed, SiteLogins
+from gossamer.engine.page.reader import read_page, records_to_store
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import SiteError, StoreRefused
 from gossamer.model.fetch import FetchError
@@ -140,8 +141,7 @@ class Trial:
                         failure = "the hook before_request skipped it"
                         break
                 response = await self._fetch(site, request)
-                redirects = 300 <= response.status < 400 and layer.redirects
-                target = location(response) if redirects else layer.refresh(response)
+                target = layer.redirect(response)
                 if site.login is not None and (why := site.login.over(response, location(response))):
                     failure = f"the session is over right after the login: {why}"
                     break
@@ -181,7 +181,7 @@ class Trial:
         reading = None
         if not instead:
             try:
-                reading = await read_page(layer, document)
+                reading = await reading_of(layer, document)
                 reading = reading._replace(notes=(*reading.notes, *refusals(site.compiled, reading.records)))
             except Exception as error:
                 # Of a function or hook: a worker makes a dead letter of it.
@@ -229,28 +229,17 @@ class Trial:
 
 def _instead(layer: ServedLayer, status: int) -> str:
     """What a worker does with a response of this status instead of reading it."""
-    wanted = layer.rule is not None and status in layer.rule.valid.status
-    if status in layer.retry_status and not wanted:
+    if layer.retries_status(status):
         return f"status {status}: would be retried"
-    if status in (404, 410) and not wanted:
+    if layer.is_gone(status):
         return f"status {status}: the page is gone, and nothing is read"
     return ""
 
 
-async def read_page(layer: ServedLayer, document: Response) -> Reading:
+async def reading_of(layer: ServedLayer, document: Response) -> Reading:
     """What a page says, after the hooks of its layer, as a worker stores it."""
-    if layer.after_download is not None:
-        document = await hooks.call(layer.after_download, document)
-    if layer.function is not None:
-        reading = await layer.function.read(document)
-    else:
-        reading = layer.site.compiled.read(layer.name, document)
-    if layer.after_extract is not None:
-        reading = await hooks.call(layer.after_extract, document, reading)
-    if layer.before_store is not None:
-        changed = [await hooks.call(layer.before_store, record) for record in reading.records]
-        reading = reading._replace(records=[record for record in changed if record is not None])
-    return reading
+    _, reading = await read_page(layer, document)
+    return reading._replace(records=await records_to_store(layer, reading.records))
 
 
 def refusals(site: CompiledSite, records: Sequence[Record]) -> Iterator[str]:

@@ -1,0 +1,99 @@
+"""The links of a page as requests to the frontier, without those that it is known to have seen."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from gossamer.courier import OmittedRequests, SeenCache
+from gossamer.engine.counters import SiteCounters
+from gossamer.engine.page import payload
+from gossamer.engine.sites import ServedLayer, ServedSite
+from gossamer.errors import GossamerError
+from gossamer.model import Request
+from gossamer.model.counter_names import FILTERED
+from gossamer.model.page import PageRequest
+from gossamer.sites.crossing import crosses, split
+from gossamer.sites.secrets import names_of
+
+logger = logging.getLogger(__name__)
+
+
+class ChildRequests:
+    """`known` has the fingerprints that the frontier is known to have seen. `only` is the one layer to crawl, "" for all. `introduce`
+    defines the groups of the other sites that links of a site lead to."""
+
+    def __init__(
+        self,
+        known: SeenCache,
+        site_counters: SiteCounters,
+        payload_max: int,
+        introduce: Callable[[ServedSite], Awaitable[None]],
+        only: str = "",
+    ) -> None:
+        self._known, self._site_counters, self._payload_max = known, site_counters, payload_max
+        self._introduce, self._only = introduce, only
+        self._rounds: dict[str, int] = {}
+        """The round of each site that its pages were last of."""
+
+    async def meet(self, site: ServedSite, links: Sequence[PageRequest]) -> None:
+        """Links of functions may lead to sites that no file names: see to it that these have their queues."""
+        names = {split(link.layer)[0] for link in links if crosses(link.layer)}
+        if not names <= site.leads:
+            site.leads |= names
+            await self._introduce(site)
+
+    def of(
+        self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest
+    ) -> tuple[list[Request], OmittedRequests | None]:
+        """The requests of a page's links without those known to be seen; and what makes these, too."""
+        omitted: list[PageRequest] = []
+        self._enter_round(layer.site.name, request.round)
+        children = self._requests(links, layer, request, omitted)
+        if not omitted:
+            return children, None
+        self._site_counters.of(layer.site.name).add(FILTERED, len(omitted))
+        return children, OmittedRequests(self._known.edition, lambda: self._requests(omitted, layer, request, None))
+
+    def _enter_round(self, site: str, number: int | None) -> None:
+        """With a new round, pages that failed in an earlier one are wanted again: what is known to be seen is asked for anew."""
+        before = self._rounds.get(site)
+        if number is not None and (before is None or number > before):
+            self._rounds[site] = number
+            if before is not None:
+                self._known.clear()
+
+    def _requests(
+        self,
+        links: Sequence[PageRequest],
+        layer: ServedLayer,
+        request: PageRequest,
+        omitted: list[PageRequest] | None,
+    ) -> list[Request]:
+        """Requests of the links. Those known to be seen go into `omitted` instead; None: make all."""
+        site, known, trail = layer.site, self._known.has, None
+        remembering = site.remembering
+        children = []
+        hide = None if site.compiled.secrets is None else site.compiled.secrets.hidden
+        for link in links:
+            if hide is not None and (url := hide(link.url)) != link.url:
+                # A server that repeats a key in its links.
+                number = site.compiled.fingerprint(link.layer, url, link.method, link.body)
+                names = (*link.secrets, *names_of(url))
+                link = link._replace(url=url, fingerprint=number, secrets=names)
+            crossing = crosses(link.layer)
+            lane = link.layer if crossing else site.layers[link.layer].lane
+            unfiltered = link.dont_filter or (bool(request.again) and link.layer == request.again)
+            if omitted is not None and lane in remembering and not unfiltered and known(lane, link.fingerprint):
+                omitted.append(link)
+                continue
+            if self._only and link.layer != self._only:
+                continue
+            trail = trail or request.after
+            try:
+                child = link.on(trail, None if crossing else request.round, unfiltered)
+                children.append(payload.pack(child, lane, self._payload_max))
+            except (GossamerError, ValueError) as error:
+                self._site_counters.of(site.name).add("site/links_refused")
+                logger.warning("A link of %s cannot be followed: %s", request.url, error)
+        return children

@@ -1,0 +1,167 @@
+"""What is done with a page that was fetched: it is read, its records are stored, its links become requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from gossamer.engine import hooks
+from gossamer.engine.archive.archive import Archive
+from gossamer.engine.counters import SiteCounters
+from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
+from gossamer.engine.page.children import ChildRequests
+from gossamer.engine.page.failure import STORE_AWAY, PageFailed
+from gossamer.engine.page.feed import links_of
+from gossamer.engine.records import RecordSink
+from gossamer.engine.sites import ServedLayer
+from gossamer.errors import ArchiveFailed, StoreRefused
+from gossamer.frontier import codec
+from gossamer.model import Ending, Lease, Settlement
+from gossamer.model.page import PageRequest, Record, Response
+from gossamer.model.reply import PIPELINE
+from gossamer.sites.downloader import ItemFailed
+from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
+from gossamer.sites.plan import FEED, SITEMAP
+from gossamer.sites.tables.parts import turns
+
+ARCHIVE_PAUSE = 60.0
+"""Seconds until a page is fetched again that could not be archived: the disk is full."""
+BIG = 512 * 1024
+"""Larger pages are read in a thread, so that the others do not wait."""
+
+
+async def read_page(layer: ServedLayer, response: Response, round: int | None = None) -> tuple[Response, Reading]:
+    """What a page says, and the page itself, both after the hooks of the layer."""
+    if layer.after_download is not None:
+        response = await hooks.call(layer.after_download, response)
+    if layer.function is not None:
+        reading = await layer.function.read(response, round)
+    elif len(response.body) > BIG:
+        reading = await asyncio.to_thread(layer.site.compiled.read, layer.name, response)
+    else:
+        reading = layer.site.compiled.read(layer.name, response)
+    if layer.after_extract is not None:
+        reading = await hooks.call(layer.after_extract, response, reading)
+    return response, reading
+
+
+async def records_to_store(layer: ServedLayer, records: list[Record]) -> list[Record]:
+    """The records that the hook before_store leaves."""
+    if layer.before_store is None:
+        return records
+    changed = [await hooks.call(layer.before_store, record) for record in records]
+    return [record for record in changed if record is not None]
+
+
+class PageReader:
+    """`scrapy_fetcher` runs the records of sites with `engine: scrapy` through their project's pipelines."""
+
+    def __init__(
+        self,
+        children: ChildRequests,
+        record_sink: RecordSink,
+        archive: Archive,
+        site_counters: SiteCounters,
+        payload_max: int,
+        scrapy_fetcher: ScrapyFetcher | None = None,
+    ) -> None:
+        self._children, self._record_sink, self._archive = children, record_sink, archive
+        self._site_counters, self._payload_max, self._scrapy_fetcher = site_counters, payload_max, scrapy_fetcher
+
+    def keep(self, layer: ServedLayer, response: Response) -> None:
+        """Archive a response as it came, if its layer says so. Raises PageFailed."""
+        if layer.saves:
+            try:
+                self._archive.keep(layer.site, response)
+            except ArchiveFailed as error:
+                raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
+
+    async def read(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
+        """Raises PageFailed."""
+        if layer.rule is None:
+            return await self._read_listing(lease, layer, request, response)
+        status = response.status
+        response, reading = await read_page(layer, response, request.round)
+        self._count(layer, reading)
+        if reading.verdict is PageVerdict.INVALID:
+            # An unwanted status stays; a page that looks wrong may look right the next time.
+            raise PageFailed("invalid", reading.reason, again=200 <= status < 300)
+        if reading.verdict is PageVerdict.LIMIT:
+            raise PageFailed("limit", reading.reason, again=False)
+        if reading.verdict is PageVerdict.LACK and layer.rule.lacking == "fail":
+            raise PageFailed("lack", reading.reason, again=False)
+        records = await records_to_store(layer, reading.records)
+        if layer.options.fetched_by_scrapy and self._scrapy_fetcher is not None:
+            try:
+                records = await self._scrapy_fetcher.through(layer.site.name, response.url, records)
+            except ItemFailed as error:
+                raise PageFailed(PIPELINE, error.detail, again=False) from error
+        if (name := layer.file(response)) is not None:
+            try:
+                await asyncio.to_thread(self._archive.keep_file, layer.site, name, response)
+            except ArchiveFailed as error:
+                raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
+        further = turns(reading, layer.name) if layer.site.compiled.part(layer.name) is not None else ()
+        items, kept = await self._store(layer, request, response, records, further)
+        if layer.function is not None or layer.after_extract is not None:
+            await self._children.meet(layer.site, reading.links)
+        children, withheld = self._children.of(reading.links, layer, request)
+        return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
+
+    async def _read_listing(
+        self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
+    ) -> Settlement:
+        """Read a sitemap or feed."""
+        try:
+            made = partial(links_of, layer.site.compiled, layer.name == FEED, response, SITEMAP)
+            links = await asyncio.to_thread(made) if len(response.body) > BIG else made()
+        except LimitExceeded as error:
+            raise PageFailed("limit", str(error), again=False) from error
+        if links is None:
+            raise PageFailed("invalid", f"{response.url} is not a {'feed' if layer.name == FEED else 'sitemap'}.")
+        children, withheld = self._children.of(links, layer, request)
+        return Settlement(lease, Ending.DONE, children, withheld=withheld)
+
+    async def _store(
+        self,
+        layer: ServedLayer,
+        request: PageRequest,
+        response: Response,
+        records: list[Record],
+        further: Sequence[int],
+    ) -> tuple[list[bytes], int]:
+        """Store records in the database, or make items of them: the items, and how many records are in the database."""
+        # A function may yield records of other layers, too.
+        tables = layer.site.compiled.site.store
+        about = {"url": layer.own_url(response)}
+        if (name := layer.file(response)) is not None:
+            about["file"] = name
+        items = [
+            codec.encode({"layer": one.layer, **about, **one.fields}, limit=self._payload_max)
+            for one in records
+            if one.layer not in tables
+        ]
+        records = [one for one in records if one.layer in tables] if items else records
+        if not records:
+            return items, 0
+        try:
+            if not await self._record_sink.put(layer, request, response, records, further):
+                raise PageFailed(
+                    STORE_AWAY,
+                    "The database could not be reached in time.",
+                    after=self._record_sink.pause,
+                )
+        except StoreRefused as error:
+            raise PageFailed("store_refused", str(error), again=False) from error
+        self._site_counters.of(layer.site.name).add("site/records", len(records))
+        return items, len(records)
+
+    def _count(self, layer: ServedLayer, reading: Reading) -> None:
+        counters = self._site_counters.of(layer.site.name)
+        if reading.verdict is not PageVerdict.OK:
+            counters.add(f"site/{reading.verdict.value}")
+        for name in reading.missing:
+            counters.add(f"site/missing/{layer.name}.{name}")
+        if reading.notes:
+            counters.add("site/notes", len(reading.notes))
