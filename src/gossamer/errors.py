@@ -204,6 +204,12 @@ class VersionConflict(FrontierError):
     exit_code = 1
 
 
+class NotLeader(FrontierError):
+    """This planner does not lead the crawl any more: another one has taken over, or its lead ran out. It changed nothing."""
+
+    exit_code = 1
+
+
 class UnknownWorker(FrontierError):
     """The crawl has no such worker, or several of that name. `gossamer worker list` names them."""
 

@@ -12,6 +12,7 @@ from gossamer.errors import (
     FrontierUnavailable,
     GroupDropping,
     InvalidRequest,
+    NotLeader,
     PermissionDenied,
     PolicyError,
     SnapshotError,
@@ -83,6 +84,10 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     "GSMOUTBOX": (
         FrontierUnavailable,
         "The server went back to an older state while the call was made ({0}). Make the call again.",
+    ),
+    "GSMNOTLEADER": (
+        NotLeader,
+        "The planner's term {0} is over: another planner leads, or its lead ran out. Nothing was changed.",
     ),
     "GSMTOKEN": (TokenReused, "{0}. Each call needs the next number."),
     "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),

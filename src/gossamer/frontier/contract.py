@@ -28,6 +28,7 @@ from gossamer.model import (
     HostInfo,
     HostPolicy,
     LanePolicy,
+    Leader,
     Lease,
     PageName,
     PartitionState,
@@ -144,10 +145,10 @@ class Frontier(Protocol):
         """Report that the start has run to its end and its requests are added. False: the right had been given to
         another worker."""
 
-    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> int:
+    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0) -> int:
         """Begin round `number`, which is one more than the current round: starts are due again, memories of scope
         `round` are empty, counts begin at 0, and the log records when, why and by whom. Return the current round; an
-        older number changes nothing."""
+        older number changes nothing. A planner gives its `term` (see `lead`)."""
 
     def end_round(self, group: str, token: Token) -> tuple[EndState, int]:
         """Ask for the right to do what follows the group's current round. Return the state and the round. The
@@ -325,3 +326,13 @@ class Frontier(Protocol):
 
     def documents_version(self) -> int:
         """A number that grows with every change of any document; O(1). Read it when `config_version` has changed."""
+
+    def lead(self, token: Token, name: str, seconds: float, term: int = 0) -> Leader:
+        """Ask for the lead of the crawl's planners for some seconds; with the `term` that was given, keep it. Not granted: another
+        planner leads, or the term is over. A term that was given is later than all that were given before, also after a
+        partition went back to an older state; whenever a call grants the lead, the term is the one that it returns. When it is granted, all
+        partitions know of it: they raise `NotLeader` for calls with another term, and for those of a leader whose lead ran out."""
+
+    def resign(self, token: Token, term: int) -> bool:
+        """Give the lead back; another planner may have it at once. False: the term was over before, or an earlier
+        call whose reply was lost has given it back."""

@@ -22,6 +22,7 @@ from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
+from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -174,6 +175,9 @@ class ValkeyFrontier(FunctionClient):
     documents = blocking(DocumentVerbs, DocumentVerbs.documents)
     document_history = blocking(DocumentVerbs, DocumentVerbs.document_history)
     documents_version = blocking(DocumentVerbs, DocumentVerbs.documents_version)
+
+    lead = blocking(LeaderVerbs, LeaderVerbs.lead)
+    resign = blocking(LeaderVerbs, LeaderVerbs.resign)
 
     scan = blocking(SnapshotVerbs, SnapshotVerbs.scan)
 

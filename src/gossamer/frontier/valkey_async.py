@@ -18,6 +18,7 @@ from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
+from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -133,6 +134,9 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     documents = awaited(DocumentVerbs, DocumentVerbs.documents)
     document_history = awaited(DocumentVerbs, DocumentVerbs.document_history)
     documents_version = awaited(DocumentVerbs, DocumentVerbs.documents_version)
+
+    lead = awaited(LeaderVerbs, LeaderVerbs.lead)
+    resign = awaited(LeaderVerbs, LeaderVerbs.resign)
 
     scan = awaited(SnapshotVerbs, SnapshotVerbs.scan)
 

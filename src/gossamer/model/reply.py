@@ -227,6 +227,17 @@ class EndState(enum.Enum):
     OPEN = "open"
 
 
+class Leader(NamedTuple):
+    """Who leads the planners of a crawl, until when in server time (0: nobody does), and in which term. `granted`: it is whoever asked.
+    Terms grow with every change of the leader."""
+
+    granted: bool
+    term: int
+    name: str
+    until: float
+    now: float
+
+
 class RoundInfo(NamedTuple):
     """One round of a group. Times are server time in seconds, None where unknown: `began`, `ended` when it was found
     drained, `closed` when all was done that comes after it. `state`: running, ending (what comes after it is under way), ended,

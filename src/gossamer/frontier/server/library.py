@@ -29,11 +29,12 @@ RECORD = "revision.txt"
 INSTALL_TRIES = 10
 
 FOLDERS = (
-    "parts/queue", "parts/state", "verbs/work", "verbs/control", "verbs/read", "verbs/round", "verbs/snapshot",
+    "parts/queue", "parts/state", "verbs/work", "verbs/control", "verbs/read", "verbs/round", "verbs/plan",
+    "verbs/snapshot",
 )  # fmt: skip
 """Where the files are. Each has a name of its own, whatever its folder."""
 SHARED = (
-    "prelude", "stream", "lane", "pool", "host", "queue", "seen", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
+    "prelude", "leader", "stream", "lane", "pool", "host", "queue", "seen", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
     "round", "worker", "document_store",
 )  # fmt: skip
 VERBS = (
@@ -41,7 +42,7 @@ VERBS = (
     "new_round", "purge", "drop", "drop_group", "dropped", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",
     "group_open", "seen_count", "workers", "gone", "owed", "append", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock", "end_round", "round_note",
     "rounds", "round_counts", "put_document", "document", "documents", "documents_version", "put_cookies", "cookies",
-    "put_page_versions", "page_versions",
+    "put_page_versions", "page_versions", "lead",
 )  # fmt: skip
 
 

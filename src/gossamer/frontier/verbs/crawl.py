@@ -18,6 +18,7 @@ from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
+from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, StartState, Token
@@ -56,6 +57,7 @@ class CrawlVerbs:
         self.cookies = CookieVerbs(crawl, partitions)
         self.page_versions = PageVersionVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
+        self.leader = LeaderVerbs(crawl, partitions)
         parts = (
             self,
             self.work,
@@ -66,6 +68,7 @@ class CrawlVerbs:
             self.cookies,
             self.page_versions,
             self.documents,
+            self.leader,
         )
         self._parts: dict[type, Any] = {type(part): part for part in parts}
 
@@ -94,8 +97,12 @@ class CrawlVerbs:
     def start(self, group: str, token: Token) -> Verb[tuple[StartState, int]]:
         return (yield from self._known(group, lambda: self.control.start(group, token)))
 
-    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> Verb[int]:
-        return (yield from self._known(group, lambda: self.rounds.new_round(group, number, trigger=trigger, who=who)))
+    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0) -> Verb[int]:
+        return (
+            yield from self._known(
+                group, lambda: self.rounds.new_round(group, number, trigger=trigger, who=who, term=term)
+            )
+        )
 
     def _known(self, group: str, ask: Callable[[], Verb[V]]) -> Verb[V]:
         """The answer, though one of several partitions may have forgotten the group."""

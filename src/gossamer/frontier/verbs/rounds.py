@@ -37,9 +37,9 @@ class RoundVerbs:
     def home(self, group: str) -> int:
         return keys.home_of(group, self.partitions)
 
-    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "") -> Verb[int]:
+    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0) -> Verb[int]:
         home, others, present = self.home(group), NONE, 0
-        header = {"salt": secrets.token_hex(8), "group": group, "round": number}
+        header = {"salt": secrets.token_hex(8), "group": group, "round": number, "term": term}
         told = {"trigger": _words("trigger", trigger), "who": _words("who", who)}
         # Cookies first: whoever gets a page of the new round hears that those of the last one are no more.
         [reply] = yield [function_call("new_round", self.bases[home], {**header, "jar": True})]

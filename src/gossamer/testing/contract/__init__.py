@@ -13,6 +13,7 @@ import pytest
 from gossamer.testing.contract.crawl import Crawl, Worker
 from gossamer.testing.contract.guarantees.crowd import TestCrowd, TestSharedHost
 from gossamer.testing.contract.guarantees.fence import TestFencing
+from gossamer.testing.contract.guarantees.lead import TestLead
 from gossamer.testing.contract.guarantees.limits import TestBounded
 from gossamer.testing.contract.guarantees.lists import TestLists
 from gossamer.testing.contract.guarantees.loss import TestNothingLost
@@ -62,6 +63,7 @@ __all__ = [
     "TestEverySeenPolicy",
     "TestFencing",
     "TestLanes",
+    "TestLead",
     "TestLists",
     "TestNothingLost",
     "TestOrder",

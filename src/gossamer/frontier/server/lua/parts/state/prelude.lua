@@ -46,7 +46,7 @@ local DELIVERED_TTL = 2592000000 -- of a delivery, until its worker says that it
 local configs, configs_count = {}, 0
 
 local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front',
-  'run', 'epoch', 'ob', 'ahead'}
+  'run', 'epoch', 'ob', 'ahead', 'lu'}
 
 local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
@@ -157,6 +157,7 @@ local function begin(base)
     paused = v[6] or '', snap = tonumber(v[7]) or 0, mem = tonumber(v[8]) or 0, memat = tonumber(v[9]) or 0,
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
     front = tonumber(v[14]) or 0, run = v[15], epoch = v[16], ob = tonumber(v[17]) or 0,
+    leader_until = tonumber(v[19]) or 0,
   }
   local ahead, now = tonumber(v[18]), nil
   local was = {

@@ -2,7 +2,7 @@
 -- empty, and counting begins anew. Asked twice for the same round, it answers as the first time.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, group, round (the number to begin), home, and for the home partition: trigger, who, others (counts of
+-- ARGV    1: msgpack {salt, group, round (the number to begin), term (of the planner that leads; 0: no planner asks), home, and for the home partition: trigger, who, others (counts of
 --            the round before on the other partitions); before all that, on the home partition, `jar`: the cookies that workers share
 --            are forgotten, and nothing else happens; on the others, `session`: the version that this has given them}
 -- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}; with `jar`
@@ -37,6 +37,8 @@ local function empty_jar(S, group)
 end
 
 verb('new_round', {'allow-oom'}, function(S, h)
+  local refused = Leader.refusal(S, h.term)
+  if refused then return refused end
   local group = Lane.group(S, h.group)
   if not group then return fail('NOGROUP', h.group) end
   local round = Round.present(S, h.group)

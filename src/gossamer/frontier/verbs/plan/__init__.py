@@ -1,0 +1,1 @@
+"""What planners ask for. Generators without I/O."""
