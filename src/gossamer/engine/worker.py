@@ -28,7 +28,9 @@ from gossamer.engine.page.processor import PageProcessor
 from gossamer.engine.page.reader import PageReader
 from gossamer.engine.page.versions import PageVersions
 from gossamer.engine.records import RecordSink
-from gossamer.engine.rounds import SiteRounds
+from gossamer.engine.rounds.calls import RoundCalls
+from gossamer.engine.rounds.rounds import SiteRounds
+from gossamer.engine.rounds.start import RoundStart
 from gossamer.engine.site_files import SiteChanges, SiteFiles, granted
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.engine.sql_records import SqlRecordSink, store_url
@@ -214,12 +216,20 @@ class NativeWorker:
         ahead = max(4, concurrency // 2)
         plan = CourierConfig.of(settings, "", Selection(), most=2 * concurrency, ahead=ahead, info=self._info())
         self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency, known)
+        courier = self._engine.courier
+        calls = RoundCalls(self.ask, courier.token, settings["GOSSAMER_LEASE_SECONDS"])
+        request_adder = partial(RequestAdder, self._link, self._engine.added, self._engine.failed)
         self._rounds = SiteRounds(
-            self.ask, self._site_set, self._record_sink, partial(RequestAdder, self._link, self._engine.added, self._engine.failed),
-            lease_seconds=settings["GOSSAMER_LEASE_SECONDS"], repeat=job.repeat, payload_max=payload_max, only=job.layer,
-            open_hint=self._open_now, token=self._engine.courier.token, awaits=self._engine.courier.awaits,
+            calls,
+            self._site_set,
+            self._record_sink,
+            RoundStart(calls, self._record_sink, request_adder, payload_max, job.layer),
             current=self._current,
-        )  # fmt: skip
+            repeat=job.repeat,
+            only=job.layer,
+            open_hint=self._open_now,
+            awaits=courier.awaits,
+        )
         self._engine.went = self._rolled_back
         try:
             if not await run_until_event(self._stop, self._serve(first=True)):

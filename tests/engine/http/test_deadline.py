@@ -13,8 +13,11 @@ import pytest
 
 import gossamer
 from gossamer.engine.http.deadline import cancel_tasks, run_until_event, wait_for_event
-from gossamer.engine.rounds import SiteRounds
+from gossamer.engine.rounds.calls import RoundCalls
+from gossamer.engine.rounds.rounds import SiteRounds
+from gossamer.engine.rounds.start import RoundStart
 from gossamer.engine.sites import SiteSet
+from gossamer.model import Token
 
 MOMENTS = range(8)
 """Turns of the loop between the two."""
@@ -35,9 +38,9 @@ def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
 
     record_sink: Any = SimpleNamespace(rounds={})
     request_adder: Any = None
-    rounds = SiteRounds(
-        ask, SiteSet(), record_sink, request_adder, lease_seconds=60, repeat=False, payload_max=1000, current=current
-    )
+    calls = RoundCalls(ask, Token.fresh(), 60)
+    start = RoundStart(calls, record_sink, request_adder, 1000)
+    rounds = SiteRounds(calls, SiteSet(), record_sink, start, current=current)
     rounds.called = event
     return rounds.run()
 

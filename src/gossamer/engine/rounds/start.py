@@ -1,0 +1,199 @@
+"""How a round begins: tables are archived, failed pages may come again, and the seeds are added."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from gossamer.courier import RequestAdder
+from gossamer.courier.rounds import bury_start, start_key
+from gossamer.engine.page.payload import pack
+from gossamer.engine.records import RecordSink
+from gossamer.engine.rounds.calls import RoundCalls
+from gossamer.engine.rounds.refresh import Refresh
+from gossamer.engine.sites import ServedSite
+from gossamer.errors import StoreAway
+from gossamer.frontier.contract import Frontier
+from gossamer.model import LanePolicy, SeenScope
+from gossamer.model.page import PageRequest
+from gossamer.sites.format import RefreshRule
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 2000
+"""Maximum number of seeds that wait to be added."""
+AGAIN = 1.0
+PROBED = 1000
+"""How many seeds are looked up in a memory at once."""
+
+
+class RoundStart:
+    """Begins rounds, each under the lease of its start. `request_adder` makes one, for the seeds of one round. `only` is the one layer
+    that is crawled, "" for all."""
+
+    def __init__(
+        self,
+        calls: RoundCalls,
+        record_sink: RecordSink,
+        request_adder: Callable[[], RequestAdder],
+        payload_max: int,
+        only: str = "",
+    ) -> None:
+        self._calls, self._record_sink, self._request_adder = calls, record_sink, request_adder
+        self._payload_max, self._only = payload_max, only
+
+    async def run(self, site: ServedSite, number: int) -> None:
+        calls = self._calls
+        async with calls.lease(site.name, Frontier.renew_start, Frontier.release_start):
+            try:
+                await self._archive(site, number)
+                logger.info("Round %d of %s begins: %s seeds.", number, site.name, f"{site.compiled.seed_count():,}")
+                await self._seed(site, number)
+                if not await calls.patiently(Frontier.started, site.name, calls.token):
+                    logger.warning("The start of %s was given away to another worker.", site.name)
+            except Exception as error:
+                # What was added counts; that the rest is missing must not be missed.
+                logger.error("The start of %s failed: %s", site.name, error)
+                await bury_start(calls.ask, asyncio.sleep, site.name, number, error)
+                await calls.patiently(Frontier.started, site.name, calls.token)
+
+    async def _archive(self, site: ServedSite, number: int) -> None:
+        """Archive tables, as long as it takes: otherwise the round would write into the tables of the last one."""
+        while True:
+            try:
+                await self._record_sink.archive(site, f"r{number}")
+                break
+            except StoreAway as error:
+                logger.warning("Round %d of %s waits for its database: %s", number, site.name, error)
+                await asyncio.sleep(AGAIN)
+        if site.conditional and any(table.archive for table in site.compiled.tables()):
+            # The empty tables want all pages, changed or not.
+            await self._calls.patiently(Frontier.forget_page_versions, site.name)
+
+    async def _seed(self, site: ServedSite, number: int) -> None:
+        lanes, request_adder = site.lanes(), self._request_adder()
+        if number:
+            await self._forget_failed(site, number, lanes)
+        try:
+            await self._put_seeds(site, number, lanes, request_adder)
+        finally:
+            request_adder.stop()
+
+    async def _put_seeds(
+        self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy], request_adder: RequestAdder
+    ) -> None:
+        new = await self._new_seeds(site, lanes) if number else None
+        for place, link in enumerate(site.compiled.seeds()):
+            if self._only and link.layer != self._only:
+                continue
+            if _outlives(lanes[link.layer]) and not (
+                _plain(link) and (new is None or (link.layer, link.fingerprint) in new)
+            ):
+                # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key. One
+                # that is in no memory goes there like any link: in the same round, a link to it is not fetched again.
+                link = link._replace(dont_filter=True)
+            link = link._replace(round=number, always=link.dont_filter)
+            request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
+            # With the fingerprint: who goes on with this start may have another version of the file.
+            request_adder.put(request, start_key(site.name, number, f"{place}:{link.fingerprint:x}"), None)
+            if place % 100 == 99:
+                await _below(request_adder, BACKLOG)
+        for place, rule in enumerate(site.compiled.site.refresh):
+            if not self._only or rule.layer == self._only:
+                await self._refresh(site, number, place, rule, request_adder)
+        await _below(request_adder, 0)
+
+    async def _new_seeds(self, site: ServedSite, lanes: Mapping[str, LanePolicy]) -> set[tuple[str, int]]:
+        """Layer and fingerprint of the seeds that no earlier round has seen. In the first round, all are new: what is seen there
+        was seen in that round."""
+        by_layer: dict[str, list[int]] = {}
+        new: set[tuple[str, int]] = set()
+
+        async def probe(layer: str) -> None:
+            some = by_layer.pop(layer)
+            known = await self._calls.patiently(Frontier.seen, f"{site.name}.{layer}", some)
+            new.update((layer, number) for number, was in zip(some, known, strict=True) if not was)
+
+        for link in site.compiled.seeds():
+            if _outlives(lanes[link.layer]) and _plain(link) and self._only in ("", link.layer):
+                by_layer.setdefault(link.layer, []).append(link.fingerprint)
+                if len(by_layer[link.layer]) == PROBED:
+                    await probe(link.layer)
+        for layer in list(by_layer):
+            await probe(layer)
+        return new
+
+    async def _refresh(
+        self, site: ServedSite, number: int, place: int, rule: RefreshRule, request_adder: RequestAdder
+    ) -> None:
+        """Add the pages that stored rows ask for. One that was added before is not added again, by whomever."""
+        dont_filter = site.lanes()[rule.layer].seen.scope is not SeenScope.ROUND
+        while True:
+            added, without = 0, list[str]()
+            try:
+                async with Refresh(site, rule) as pages:
+                    async for link in pages:
+                        if isinstance(link, str):
+                            without.append(link)
+                            continue
+                        link = link._replace(round=number, dont_filter=dont_filter, always=dont_filter)
+                        request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
+                        key = start_key(site.name, number, f"refresh{place}:{link.fingerprint:x}")
+                        request_adder.put(request, key, None)
+                        added += 1
+                        if added % 100 == 0:
+                            await _below(request_adder, BACKLOG)
+                break
+            except StoreAway as error:
+                logger.warning("The refresh of %s.%s waits for its database: %s", site.name, rule.layer, error)
+                await asyncio.sleep(AGAIN)
+        logger.info("Refresh of %s.%s: %s pages by the table %s.", site.name, rule.layer, f"{added:,}", rule.table)
+        if without:
+            said = "; ".join(dict.fromkeys(without[:5]))
+            logger.warning("%d rows of %s name no page to refresh: %s.", len(without), rule.table, said)
+
+    async def _forget_failed(self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy]) -> None:
+        """Let pages be fetched again that failed in the round before, should this one find them; those that failed earlier were
+        allowed to then. Of a page that failed in several rounds, only the last dead letter is kept."""
+        past = [info for info in await self._calls.patiently(Frontier.rounds, site.name, 2) if info.round < number]
+        since = past[0].began or 0.0 if past else 0.0
+        last: dict[tuple[str, int], tuple[int, int]] = {}
+        lately: set[tuple[str, int]] = set()
+        outdated: dict[int, list[int]] = {}
+        after = 0
+        while letters := await self._calls.patiently(Frontier.dead_letters, site.name, after, PROBED):
+            after += PROBED
+            for letter in letters:
+                layer = letter.lane.rpartition(".")[2]
+                if letter.fingerprint and layer in lanes and _outlives(lanes[layer]):
+                    page = letter.lane, letter.fingerprint
+                    if page in last:
+                        outdated.setdefault(last[page][0], []).append(last[page][1])
+                    last[page] = letter.partition, letter.id
+                    if letter.at >= since:
+                        lately.add(page)
+        by_lane: dict[str, list[int]] = {}
+        for lane, fingerprint in lately:
+            by_lane.setdefault(lane, []).append(fingerprint)
+        for lane, failed in by_lane.items():
+            await self._calls.patiently(Frontier.forget, lane, failed)
+        for partition, numbers in outdated.items():
+            await self._calls.patiently(Frontier.drop_dead, partition, numbers)
+
+
+def _outlives(lane: LanePolicy) -> bool:
+    """Whether what a lane has seen in one round is seen in the next."""
+    return lane.seen.scope is not SeenScope.ROUND
+
+
+def _plain(seed: PageRequest) -> bool:
+    """Whether a link to the page would bring the same request: a seed with values or headers of its own must not lose them to a
+    link that was found before it."""
+    return not (seed.inherited or seed.headers or seed.cookies)
+
+
+async def _below(request_adder: RequestAdder, count: int) -> None:
+    reached = asyncio.Event()
+    request_adder.below(count, reached.set)
+    await reached.wait()
