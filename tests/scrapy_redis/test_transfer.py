@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha1
@@ -19,18 +20,22 @@ from tests.support import fork_server
 from tests.support.scrapy_redis.sides import SIDES, client, module, request, spider
 from w3lib.url import canonicalize_url
 
-from gossamer.errors import GossamerError, InvalidRequest, PolicyError
+from gossamer.errors import GossamerError, InvalidRequest, PolicyError, SnapshotError
 from gossamer.frontier import codec
+from gossamer.frontier.inspection import RestoreTarget
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Order, SeenScope, Selection, Token
 from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy.seen.memory import number_of_custom
 from gossamer.scrapy.speedups.fingerprint import number_by
 from gossamer.scrapy_redis.dupefilter import DigestFingerprinter, OldRFPDupeFilter
+from gossamer.scrapy_redis.transfer import transfer
 from gossamer.scrapy_redis.transfer.keys import DigestKind, ProjectKeys, ProjectSource, aside
 from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
 from gossamer.scrapy_redis.transfer.transfer import Transfer
 from gossamer.settings import load
+from gossamer.testing.contract import Crawl
+from gossamer.testing.contract.guarantees.rollback import Picture, another_process, go_back, picture
 from gossamer.testing.servers import Cluster, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*retry_on_timeout")
@@ -230,11 +235,14 @@ def test_the_memory_may_be_one_of_the_round(server: Any, frontier: ValkeyFrontie
 
 
 @pytest.mark.parametrize("kind", ["PriorityQueue", "FifoQueue"])
-@pytest.mark.parametrize("broken", ["zrem", "ltrim", "delete", "srem", "renamenx", "set"])
+@pytest.mark.parametrize(
+    ("broken", "nth"), {"add": 2, "unlink": 1, "delete": 1, "srem": 2, "renamenx": 1, "set": 2}.items()
+)
 @pytest.mark.parametrize("after", [True, False])
 def test_a_move_that_broke_off_is_begun_again(
     kind: str,
     broken: str,
+    nth: int,
     after: bool,
     server: Any,
     frontier: ValkeyFrontier,
@@ -243,28 +251,67 @@ def test_a_move_that_broke_off_is_begun_again(
 ) -> None:
     """At each of the commands that change something, before or after it was done."""
     unlimited(frontier)
-    monkeypatch.setattr("gossamer.scrapy_redis.transfer.transfer.BATCH", 10)
+    monkeypatch.setattr(transfer, "BATCH", 10)
     sent = filled(server, keys, 25, kind)
-    calls, original = 0, getattr(server, broken)
+    where = frontier if broken == "add" else server
+    calls, original = 0, getattr(where, broken)
 
     def break_off(*args: Any, **named: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls != 2:
+        if calls != nth:
             return original(*args, **named)
         if after:
             original(*args, **named)
         raise ConnectionResetError
 
-    monkeypatch.setattr(server, broken, break_off)
-    while True:
-        try:
-            moved(server, frontier, keys)
-            break
-        except ConnectionResetError:
-            server.delete(f"{aside(keys.queue)}:lock")
+    monkeypatch.setattr(where, broken, break_off)
+    with pytest.raises(ConnectionResetError):
+        moved(server, frontier, keys)
+    server.delete(f"{aside(keys.queue)}:lock")
+    moved(server, frontier, keys)
     assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
     assert frontier.seen(MAIN, [number_by(DigestFingerprinter())(one) for one in sent]) == [True] * 25
+    assert server.keys(f"*{keys.queue.partition(':')[0]}:*") == []
+
+
+def test_nothing_is_removed_before_it_is_known_to_stand(
+    redis_server: Server, frontier: ValkeyFrontier, keys: ProjectKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frontier's server loses its last second, with requests and fingerprints that had been moved to it."""
+    unlimited(frontier)
+    monkeypatch.setattr(transfer, "BATCH", 10)
+    monkeypatch.setattr(transfer, "STANDS_SECONDS", 0)
+    crawl = Crawl(frontier, lambda *_: None, lambda words, key: frontier.connection.execute(*words, key=key))
+    states: list[Picture] = []
+
+    def stored(_: object) -> None:
+        states.append(picture(crawl))
+        if len(states) == 5:
+            go_back(crawl, states[1])
+            another_process(crawl)
+
+    with client(redis_server) as other:
+        sent = filled(other, keys, 25, "FifoQueue")
+        with pytest.raises(SnapshotError, match=r"was restarted or replaced.*Import again"):
+            moved(other, frontier, keys, same=False, heard=stored)
+        assert (other.llen(aside(keys.queue)), other.scard(keys.dupefilter)) == (25, 50)
+        moved(other, frontier, keys, same=False)
+        assert other.keys(f"*{keys.queue.partition(':')[0]}:*") == []
+    assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
+    assert frontier.seen(MAIN, [number_by(DigestFingerprinter())(one) for one in sent]) == [True] * 25
+
+
+def test_what_another_server_could_still_lose_is_waited_for(
+    redis_server: Server, frontier: ValkeyFrontier, keys: ProjectKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "STANDS_SECONDS", 0.3)
+    began: list[float] = []
+    with client(redis_server) as other:
+        filled(other, keys, 3)
+        moved(other, frontier, keys, same=False, heard=lambda _: began.append(time.monotonic()))
+    # The queue and the dupefilter are stored, then it is waited, then digests are removed.
+    assert began[2] - began[1] >= 0.3
 
 
 def test_identical_requests_are_all_moved(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
@@ -373,12 +420,13 @@ def test_a_key_of_another_kind_is_refused(server: Any, frontier: ValkeyFrontier,
 
 
 def test_a_crawl_of_several_partitions_remembers_everywhere(
-    cluster: Cluster, server: Any, keys: ProjectKeys, crawl_name: str
+    cluster: Cluster, server: Any, keys: ProjectKeys, crawl_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = load({"GOSSAMER_URL": cluster.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 3}, environ={})
     with ValkeyFrontier.open(settings) as frontier:
         unlimited(frontier)
         sent = filled(server, keys, 12)
+        monkeypatch.setattr(transfer, "STANDS_SECONDS", 0)
         moved(server, frontier, keys, same=False)
         assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
         outcomes = frontier.add([_asked(one) for one in sent])[0]
@@ -401,9 +449,20 @@ def test_seeds_come_along_from_another_server(
     keys: ProjectKeys,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gossamer.scrapy_redis.transfer.transfer.BATCH", 10)
+    monkeypatch.setattr(transfer, "BATCH", 10)
+    monkeypatch.setattr(transfer, "STANDS_SECONDS", 0)
     [key] = keys.seeds
-    seeds = [f"http://site/{n}".encode() for n in range(25)]
+    seeds = [f"http://site/{n:02}".encode() for n in range(25)]
+    calls, original = 0, RestoreTarget.tasks
+
+    def break_off(*args: Any) -> None:
+        nonlocal calls
+        calls += 1
+        original(*args)
+        if calls == 2:
+            raise ConnectionResetError
+
+    monkeypatch.setattr(RestoreTarget, "tasks", break_off)
     with client(redis_server) as other:
         if kind == "list":
             other.rpush(key, *seeds)
@@ -412,28 +471,23 @@ def test_seeds_come_along_from_another_server(
             other.sadd(key, *seeds)
         else:
             other.zadd(key, {seed: n for n, seed in enumerate(seeds)})
-        calls, original = 0, other.pipeline if kind == "list" else getattr(other, "srem" if kind == "set" else "zrem")
-
-        def break_off(*args: Any, **named: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == 2:
-                raise ConnectionResetError
-            return original(*args, **named)
-
-        monkeypatch.setattr(other, original.__name__, break_off)
         with pytest.raises(ConnectionResetError):
             moved(other, frontier, keys, same=False)
+        if kind == "list":
+            assert server.lpop(key, 2) == seeds[5:7]
+        elif kind == "set":
+            server.srem(key, *seeds[5:7])
+        else:
+            server.zrem(key, *seeds[5:7])
         moved(other, frontier, keys, same=False)
-        left = other.keys(f"*{key.partition(':')[0]}*")
-        assert len(left) == (1 if kind == "list" else 0), left
-        other.flushdb()
+        assert other.keys(f"*{key.partition(':')[0]}*") == []
+    left = [*seeds[:5], *seeds[7:]]
     if kind == "list":
-        assert server.lrange(key, 0, -1) == [*seeds, b"http://site/waits"]
+        assert server.lrange(key, 0, -1) == [*left, b"http://site/waits"], "none that was taken meanwhile is back"
     elif kind == "set":
-        assert server.smembers(key) == set(seeds)
+        assert server.smembers(key) == set(left)
     else:
-        assert server.zrange(key, 0, -1, withscores=True) == [(seed, float(n)) for n, seed in enumerate(seeds)]
+        assert server.zrange(key, 0, -1, withscores=True) == [(seed, float(seeds.index(seed))) for seed in left]
 
 
 def command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,17 +43,31 @@ def is_server(frontier: ValkeyFrontier, run_id: str, database: int) -> bool:
     return f"run_id:{run_id}".encode() in told and database == frontier.connection.address.db
 
 
-def restore_entry(frontier: ValkeyFrontier, snapshot: str, number: int, entry: Sequence[Any]) -> None:
-    """Restore one entry of a snapshot on every partition; `number` is its line, and a line is restored once."""
-    rows = [([[number, *entry]], [b""])] * frontier.partitions
-    frontier.run(frontier.verbs.snapshot.restore(snapshot, number, rows))
+class RestoreTarget:
+    """Where a tool puts entries of a snapshot of its own making, and the state of the servers that has all of them."""
 
+    def __init__(self, frontier: ValkeyFrontier) -> None:
+        self._frontier, self._verbs = frontier, frontier.verbs.snapshot
+        self._name, self._number = secrets.token_hex(8), 0
+        _, self._epochs = frontier.run(self._verbs.restored(self._name))
+        self._runs: dict[str, str] = {}
 
-def restore_tasks(
-    frontier: ValkeyFrontier, snapshot: str, source: str, tasks: Sequence[list[Any]], data: Sequence[bytes]
-) -> int:
-    """Put tasks back to their producer's key, each line of a snapshot once. Return how many."""
-    return frontier.run(frontier.verbs.snapshot.restore_tasks(snapshot, source, tasks, data))
+    def entry(self, entry: Sequence[Any]) -> None:
+        """Restore one entry on every partition."""
+        self._number += 1
+        rows = [([[self._number, *entry]], [b""])] * self._frontier.partitions
+        self._frontier.run(self._verbs.restore(self._name, self._number, rows))
+
+    def tasks(self, name: str, source: str, tasks: Sequence[list[Any]], data: Sequence[bytes]) -> None:
+        """Put tasks back to their producer's key, each line of the snapshot `name` once."""
+        verb = self._verbs.restore_tasks(name, source, tasks, data, self._runs.get(source, ""))
+        _, self._runs[source] = self._frontier.run(verb)
+
+    def check(self) -> None:
+        """SnapshotError if a server was restarted or replaced since this was made: it may have lost what had been put there."""
+        self._frontier.run(self._verbs.restore(self._name, 0, [([], [])] * self._frontier.partitions, self._epochs))
+        for source in self._runs:
+            self.tasks("", source, [], [])
 
 
 def _each_partition(frontier: ValkeyFrontier, suffix: str, name: str, command: str, *words: Any) -> list[Any]:

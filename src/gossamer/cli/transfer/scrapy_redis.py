@@ -74,7 +74,7 @@ def scrapy_redis(
     """Move the live keys of a scrapy-redis project into a crawl.
 
     Queued requests, the dupefilter and, from another server, the seeds. Stop the old workers first. What is moved is
-    removed from its key; it may be repeated after it broke off, and nothing is moved twice. What cannot be read becomes a
+    removed from its key once it is known to stand in the crawl; it may be repeated after it broke off, and nothing is moved twice. What cannot be read becomes a
     dead letter. The spider must then tell requests apart as scrapy-redis does: with the scheduler of gossamer.scrapy_redis it
     does, else set REQUEST_FINGERPRINTER_CLASS to gossamer.scrapy_redis.dupefilter.DigestFingerprinter. A spider that has no keys on the
     server is an error, with the names of those that have. Exit code 1 if something was not moved. In the project's directory,

@@ -27,7 +27,8 @@ Key = bytes | str
 Call = tuple[str, Sequence[Key], Sequence[Any]]
 T = TypeVar("T")
 Talk = Generator[list[RoundTrip], list[Entries], T]
-DRAINED = library.function("group_open")
+FINAL = frozenset(map(library.function, ("group_open", "restore", "restore_tasks")))
+"""Behind sentinels only the primary that they name now may answer: workers end by it, or what was restored is removed elsewhere."""
 _EXPECTED = re.compile(r"already exists|not found", re.IGNORECASE)
 
 
@@ -47,7 +48,7 @@ class Commands:
 
     def routed(self, function: str, keys: Sequence[Key], args: Sequence[Any]) -> RoutedCommand:
         slot = slot_of(keys[0]) if keys and self.address.kind == "cluster" else None
-        return RoutedCommand(("FCALL", function, len(keys), *keys, *args), slot, final=function == DRAINED)
+        return RoutedCommand(("FCALL", function, len(keys), *keys, *args), slot, final=function in FINAL)
 
     def value(self, entry: Any) -> Any:
         if is_problem(entry):

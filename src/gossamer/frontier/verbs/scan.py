@@ -73,10 +73,15 @@ class SnapshotVerbs:
         ]
         return [text(reply) if rows else "" for reply, (rows, _) in zip(replies, entries, strict=True)]
 
-    def restore_tasks(self, snapshot: str, source: str, tasks: Sequence[list[Any]], data: Sequence[bytes]) -> Verb[int]:
-        header = {"snapshot": snapshot, "tasks": tasks}
+    def restore_tasks(
+        self, snapshot: str, source: str, tasks: Sequence[list[Any]], data: Sequence[bytes], run: str = ""
+    ) -> Verb[tuple[int, str]]:
+        """Put tasks (line, kind, score) back to their producer's key, each line once. How many, and the server process that has them.
+        SnapshotError if `run` is another one: it may have lost some."""
+        header = {"snapshot": snapshot, "tasks": tasks, "run": run}
         [reply] = yield [function_call("restore_tasks", keys.task_keys(source), header, *data)]
-        return int(reply)
+        done, run = read(reply)
+        return done, run
 
 
 def _header(what: str, cursor: str, limit: int, place: str, snapshot: str) -> dict[str, Any]:

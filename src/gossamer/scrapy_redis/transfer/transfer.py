@@ -1,22 +1,24 @@
 """The live keys of a scrapy-redis project, moved into the frontier: queued requests, the dupefilter, seeds.
 
-A key is first set aside under a name of its own, so that no old worker takes from it any more, and then emptied from there
-batch by batch: stored in the frontier under names that make a repeat harmless, then removed. Whatever breaks off may be
-begun again. A request from a queue has passed the old dupefilter, so it is added whether it is known as seen or not.
+A key is first set aside under a name of its own, so that no old worker takes from it any more, and then stored in the frontier
+batch by batch, under names that make a repeat harmless. It is removed when all of it stands there: when no server of the frontier
+was restarted or replaced since, which may have lost some. Whatever breaks off may be begun again. A request from a queue has
+passed the old dupefilter, so it is added whether it is known as seen or not.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
-from typing import Any
 
-from gossamer.errors import GossamerError, InvalidRequest, PolicyError
-from gossamer.frontier import codec, inspection
+from gossamer.errors import GossamerError, InvalidRequest, PolicyError, SnapshotError
+from gossamer.frontier import codec
 from gossamer.frontier.checks import seen_table
+from gossamer.frontier.inspection import RestoreTarget
 from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, LanePolicy, Order, SeenPolicy, SeenScope, host_of
@@ -28,6 +30,10 @@ from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
 from gossamer.scrapy_redis.transfer.keys import BATCH, DigestKind, ProjectSource, TransferReport, aside, is_digest
 
 LOCK_SECONDS = 60
+STANDS_SECONDS = 2.0
+"""For so long a server that writes its log once a second may lose what it has acknowledged."""
+
+Remove = Callable[[], object]
 
 
 class Transfer:
@@ -49,8 +55,8 @@ class Transfer:
         self._frontier, self._group, self._same = frontier, group, same
         self._policy = LanePolicy(order=order, seen=SeenPolicy(scope=scope))
         self._digests = digests
-        self._number = 0
-        self._name = self._restored = ""
+        self._name = ""
+        self._stored_at = 0.0
         self._heard = heard or (lambda _: None)
         self.report = TransferReport()
 
@@ -61,12 +67,20 @@ class Transfer:
         with self._alone():
             # When this is begun again, no queued request shows it any more.
             self._server.set(self._source.digests_key, self._digests.value)
+            self._target = RestoreTarget(self._frontier)
             self._frontier.define(self._group, {MAIN: self._policy})
-            self._drain(self._keys.queue, self._move_requests)
-            self._move_seen()
+            parts: list[Callable[[], Remove | None]] = [
+                partial(self._copy, self._keys.queue, self._requests),
+                self._copy_seen,
+            ]
             if not self._same:
-                for key in self._keys.seeds:
-                    self._drain(key, partial(self._move_seeds, key))
+                parts += [partial(self._copy, key, partial(self._seeds, key)) for key in self._keys.seeds]
+            while remove := [one for part in parts if (one := part())]:
+                self._check_stands()
+                for one in remove:
+                    one()
+                # What an old worker that still runs has queued meanwhile; its dupefilter holds what is moved already.
+                parts = [part for part in parts if part != self._copy_seen]
             self._server.delete(self._source.digests_key)
         return self.report
 
@@ -89,21 +103,37 @@ class Transfer:
     def _stored(self) -> None:
         lock, token = self._lock
         self._server.set(lock, token, ex=LOCK_SECONDS)
+        self._stored_at = time.monotonic()
         self._heard(self.report)
 
-    def _drain(self, key: str, move: Callable[[str, str, str], bool]) -> None:
-        """Set a key aside and empty it by `move(aside, kind, name of this attempt)`, until nothing new has come."""
+    def _check_stands(self) -> None:
+        """That nothing of what was stored can be lost any more by a server that loses its last moments. One that has the source too loses
+        the removal first."""
+        if not self._same or self._frontier.connection.address.kind == "cluster":
+            time.sleep(max(0.0, self._stored_at + STANDS_SECONDS - time.monotonic()))
+        try:
+            self._target.check()
+        except SnapshotError:
+            raise SnapshotError(
+                "A server of the frontier was restarted or replaced meanwhile, and may have lost what was moved to it. Nothing of that "
+                "was removed from its source. Import again: what is there is not moved twice."
+            ) from None
+
+    def _copy(self, key: str, store: Callable[[str, str, str, int], int]) -> Remove | None:
+        """Set a key aside and store it by `store(aside, kind, name of this attempt, from where on)`; answers how to remove it."""
         away, name_key = aside(key), f"{aside(key)}:name"
-        while True:
-            if self._source.kind(away) == "none":
-                # A new name for each time: places of one list must not be taken for those of another.
-                self._server.set(name_key, secrets.token_hex(8))
-                if not self._set_aside(key, away):
-                    self._server.delete(name_key)
-                    return
-            kind, name = self._source.kind(away), self._server.get(name_key) or b"?"
-            while move(away, kind, name.decode()):
-                self._stored()
+        if self._source.kind(away) == "none":
+            # A new name for each time: places of one list must not be taken for those of another.
+            self._server.set(name_key, secrets.token_hex(8))
+            if not self._set_aside(key, away):
+                self._server.delete(name_key)
+                return None
+        kind, name = self._source.kind(away), (self._server.get(name_key) or b"?").decode()
+        done = 0
+        while stored := store(away, kind, name, done):
+            done += stored
+            self._stored()
+        return partial(self._server.unlink, away, name_key)
 
     def _set_aside(self, key: str, away: str) -> bool:
         try:
@@ -114,24 +144,20 @@ class Transfer:
                 return False
             raise
 
-    def _move_requests(self, key: str, kind: str, name: str) -> bool:
-        length = self._source.size(key)
+    def _requests(self, key: str, kind: str, name: str, done: int) -> int:
         if kind == "zset":
-            data = self._server.zrange(key, 0, BATCH - 1)
+            data = self._server.zrange(key, done, done + BATCH - 1)
             names = [f"{name}:{sha256(one).hexdigest()[:32]}" for one in data]
         else:
-            # The oldest stand at the end, and those before keep their places when the end is cut off.
-            first = max(0, length - BATCH)
-            data = list(reversed(self._server.lrange(key, first, -1)))
-            names = [f"{name}:{length - 1 - index}" for index in range(len(data))]
-        if not data:
-            return False
+            data, last = self._oldest(key, done)
+            names = [f"{name}:{last - index}" for index in range(len(data))]
         self._add(data, names)
-        if kind == "zset":
-            self._server.zrem(key, *data)
-        else:
-            self._server.ltrim(key, 0, length - len(data) - 1) if length > len(data) else self._server.delete(key)
-        return True
+        return len(data)
+
+    def _oldest(self, key: str, done: int) -> tuple[list[bytes], int]:
+        """A batch of a list and the place of its first: the oldest stand at the end."""
+        last = self._source.size(key) - 1 - done
+        return list(reversed(self._server.lrange(key, max(0, last - BATCH + 1), last))) if last >= 0 else [], last
 
     def _add(self, data: list[bytes], names: list[str]) -> None:
         asked: list[Asked] = []
@@ -174,18 +200,26 @@ class Transfer:
         # Unfiltered for the frontier, once per name; for Scrapy it stays what it was.
         return Asked(number, host, f"{self._group}.{MAIN}", codec.encode_request(fields), priority, dont_filter=True)
 
-    def _move_seen(self) -> None:
+    def _copy_seen(self) -> Remove | None:
         key = self._keys.dupefilter
         if self._source.kind(key) == "none" or self._digests is DigestKind.NONE:
-            return
-        for batch in _batches(self._server.sscan_iter(key, count=BATCH)):
-            known = {one: number for one in batch if (number := self._number_of(one)) is not None}
-            self._remember(list(known.values()))
+            return None
+        for batch in self._members():
+            known = [number for one in batch if (number := self._number_of(one)) is not None]
+            self._remember(known)
             self.report.done["seen"] += len(known)
             self.report.done["foreign"] += len(batch) - len(known)
-            if known:
-                self._server.srem(key, *known)
             self._stored()
+        return self._remove_seen
+
+    def _remove_seen(self) -> None:
+        for batch in self._members():
+            if known := [one for one in batch if self._number_of(one) is not None]:
+                self._server.srem(self._keys.dupefilter, *known)
+                self._stored()
+
+    def _members(self) -> Iterator[list[bytes]]:
+        return _batches(self._server.sscan_iter(self._keys.dupefilter, count=BATCH))
 
     def _number_of(self, member: bytes) -> int | None:
         if is_digest(member):
@@ -199,11 +233,12 @@ class Transfer:
             return number_of_custom(member)
 
     def _remember(self, numbers: list[int]) -> None:
+        # The host of a fingerprint is unknown, so every partition remembers it.
         if not self._name:
-            self._name, self._restored = self._memory(), secrets.token_hex(8)
-            self._restore(["memory", self._name, seen_table(self._policy.seen)])
+            self._name = self._memory()
+            self._target.entry(["memory", self._name, seen_table(self._policy.seen)])
         if numbers:
-            self._restore(["seen", self._name, [line.signed_from(f"{one:x}") for one in numbers], 0, 0])
+            self._target.entry(["seen", self._name, [line.signed_from(f"{one:x}") for one in numbers], 0, 0])
 
     def _memory(self) -> str:
         """The name of the lane's memory, as the functions make it."""
@@ -213,39 +248,21 @@ class Transfer:
             return f"{name}|{group.round}"
         return name
 
-    def _restore(self, entry: list[Any]) -> None:
-        # The host of a fingerprint is unknown, so every partition remembers it.
-        self._number += 1
-        inspection.restore_entry(self._frontier, self._restored, self._number, entry)
-
-    def _move_seeds(self, source: str, key: str, kind: str, name: str) -> bool:
-        length = self._source.size(key)
-        rows: list[tuple[bytes, float, int]]
+    def _seeds(self, source: str, key: str, kind: str, name: str, done: int) -> int:
+        rows: Sequence[tuple[bytes, float]]
         if kind == "list":
-            data = list(reversed(self._server.lrange(key, max(0, length - BATCH), -1)))
-            # Counted from the end, so that a repeat has the same numbers.
-            start = int(self._server.get(f"{key}:moved:{name}") or 0)
-            rows = [(one, 0.0, start + index + 1) for index, one in enumerate(data)]
+            rows = [(one, 0.0) for one in self._oldest(key, done)[0]]
         elif kind == "set":
-            rows = [(one, 0.0, 1) for one in self._server.srandmember(key, BATCH)]
+            if not done:
+                self._sorted = sorted(self._server.smembers(key))
+            rows = [(one, 0.0) for one in self._sorted[done : done + BATCH]]
         else:
-            rows = [(one, score, 1) for one, score in self._server.zrange(key, 0, BATCH - 1, withscores=True)]
-        if not rows:
-            return False
-        snapshot = name if kind == "list" else secrets.token_hex(8)
-        tasks = [
-            [number if kind == "list" else index + 1, kind, score] for index, (_, score, number) in enumerate(rows)
-        ]
-        inspection.restore_tasks(self._frontier, snapshot, source, tasks, [one for one, _, _ in rows])
+            rows = self._server.zrange(key, done, done + BATCH - 1, withscores=True)
+        # Numbered, so that a repeat brings none back that was taken meanwhile.
+        tasks = [[done + index + 1, kind, score] for index, (_, score) in enumerate(rows)]
+        self._target.tasks(name, source, tasks, [one for one, _ in rows])
         self.report.done["seeds"] += len(rows)
-        if kind == "list":
-            with self._server.pipeline(transaction=True) as pipe:
-                pipe.ltrim(key, 0, length - len(rows) - 1) if length > len(rows) else pipe.delete(key)
-                pipe.set(f"{key}:moved:{name}", rows[-1][2], ex=86400)
-                pipe.execute()
-        else:
-            (self._server.srem if kind == "set" else self._server.zrem)(key, *(one for one, _, _ in rows))
-        return True
+        return len(rows)
 
 
 def _batches(values: Iterator[bytes]) -> Iterator[list[bytes]]:

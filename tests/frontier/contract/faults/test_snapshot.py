@@ -8,15 +8,17 @@ from io import StringIO
 import pytest
 
 from gossamer.errors import SnapshotError
+from gossamer.frontier.inspection import RestoreTarget
+from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot import restore
 from gossamer.frontier.snapshot.export import Export
 from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import HostPolicy, LanePolicy
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import names
 from gossamer.testing.contract.guarantees.rollback import Picture, another_process, go_back, picture
-from gossamer.testing.servers import Server
+from gossamer.testing.servers import Cluster, Server
 
 Opened = Callable[..., Crawl]
 PAGES = [f"page {n}" for n in range(12)]
@@ -84,3 +86,36 @@ def test_an_import_stops_at_a_server_that_may_have_lost_lines_and_goes_on_from_t
     assert again.done["before"]
     assert sorted(names(two.worker().lease(99))) == sorted([*PAGES, *PAGES])
     two.balanced()
+
+
+def test_tasks_on_a_node_without_a_partition_are_not_lost_with_its_last_moments(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions that have all their lines do not tell that another node has lost tasks."""
+    monkeypatch.setattr(restore, "BATCH_ENTRIES", 3)
+    with Cluster(2).start(fsync="always") as cluster:
+        one, two = opened(cluster.url, "one"), opened(cluster.url, "two")
+        homes = {cluster.master_of(keys.base(name, 0)).port for name in ("one", "two")}
+        assert len(homes) == 1, "these names are chosen for it"
+        source = next(name for n in range(99) if cluster.master_of(name := f"t{n}").port not in homes)
+        node = cluster.master_of(source)
+        one.frontier.define("g", {"a": LanePolicy()}, GroupPolicy(tasks=(source,)))
+        one.command(("RPUSH", source, *PAGES), source)
+        text = exported(one)
+        node.call("FLUSHALL")
+        target = RestoreTarget(blocking(two))
+        target.tasks("other", source, [[1, "list", 0]], [b"seed"])
+        target.check()
+
+        def restored(step: Restore) -> None:
+            if step.done["restored"] >= 9 and node.call("EXISTS", source):
+                node.call("FLUSHALL")
+                node.restart()
+                cluster.wait_ok()
+
+        with pytest.raises(SnapshotError, match=r"restarted or replaced.* Import again"):
+            imported(text, two, restored)
+        assert imported(text, two).complete
+        assert two.command(("LRANGE", source, 0, -1), source) == [page.encode() for page in PAGES]
+        with pytest.raises(SnapshotError, match="restarted or replaced"):
+            target.check()

@@ -220,7 +220,7 @@ end
 verb('restore', {}, function(S, h, args)
   local before = tonumber(call('HGET', S.b .. K.restored, h.snapshot)) or 0
   if (h.epoch or '') ~= '' and h.epoch ~= S.m.epoch then
-    return fail('SNAPSHOT', 'met a server that was restarted or replaced meanwhile, and may have lost lines of it. Import again: what is there is not restored twice')
+    return replaced_server()
   end
   local letters = {}
   S.snapshot = h.snapshot

@@ -1,12 +1,14 @@
 -- restore_tasks: puts tasks of a snapshot back to their producer's key, ahead of what waits there; each line once.
 --
 -- KEYS    1: the producer's key; 2: the book; 3: deadlines; 4: answers
--- ARGV    1: msgpack {snapshot, tasks [[line, kind (list|set|zset), score]...]}; then the data of each
--- Returns how many were put back
+-- ARGV    1: msgpack {snapshot, tasks [[line, kind (list|set|zset), score]...], run (the server process that has what was put back
+--            before; another one may lack some of it), '' or nil}; then the data of each
+-- Returns how many were put back; if a run was given, even '', msgpack {how many, run}
 -- Cost    O(tasks)
 
 register('restore_tasks', {}, function(keys, args)
   local source, answers, h = keys[1], keys[4], unpack_msg(args[1])
+  if (h.run or '') ~= '' and h.run ~= RUN then return replaced_server() end
   local field = 'restored ' .. h.snapshot
   local before, done = tonumber(call('HGET', answers, field)) or 0, 0
   local kind = call('TYPE', source)
@@ -27,6 +29,6 @@ register('restore_tasks', {}, function(keys, args)
       kind = as
     end
   end
-  call('HSET', answers, field, before)
-  return done
+  if done > 0 then call('HSET', answers, field, before) end
+  return h.run and pack({done, RUN}) or done
 end)
