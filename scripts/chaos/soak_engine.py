@@ -30,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.hard_server.server import CASES, HardServer
 
-from gossamer.engine.worker import NativeJob, NativeWorker
+from gossamer.engine.job import NativeJob
+from gossamer.engine.worker import NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import Settings, load
 from gossamer.testing.servers import Server

@@ -12,8 +12,9 @@ import pytest
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site, links
 
+from gossamer.engine.job import NativeJob
 from gossamer.engine.sites import ServedSite, SiteSet
-from gossamer.engine.worker import NativeJob, NativeWorker
+from gossamer.engine.worker import NativeWorker
 from gossamer.errors import SiteError
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text

@@ -15,7 +15,8 @@ from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLSer
 from tests.support.native_crawl import Crawl, until
 from tests.support.site import Site
 
-from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
+from gossamer.engine.job import NativeEnd, NativeJob
+from gossamer.engine.worker import NativeWorker
 from gossamer.store import schema
 from gossamer.testing.servers import Server
 
@@ -88,5 +89,5 @@ async def test_when_a_file_changes(crawl: Crawl, site: Site, database: DatabaseS
         crawl.push(PLAIN, "plain")
         await until(lambda: len(crawl.items("plain")) == PAGES)
         crawl.push(stored.replace("add: [url, site]", "add: [url, site, round]"), "stored")
-        await until(lambda: worker._changing is not None)
+        await until(lambda: worker._updates.changing is not None)
         await stopped(worker, work)

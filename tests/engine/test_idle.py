@@ -11,7 +11,8 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site
 
-from gossamer.engine.worker import NativeJob, NativeWorker
+from gossamer.engine.job import NativeJob
+from gossamer.engine.worker import NativeWorker
 from gossamer.store import Store
 from gossamer.testing.servers import Server
 

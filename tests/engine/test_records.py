@@ -16,9 +16,10 @@ from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLSer
 from tests.support.native_crawl import Crawl, until
 from tests.support.site import Reply, Site
 
+from gossamer.engine.job import NativeEnd, NativeJob
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.sql_records import SqlRecordSink
-from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
+from gossamer.engine.worker import NativeWorker
 from gossamer.errors import StoreAway
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import compile_site

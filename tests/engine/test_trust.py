@@ -8,7 +8,7 @@ import pytest
 from tests.support.native_crawl import Crawl
 from tests.support.site import Site
 
-from gossamer.engine.site_files import digest
+from gossamer.engine.sites.files import digest
 from gossamer.errors import SiteError
 
 PAGE = """

@@ -12,7 +12,8 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site, links
 
-from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
+from gossamer.engine.job import NativeEnd, NativeJob
+from gossamer.engine.worker import NativeWorker
 from gossamer.errors import SiteError
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server.keys import partition_of

@@ -11,7 +11,8 @@ from typing import Any
 
 from tests.support.site import Site
 
-from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
+from gossamer.engine.job import NativeEnd, NativeJob
+from gossamer.engine.worker import NativeWorker
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import Settings, load

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, SeenCache, worker_info
-from gossamer.courier.rounds import DEFINED_LATELY, states_now
+from gossamer.courier.rounds import states_now
 from gossamer.courier.transport import Verb
 from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import DownloadCounters, SiteCounters
@@ -22,6 +22,7 @@ from gossamer.engine.http.deadline import LEFT, STUCK, cancel_tasks, run_to_end,
 from gossamer.engine.http.fetcher import Fetcher
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
+from gossamer.engine.job import NativeEnd, NativeJob
 from gossamer.engine.login import SiteLogins
 from gossamer.engine.page.children import ChildRequests
 from gossamer.engine.page.processor import PageProcessor
@@ -31,11 +32,13 @@ from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
 from gossamer.engine.rounds.rounds import SiteRounds
 from gossamer.engine.rounds.start import RoundStart
-from gossamer.engine.site_files import SiteChanges, SiteFiles, granted
 from gossamer.engine.sites import ServedSite, SiteSet
-from gossamer.engine.sql_records import SqlRecordSink, store_url
+from gossamer.engine.sites.files import SiteFiles, granted
+from gossamer.engine.sites.groups import SiteGroups
+from gossamer.engine.sites.updates import SiteUpdates
+from gossamer.engine.sql_records import SqlRecordSink
 from gossamer.engine.task_intake import SiteTasks
-from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, SiteError, StoreAway
+from gossamer.errors import GossamerError, SiteError
 from gossamer.frontier.connection.url import server_of
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Selection
@@ -43,9 +46,7 @@ from gossamer.model.plural import counted_were
 from gossamer.model.reply import CLOSED, groups_text
 from gossamer.settings import Settings
 from gossamer.shutdown import handle_signals
-from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader
-from gossamer.sites.file.problems import did_you_mean
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,38 +60,8 @@ have lost it."""
 PAGES_SHARE, DATABASE_SHARE = 0.8, 0.4
 """Of the time that a worker has to end, what pages in progress have, and those among them that wait for a database which is away;
 the rest is for the last calls to the frontier."""
-AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, GroupDropping)
-"""Failures that pass by themselves: the site is served afterwards."""
-AGAIN = 3.0
-"""Seconds between two attempts to serve sites whose database is away."""
 AGAIN_FROM_THE_START = "again"
 """The end of a worker that starts over at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class NativeJob:
-    """What a worker is to do. `sites` are the names it serves, none: all of the crawl. `stage` narrows them to the layers of one
-    pool: "" those that name none, None all. `layer` is the only one that is crawled, "" for all. `forever`: go on when nothing is
-    left. `repeat`: begin rounds when they are due. `local` has the digests of site files that the user of this process named: what
-    they may do is not what a file may that anybody pushed."""
-
-    sites: tuple[str, ...] = ()
-    stage: str | None = ""
-    layer: str = ""
-    forever: bool = False
-    repeat: bool = False
-    local: frozenset[str] = frozenset()
-    code: tuple[Path, ...] = ()
-    """The folders from which the files of `local` may import functions, besides the project's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class NativeEnd:
-    """Why a worker ended, and the signal that asked for it, 0 if none did."""
-
-    reason: str
-    signal: int = 0
-
 
 OpenDownloader = Callable[[], Downloader]
 
@@ -113,25 +84,6 @@ class NativeWorker:
         self._link = AsyncTransport(settings)
         self._signal = 0
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
-        self._anew()
-
-    def _anew(self) -> None:
-        self._site_set = SiteSet()
-        self._site_counters = SiteCounters()
-        self._record_sink: RecordSink = SqlRecordSink(self._settings)
-        self._site_tasks = SiteTasks(self._link, self._settings, self._site_set, self._site_counters)
-        self._behind = False
-        """The frontier may lack what is served here."""
-        self._outdated = False
-        """A site file has changed since the files were read."""
-        self._without: dict[str, tuple[CompiledSite, GossamerError]] = {}
-        self._defined: dict[str, float] = {}
-        """When each site was defined last."""
-        """Sites to serve as soon as their database, or the frontier, can be reached."""
-        self._trying: asyncio.Task[None] | None = None
-        self._changing: asyncio.Task[bool] | None = None
-        self._serving = asyncio.Lock()
-        """One at a time: an older version of a file must not come after a newer one."""
 
     async def run(self) -> NativeEnd:
         """Ctrl-C and SIGTERM end it cleanly, a second one at once."""
@@ -151,7 +103,7 @@ class NativeWorker:
                 if not opened:
                     return NativeEnd("shutdown", self._signal)
                 while (ended := await self._run()).reason == AGAIN_FROM_THE_START:
-                    self._anew()
+                    pass
                 return ended
             finally:
                 self._link.close()
@@ -185,22 +137,30 @@ class NativeWorker:
         self._link.call(verb, done, *args, **kwargs)
         return await answered
 
-    async def _run(self) -> NativeEnd:
+    def _connect(self) -> None:
+        """Make the parts, and connect them."""
         settings, job = self._settings, self._job
+        self._site_set = SiteSet()
+        self._site_counters = SiteCounters()
+        self._record_sink: RecordSink = SqlRecordSink(settings)
+        self._site_tasks = SiteTasks(self._link, settings, self._site_set, self._site_counters)
         engines = ("native", "scrapy") if self._open_downloader is not None else ("native",)
-        self._source = SiteFiles(self.ask, job.sites, engines, partial(granted, settings, job.local, job.code))
+        self._files = files = SiteFiles(self.ask, job.sites, engines, partial(granted, settings, job.local, job.code))
+        self._groups = SiteGroups(self.ask, files, settings)
         concurrency = settings["GOSSAMER_ENGINE_CONCURRENCY"]
         payload_max = settings["GOSSAMER_PAYLOAD_MAX_BYTES"]
         native = AiohttpFetcher(concurrency=concurrency + 8)
         scrapy_fetcher = ScrapyFetcher(self._open_downloader, native) if self._open_downloader is not None else None
         self._fetcher: Fetcher = scrapy_fetcher or native
-        archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
+        self._archive = Archive(Path(settings["GOSSAMER_DATA_DIR"]).expanduser() / "pages")
         download_counters = DownloadCounters(self._fetcher.fetch, self._site_counters)
         self._robots = robots = Robots(download_counters.fetch, self._tell_delay)
         self._versions = PageVersions(self.ask, settings["GOSSAMER_CONDITIONAL_PAGES"])
         known = SeenCache()
-        children = ChildRequests(known, self._site_counters, payload_max, self._introduce, job.layer)
-        reader = PageReader(children, self._record_sink, archive, self._site_counters, payload_max, scrapy_fetcher)
+        children = ChildRequests(known, self._site_counters, payload_max, self._groups.introduce, job.layer)
+        reader = PageReader(
+            children, self._record_sink, self._archive, self._site_counters, payload_max, scrapy_fetcher
+        )
         logins = SiteLogins(self.ask, download_counters.fetch, self._fetcher.sessions)
         logins.count = lambda site: self._site_counters.of(site).add("site/logins")
         self._page_processor = page_processor = PageProcessor(
@@ -224,22 +184,39 @@ class NativeWorker:
             self._site_set,
             self._record_sink,
             RoundStart(calls, self._record_sink, request_adder, payload_max, job.layer),
-            current=self._current,
+            current=lambda: self._updates.current(),
             repeat=job.repeat,
             only=job.layer,
             open_hint=self._open_now,
             awaits=courier.awaits,
         )
         self._engine.went = self._rolled_back
+        self._updates = SiteUpdates(
+            files,
+            self._groups,
+            self._site_set,
+            self._record_sink,
+            self._rounds,
+            settings,
+            job,
+            self._serve,
+            self._drop,
+        )
+
+    async def _run(self) -> NativeEnd:
+        job = self._job
+        self._connect()
         try:
-            if not await run_until_event(self._stop, self._serve(first=True)):
+            if not await run_until_event(self._stop, self._updates.begin()):
                 return NativeEnd("shutdown", self._signal)
-            if not self._site_set and not self._without and not job.forever:
-                raise SiteError(_nothing(job.sites))
-            if (wrong := self._misnamed()) and not job.forever:
+            if not self._site_set and not self._updates.waiting and not job.forever:
+                raise SiteError(job.nothing_to_serve)
+            wrong = job.misnamed(self._site_set) if self._site_set and not self._updates.waiting else ""
+            if wrong and not job.forever:
                 raise SiteError(wrong)
             if wrong:
                 logger.warning("%s This worker waits for one.", wrong)
+            self._select()
             self._engine.courier.tell(self._info())
             self._engine.begin()
             rounds = asyncio.ensure_future(self._rounds.run())
@@ -247,17 +224,16 @@ class NativeWorker:
             try:
                 reason = await self._watch()
             finally:
-                beside = [rounds, *(task for task in (self._trying, self._changing) if task is not None)]
-                await run_until_event(self._hurry, cancel_tasks(beside))
+                await run_until_event(self._hurry, cancel_tasks([rounds, *self._updates.tasks]))
             await self._leave()
         finally:
-            await run_until_event(self._hurry, self._close(robots))
-            archive.close()
+            await run_until_event(self._hurry, self._close())
+            self._archive.close()
         if self._engine.failure is not None:
             raise self._engine.failure
-        if reason == "drained" and self._without:
+        if reason == "drained" and self._updates.waiting:
             # The other sites are done. Report that these are not.
-            raise next(iter(self._without.values()))[1]
+            raise next(iter(self._updates.waiting.values()))[1]
         if reason == "drained":
             reason = await self._last_word()
         return NativeEnd(reason, self._signal)
@@ -282,35 +258,16 @@ class NativeWorker:
         states = await states_now(self.ask, courier.token)
         await self.ask(Frontier.leave, courier.token.incarnation)
         # Its last call may have shown that server already.
-        return self._behind or not courier.follows(states)
+        return self._updates.behind or not courier.follows(states)
 
-    async def _close(self, robots: Robots) -> None:
-        await robots.close()
+    async def _close(self) -> None:
+        await self._robots.close()
         await self._record_sink.close()
         await self._fetcher.close()
-
-    def _misnamed(self) -> str:
-        """The error if no site has the layer or stage of this worker."""
-        if not self._site_set or self._without:
-            return ""
-        layers = {name for site in self._site_set for name in site.compiled.site.layers}
-        stages = {layer.stage for site in self._site_set for layer in site.compiled.site.layers.values() if layer.stage}
-        if self._job.layer and self._job.layer not in layers:
-            return _unknown("layer", self._job.layer, layers)
-        if self._job.stage and self._job.stage not in stages:
-            return _unknown("stage", self._job.stage, stages)
-        return ""
 
     def _open_now(self) -> int | None:
         hints = self._engine.courier.hints
         return None if hints is None or self._engine.courier.away else hints.open
-
-    async def _current(self) -> bool:
-        """Whether the sites are served as the crawl's files say now. If not, they soon are, and the rounds are checked again."""
-        if self._serving.locked():
-            return False
-        self._outdated = await self.ask(Frontier.documents_version) != self._source.version
-        return not self._outdated
 
     def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
         # It ends only when cancelled. Otherwise it broke, and without it no site would begin or end a round.
@@ -319,126 +276,28 @@ class NativeWorker:
 
     # What is served.
 
-    async def _serve(self, first: bool = False) -> None:
-        """Read the crawl's site files, and serve those that are new or changed. A site whose database cannot be reached is served later;
-        a worker that has nothing else to do, and would end by itself, fails at once."""
-        async with self._serving:
-            found = await self._source.changed()
-            if found is not None:
-                await self._serve_found(found, first)
-
-    async def _serve_found(self, found: SiteChanges, first: bool) -> None:
-        for name in [name for name in self._site_set.sites if name not in found.names]:
-            logger.info("The site %s is not served any more.", name)
-            self._site_set.drop(name)
-            self._fetcher.forget(name)
-            self._page_processor.forget(name)
-            self._site_tasks.keep(name, ())
-        self._without = {name: one for name, one in self._without.items() if name in found.names}
-        problems: list[GossamerError] = list(found.problems)
-        sites, away = await self._prepare(found.changed)
-        for compiled in found.changed:
-            self._without.pop(compiled.name, None)
-            try:
-                await self._serve_one(compiled, sites, away)
-            except AWAY as error:
-                logger.warning("The site %s is served later: %s", compiled.name, error)
-                self._without[compiled.name] = compiled, error
-            except GossamerError as error:
-                if self._job.sites and first:
-                    raise
-                # One site of many: the others go on, and this one in its former version.
-                logger.error("The site %s is not served: %s", compiled.name, error)
-                problems.append(error)
-        if not self._site_set and not self._job.forever:
-            problems += [error for _, error in self._without.values()]
-        if problems and not self._site_set and (first or not self._without):
-            raise problems[0]
-        self._select()
-
-    async def _prepare(self, every: Iterable[CompiledSite]) -> tuple[dict[str, ServedSite], dict[str, StoreAway]]:
-        """Prepare their tables all at once: one by one takes much longer, and each would wait for a database that does not answer."""
-        sites: dict[str, ServedSite] = {}
-        for compiled in every:
-            with suppress(GossamerError):
-                sites[compiled.name] = self._served(compiled)
-        return sites, await self._record_sink.prepare_together(sites.values())
-
-    async def _serve_one(
-        self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
-    ) -> None:
-        # A site that failed there fails here with its reason.
-        site = sites.get(compiled.name) or self._served(compiled)
-        if (error := away.get(site.name)) is not None:
-            raise error
+    async def _serve(self, site: ServedSite) -> None:
+        """Serve a site, or another version of it, from now on."""
         await self._record_sink.prepare(site)
-        if isinstance(self._fetcher, ScrapyFetcher) and compiled.site.engine == "scrapy":
+        if isinstance(self._fetcher, ScrapyFetcher) and site.compiled.site.engine == "scrapy":
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
-        await self._define(site)
+        await self._groups.define(site)
+        self._fetcher.sessions.proxies.define_all(site.name, site.compiled.site.proxies)
         if site.conditional and self._record_sink.begun_anew(site):
             await self.ask(Frontier.forget_page_versions, site.name)
         elif site.conditional:
             await self.ask(Frontier.check_page_versions, site.name)
-        await self._introduce(site)
+        await self._groups.introduce(site)
         self._site_set.put(site)
         self._page_processor.forget(site.name)
         self._site_tasks.begin(site, self._engine.failed)
 
-    def _served(self, compiled: CompiledSite) -> ServedSite:
-        rows_at = store_url(compiled, self._settings) if compiled.site.store or compiled.site.refresh else ""
-        return ServedSite(compiled, rows_at)
-
-    async def _try_again(self) -> None:
-        """Try until the databases of all sites can be reached."""
-        while self._without:
-            await asyncio.sleep(AGAIN)
-            async with self._serving:
-                sites, away = await self._prepare([compiled for compiled, _ in self._without.values()])
-                for name, (compiled, _) in list(self._without.items()):
-                    await self._try_one(name, compiled, sites, away)
-            self._rounds.look()
-
-    async def _try_one(
-        self, name: str, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
-    ) -> None:
-        try:
-            await self._serve_one(compiled, sites, away)
-        except AWAY as error:
-            self._without[name] = compiled, error
-            return
-        except GossamerError as error:
-            logger.error("The site %s is not served: %s", name, error)
-        else:
-            logger.info("The site %s is served now.", name)
-        del self._without[name]
-
-    async def _introduce(self, site: ServedSite) -> None:
-        """Define the groups of other sites that its links lead to, if nobody has served them yet: what leads there waits there."""
-        others = [other for name in sorted(site.leads) if (other := self._source.elsewhere(name)) is not None]
-        if others:
-            there = {lane.lane for lane in (await self.ask(Frontier.counts)).lanes}
-        for other in others:
-            if not there.issuperset(f"{other.name}.{layer}" for layer in other.lanes()):
-                await self._define_group(other)
-
-    async def _define(self, site: ServedSite) -> None:
-        compiled = site.compiled
-        await self._define_group(compiled)
-        for name, policy in compiled.hosts().items():
-            await self.ask(Frontier.set_host, name, policy)
-        self._fetcher.sessions.proxies.keep(site.name, compiled.site.proxies)
-        for name, group in compiled.site.proxies.items():
-            self._fetcher.sessions.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
-
-    async def _define_group(self, compiled: CompiledSite) -> None:
-        bounded = replace(
-            compiled.group(),
-            max_items=self._settings["GOSSAMER_ITEMS_MAX"],
-            max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
-            max_dead=self._settings["GOSSAMER_DEAD_MAX"],
-        )
-        self._defined[compiled.name] = asyncio.get_running_loop().time()
-        await self.ask(Frontier.define, compiled.name, compiled.lanes(), bounded)
+    def _drop(self, name: str) -> None:
+        """Serve a site no longer."""
+        self._site_set.drop(name)
+        self._fetcher.forget(name)
+        self._page_processor.forget(name)
+        self._site_tasks.keep(name, ())
 
     def _select(self) -> None:
         away = self._record_sink.away()
@@ -459,37 +318,27 @@ class NativeWorker:
     async def _watch(self) -> str:
         """Run until there is a reason to end."""
         told = looked = asyncio.get_running_loop().time()
-        info, version = self._info(), ""
+        info = self._info()
         while True:
             for event in (self._stop, self._engine.ended):
                 if event.is_set():
                     return (
                         "shutdown" if event is self._stop else "draining" if self._engine.failure is None else "failed"
                     )
-            done = self._rounds.over or not (self._site_set or self._without)
-            if self._changing is not None and self._changing.done():
-                # Try once more if it failed.
-                version = version if self._changing.result() else ""
-                self._changing = None
             hints = self._engine.courier.hints
-            changed = self._behind or self._outdated or (hints is not None and hints.config_version != version)
-            if hints is not None and self._changing is None and changed:
-                # Not awaited: a database that does not answer must not keep this worker from stopping.
-                version, behind, self._behind, self._outdated = hints.config_version, self._behind, False, False
-                self._changing = asyncio.ensure_future(self._served_again(define=behind))
-            idle = not (self._engine.busy or self._behind) and self._changing is None
+            self._updates.look(hints.config_version if hints is not None else None)
+            done = self._rounds.over or not (self._site_set or self._updates.waiting)
+            idle = not (self._engine.busy or self._updates.busy)
             if done and idle and not (self._job.forever or self._job.repeat):
                 return "drained"
             if self._engine.looked.is_set():
                 self._engine.looked.clear()
                 self._rounds.called.set()
             self._select()
-            if self._without and (self._trying is None or self._trying.done()):
-                self._trying = asyncio.ensure_future(self._try_again())
             now = asyncio.get_running_loop().time()
             if now - looked >= TELL:
                 looked = now
-                self._source.look_at_code()
+                self._files.look_at_code()
                 if now - told >= REMIND or self._info() != info:
                     info, told = self._info(), now
                     self._engine.courier.tell(info)
@@ -497,51 +346,24 @@ class NativeWorker:
 
     async def _pause(self) -> None:
         """Wait a moment, or until a changed file is served."""
-        if self._changing is not None:
+        if (changing := self._updates.changing) is not None:
             stopped = asyncio.ensure_future(self._stop.wait())
-            await asyncio.wait([self._changing, stopped], return_when=asyncio.FIRST_COMPLETED, timeout=LOOK)
+            await asyncio.wait([changing, stopped], return_when=asyncio.FIRST_COMPLETED, timeout=LOOK)
             stopped.cancel()
         else:
             await wait_for_event(self._stop, LOOK)
 
     def _rolled_back(self) -> None:
         """The frontier may have an older state: check its files, groups and rounds again."""
-        self._source.doubt()
+        self._updates.rolled_back()
         self._rounds.rolled_back()
         self._robots.rolled_back()
-        self._behind = True
 
     async def _tell_delay(self, host: str, seconds: float) -> None:
         """Tell the fleet what the robots.txt of a host asks for; return when the frontier knows it."""
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._engine.courier.crawl_delay(host, seconds, lambda: None if told.done() else told.set_result(None))
         await told
-
-    async def _served_again(self, define: bool) -> bool:
-        """Serve changed files; False if that has to be tried again. `define`: also define the groups of unchanged sites."""
-        try:
-            if define:
-                await self._repair()
-            await self._serve()
-        except GossamerError as error:
-            logger.error("The site files of the crawl could not be read again: %s", error)
-            if isinstance(error, FrontierUnavailable):
-                self._behind = self._behind or define
-                return False
-        self._rounds.look()
-        return True
-
-    async def _repair(self) -> None:
-        """Define the groups and lanes that the frontier has lost, and those whose last definition it may have lost."""
-        there = {lane.lane for lane in (await self.ask(Frontier.counts)).lanes}
-        lately = asyncio.get_running_loop().time() - DEFINED_LATELY
-        for site in list(self._site_set):
-            if self._defined.get(site.name, lately) > lately or not there.issuperset(
-                f"{site.name}.{layer}" for layer in site.lanes()
-            ):
-                await self._define(site)
-            await self._introduce(site)
-        self._rounds.rolled_back()
 
     async def _leave(self) -> None:
         """Leave cleanly within GOSSAMER_STOP_SECONDS, if possible: pages get most of the time, the frontier the rest."""
@@ -586,14 +408,3 @@ class NativeWorker:
             engine=self._site_set.engines,
             sites=str(len(self._site_set)),
         )
-
-
-def _unknown(what: str, name: str, known: Collection[str]) -> str:
-    hint = did_you_mean(name, sorted(known)) or f"see {what} in the site files"
-    return f"No site of this crawl has the {what} {name}; {hint}."
-
-
-def _nothing(sites: Sequence[str]) -> str:
-    if sites:
-        return f"This crawl has no site {', '.join(sites)}. Push its file with `gossamer site push`; `gossamer site list` shows what there is."
-    return "This crawl has no sites. Push their files with `gossamer site push FILE`, or crawl one with `gossamer crawl FILE`."

@@ -16,8 +16,9 @@ from tests.support import fork_server
 from tests.support.command import Command
 from tests.support.site import Reply, Site
 
+from gossamer.engine.job import NativeEnd, NativeJob
 from gossamer.engine.page.payload import pack
-from gossamer.engine.worker import NativeEnd, NativeJob, NativeWorker
+from gossamer.engine.worker import NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
 from gossamer.model.page import PageRequest

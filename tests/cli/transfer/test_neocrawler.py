@@ -12,7 +12,8 @@ import pytest
 from tests.support.command import Command
 from tests.support.site import Reply, Site
 
-from gossamer.engine.worker import NativeJob, NativeWorker
+from gossamer.engine.job import NativeJob
+from gossamer.engine.worker import NativeWorker
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
 

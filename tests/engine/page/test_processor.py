@@ -10,9 +10,10 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site, links
 
+from gossamer.engine.job import NativeJob
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.trial.trial import LayerChoice, Trial
-from gossamer.engine.worker import NativeJob, NativeWorker
+from gossamer.engine.worker import NativeWorker
 from gossamer.model import Token
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text

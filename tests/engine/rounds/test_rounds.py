@@ -12,7 +12,8 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site, links
 
-from gossamer.engine.worker import NativeJob, NativeWorker
+from gossamer.engine.job import NativeJob
+from gossamer.engine.worker import NativeWorker
 from gossamer.frontier.server import keys
 from gossamer.testing.servers import Server
 

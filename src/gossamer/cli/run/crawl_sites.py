@@ -16,7 +16,7 @@ from gossamer.cli.run.logs import MOST_WORKERS, cores
 from gossamer.cli.run.report import CrawlReport, run_fleet, title_of
 from gossamer.cli.run.seeds import SeedCounts
 from gossamer.cli.site.site import user as user
-from gossamer.engine.site_files import digest
+from gossamer.engine.sites.files import digest
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL, Counts
 from gossamer.registry import Registry

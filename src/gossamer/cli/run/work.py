@@ -18,7 +18,7 @@ from gossamer.cli.run.crawl_sites import defines_sites
 from gossamer.sites.downloader import Downloader
 
 if TYPE_CHECKING:
-    from gossamer.engine.worker import NativeJob
+    from gossamer.engine.job import NativeJob
 
 app = options.Noun()
 
@@ -83,7 +83,7 @@ def work(
             raise typer.BadParameter("--lanes, -a, -O and -o are for spiders; name one, or leave them out")
         spider.enter(project)
         only = tuple(one.strip() for one in sites.split(",") if one.strip())
-        from gossamer.engine.worker import NativeJob
+        from gossamer.engine.job import NativeJob
 
         own = frozenset(digest for words in local or () for digest in words.split(","))
         pool = None if all_stages else stage

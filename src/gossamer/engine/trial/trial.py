@@ -222,9 +222,7 @@ class Trial:
     async def _prepare(self, site: ServedSite) -> None:
         if isinstance(self._fetcher, ScrapyFetcher):
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
-        self._fetcher.sessions.proxies.forget(site.name)
-        for name, group in site.compiled.site.proxies.items():
-            self._fetcher.sessions.proxies.define(site.name, name, group.urls, group.file, group.fails, group.rest)
+        self._fetcher.sessions.proxies.define_all(site.name, site.compiled.site.proxies)
 
 
 def _instead(layer: ServedLayer, status: int) -> str:

@@ -6,12 +6,13 @@ import base64
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from gossamer.model.fetch import PROXY, FetchError
+from gossamer.sites.format import ProxyRule
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +168,12 @@ class ProxyPool:
         group = ProxyGroup(name, urls, file, fails, rest, self._clock, self._groups.get((site, name)))
         self._groups[site, name] = group
         return group
+
+    def define_all(self, site: str, groups: Mapping[str, ProxyRule]) -> None:
+        """Define all groups of a site; it has no others."""
+        self.keep(site, groups)
+        for name, group in groups.items():
+            self.define(site, name, group.urls, group.file, group.fails, group.rest)
 
     def keep(self, site: str, names: Collection[str]) -> None:
         """Forget the site's groups except these."""

@@ -43,12 +43,12 @@ class SiteFiles:
 
     def __init__(
         self,
-        fetch_request: Callable[..., Awaitable[Any]],
+        ask: Callable[..., Awaitable[Any]],
         names: Sequence[str],
         engines: Sequence[str] = ("native",),
         grant: Callable[[str], Grant] = lambda text: Grant(),
     ) -> None:
-        self._ask, self._wanted, self._engines, self._grant = fetch_request, frozenset(names), frozenset(engines), grant
+        self._ask, self._wanted, self._engines, self._grant = ask, frozenset(names), frozenset(engines), grant
         self._version = -1
         self._files: dict[str, int] = {}
         self._sites: dict[str, list[str]] = {}
@@ -71,10 +71,9 @@ class SiteFiles:
                 "%s has changed since this worker loaded it, and counts as it was. Restart the worker to use it.", file
             )
 
-    @property
-    def version(self) -> int:
-        """The version of the crawl's documents when they were read last, -1 if never."""
-        return self._version
+    async def is_outdated(self) -> bool:
+        """Whether a file has changed since all were read last."""
+        return bool(await self._ask(Frontier.documents_version) != self._version)
 
     def doubt(self) -> None:
         """The texts may differ under the same version: read all of them again."""

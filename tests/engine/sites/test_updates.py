@@ -13,9 +13,10 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site
 
-from gossamer.engine.worker import NativeJob, NativeWorker
+from gossamer.engine.job import NativeJob
+from gossamer.engine.sites import ServedSite
+from gossamer.engine.worker import NativeWorker
 from gossamer.errors import FrontierUnavailable, StoreAway
-from gossamer.sites.compile import CompiledSite
 from gossamer.testing.servers import Server
 
 SITE = """
@@ -165,19 +166,20 @@ async def test_an_older_version_does_not_come_after_a_newer_one(crawl: Crawl) ->
 
         tries = 0
 
-        async def _serve_one(self, compiled: CompiledSite, *prepared: Any) -> None:
-            if compiled.name == "pages" and not compiled.site.title:
+        async def _serve(self, site: ServedSite) -> None:
+            title = site.compiled.site.title
+            if site.name == "pages" and not title:
                 self.tries += 1
                 if self.tries == 1:
                     raise StoreAway("It is away for a moment.")
                 waits.set()
                 await goes_on.wait()
-            await super()._serve_one(compiled, *prepared)
-            if compiled.name == "pages":
-                served.append(compiled.site.title)
+            await super()._serve(site)
+            if site.name == "pages":
+                served.append(title)
 
-    site = "    site: other\n    seeds: [SITE/other]\n    layers: {page: {}}\n"
-    crawl.push(site, "other")  # A worker that could do nothing at all would say so.
+    other = "    site: other\n    seeds: [SITE/other]\n    layers: {page: {}}\n"
+    crawl.push(other, "other")  # A worker that could do nothing at all would say so.
     crawl.push(SITE)
     async with working(Slow(crawl.settings, NativeJob(stage=None, forever=True))):
         async with asyncio.timeout(60):

@@ -1,0 +1,66 @@
+"""The groups and lanes of sites in the frontier."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gossamer.courier.rounds import DEFINED_LATELY
+from gossamer.courier.transport import Ask
+from gossamer.engine.sites.files import SiteFiles
+from gossamer.engine.sites.sites import ServedSite
+from gossamer.frontier.contract import Frontier
+from gossamer.settings import Settings
+from gossamer.sites.compile import CompiledSite
+
+
+class SiteGroups:
+    """Defines a group for each site and a lane for each layer."""
+
+    def __init__(self, ask: Ask, files: SiteFiles, settings: Settings) -> None:
+        self._ask, self._files, self._settings = ask, files, settings
+        self._defined: dict[str, float] = {}
+        """When each site was defined last."""
+
+    async def define(self, site: ServedSite) -> None:
+        """Define the group of a site and its hosts."""
+        await self._define_group(site.compiled)
+        for name, policy in site.compiled.hosts().items():
+            await self._ask(Frontier.set_host, name, policy)
+
+    async def introduce(self, site: ServedSite) -> None:
+        """Define the groups of other sites that its links lead to, if nobody has served them yet: what leads there waits there."""
+        others = [other for name in sorted(site.leads) if (other := self._files.elsewhere(name)) is not None]
+        if others:
+            there = await self._lanes()
+        for other in others:
+            if not _has_lanes(there, other):
+                await self._define_group(other)
+
+    async def repair(self, sites: Iterable[ServedSite]) -> None:
+        """Define the groups and lanes that the frontier has lost, and those whose last definition it may have lost."""
+        there = await self._lanes()
+        lately = asyncio.get_running_loop().time() - DEFINED_LATELY
+        for site in sites:
+            if self._defined.get(site.name, lately) > lately or not _has_lanes(there, site.compiled):
+                await self.define(site)
+            await self.introduce(site)
+
+    async def _define_group(self, compiled: CompiledSite) -> None:
+        bounded = replace(
+            compiled.group(),
+            max_items=self._settings["GOSSAMER_ITEMS_MAX"],
+            max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
+            max_dead=self._settings["GOSSAMER_DEAD_MAX"],
+        )
+        self._defined[compiled.name] = asyncio.get_running_loop().time()
+        await self._ask(Frontier.define, compiled.name, compiled.lanes(), bounded)
+
+    async def _lanes(self) -> set[str]:
+        """The lanes that the frontier has."""
+        return {lane.lane for lane in (await self._ask(Frontier.counts)).lanes}
+
+
+def _has_lanes(there: set[str], compiled: CompiledSite) -> bool:
+    return there.issuperset(f"{compiled.name}.{layer}" for layer in compiled.lanes())
