@@ -16,7 +16,7 @@ from gossamer.errors import StoreAway, StoreError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.tables.parts import page_number
+from gossamer.sites.tables.parts import URL, page_number
 from gossamer.store import Row, Table, in_thread
 
 if TYPE_CHECKING:
@@ -197,4 +197,7 @@ def rows_of(
         # A page that redirected is the page that was linked.
         linked = site.fingerprint(layer.name, request.hops[0]) if request.hops else request.fingerprint
         part = part._replace(page=page_number(linked), turn=request.turn, turns=tuple(turns), round=facts["round"])
+        if layer.canonical and request.turn and facts["url"] == site.canonical(layer.name, facts["fetched_url"]):
+            # A further page that is not called by the URL of the first has a row of its own, if that is what tells rows apart.
+            part = part._replace(whole=part.whole or URL in site.site.store[layer.name].key)
     return site.rows(record, facts, part)

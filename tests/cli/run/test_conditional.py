@@ -19,7 +19,7 @@ seeds: [SITE/list]
 politeness: {robots: ignore, hosts: {HOST: {concurrency: 8}}}
 request: {conditional: true}
 layers:
-  list: {match: ^/list, seen: round, request: {conditional: false}, follow: [{css: a, to: item}]}
+  list: {match: ^/list, seen: round, follow: [{css: a, to: item}]}
   item: {match: ^/item/, seen: round, fields: {id: {from: url, regex: '(\\d+)$', type: int}, price: {css: b, type: int}}}
 store:
   item: {table: items, key: [id]ARCHIVE}
@@ -32,15 +32,18 @@ def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
 
 
 def serve(site: Site, prices: dict[int, int], unchanged: set[int]) -> None:
-    """As a server does: 304 for those that have not changed since they were sent."""
+    """As a server does: 304 for those that have not changed since they were sent. The list never changes."""
     site.visits.clear()
-    site.on("/list", links(*(f"/item/{number}" for number in prices)))
+    listed = links(*(f"/item/{number}" for number in prices))
+    site.on("/list", Reply(body=listed.body, headers={"ETag": '"list"'}))
     for number, price in prices.items():
         whole = Reply(body=f"<b>{price}</b>", headers={"ETag": f'"{number}-{price}"'})
         site.on(f"/item/{number}", Reply(304, body="") if number in unchanged else whole)
 
 
 def asked(site: Site) -> dict[int, str | None]:
+    lists = [visit.headers.get("If-None-Match") for visit in site.visits if visit.path == "/list"]
+    assert lists == [None], "what it leads to may have changed, so it is fetched whole"
     return {
         int(visit.path.rpartition("/")[2]): visit.headers.get("If-None-Match")
         for visit in site.visits

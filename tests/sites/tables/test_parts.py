@@ -23,8 +23,8 @@ store:
 """
 
 
-def parts(store: str) -> list[str]:
-    site = compile_site(load_text(SITE + store)[0])
+def parts(store: str, text: str = SITE) -> list[str]:
+    site = compile_site(load_text(text + store)[0])
     found = [layer for layer in ("post", "api", "list") if site.part(layer) is not None]
     assert (PAGES in site.tables()) == bool(found)
     return found
@@ -33,6 +33,8 @@ def parts(store: str) -> list[str]:
 def test_layers_whose_pages_go_on_with_one_record_and_layers_that_share_children() -> None:
     assert parts("  post: {key: [id]}\n  list: {key: [id]}") == ["post"]
     assert parts("  post: {key: [url], add: [url]}\n  list: {key: [id]}") == [], "each page is a row"
+    named = SITE.replace("  post:\n", "  post:\n    identity: {canonical: true}\n")
+    assert parts("  post: {key: [url], add: [url]}", named) == ["post"], "each page may name the URL of the first"
     assert parts("  api: {key: [id]}") == []
     assert parts("  post: {table: t, key: [id]}\n  api: {table: t, key: [id]}") == ["post", "api"]
 

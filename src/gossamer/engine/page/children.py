@@ -55,6 +55,18 @@ class ChildRequests:
         self._site_counters.of(layer.site.name).add(FILTERED, len(omitted))
         return children, OmittedRequests(self._known.edition, lambda: self._requests(omitted, layer, request, None))
 
+    def lasting(self, links: Sequence[PageRequest], layer: ServedLayer) -> bool:
+        """Whether no later round needs these links: all lead to pages of the site that are fetched once and for all, and none is left
+        out now."""
+        site = layer.site
+        return all(
+            not crosses(link.layer)
+            and site.layers[link.layer].lane in site.lasting
+            and not link.dont_filter
+            and (not self._only or link.layer == self._only)
+            for link in links
+        )
+
     def _enter_round(self, site: str, number: int | None) -> None:
         """With a new round, pages that failed in an earlier one are wanted again: what is known to be seen is asked for anew."""
         before = self._rounds.get(site)

@@ -192,9 +192,9 @@ class PageProcessor:
                 await self._versions.changed(site, known)
             except GossamerError as error:
                 raise PageFailed("frontier", f"What was known of the page could not be forgotten: {error}") from error
-        settlement = await self._reader.read(lease, layer, request, response)
+        settlement, lasting = await self._reader.read(lease, layer, request, response)
         self._seeds.read(request)
-        if known is not None:
+        if known is not None and lasting:
             self._came[identity(lease)] = site, known, response.headers
         return settlement
 

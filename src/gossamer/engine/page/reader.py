@@ -77,8 +77,10 @@ class PageReader:
             except ArchiveFailed as error:
                 raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
 
-    async def read(self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response) -> Settlement:
-        """Raises PageFailed."""
+    async def read(
+        self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
+    ) -> tuple[Settlement, bool]:
+        """The settlement, and whether later rounds need nothing of the page while it does not change. Raises PageFailed."""
         if layer.rule is None:
             return await self._read_listing(lease, layer, request, response)
         status = response.status
@@ -107,11 +109,12 @@ class PageReader:
         if layer.function is not None or layer.after_extract is not None:
             await self._children.meet(layer.site, reading.links)
         children, withheld = self._children.of(reading.links, layer, request)
-        return Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
+        settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
+        return settlement, self._children.lasting(reading.links, layer)
 
     async def _read_listing(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
-    ) -> Settlement:
+    ) -> tuple[Settlement, bool]:
         """Read a sitemap or feed."""
         try:
             made = partial(links_of, layer.site.compiled, layer.name == FEED, response, SITEMAP)
@@ -121,7 +124,7 @@ class PageReader:
         if links is None:
             raise PageFailed("invalid", f"{response.url} is not a {'feed' if layer.name == FEED else 'sitemap'}.")
         children, withheld = self._children.of(links, layer, request)
-        return Settlement(lease, Ending.DONE, children, withheld=withheld)
+        return Settlement(lease, Ending.DONE, children, withheld=withheld), self._children.lasting(links, layer)
 
     async def _store(
         self,

@@ -141,6 +141,10 @@ class ServedSite:
             if policy.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) and policy.seen.scope is not SeenScope.NEVER
         )
         """The lanes whose seen memory holds for the whole round, so that a worker may keep a cache of it."""
+        self.lasting = frozenset(
+            lane for lane in self.remembering if self._lanes[lane.rpartition(".")[2]].seen.scope is SeenScope.FOREVER
+        )
+        """The lanes whose pages are fetched once in all rounds."""
         after = compiled.site.hooks.after_round
         self.after_round: Hook | None = hooks.find(after, compiled.grant) if after else None
 

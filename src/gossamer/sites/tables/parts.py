@@ -10,12 +10,15 @@ from gossamer.sites.format import SiteSpec
 from gossamer.sites.page import Reading
 
 _MOST = 2**63 - 1
+URL = "url"
 
 
 def continues(site: SiteSpec, layer: str, facts: Iterable[str]) -> bool:
     """Whether further pages of the layer go on with the record of the first: a page is one record, has page turns, and is told apart by
-    something that it says itself, and not by `facts` about the page."""
+    something that it says itself, and not by `facts` about the page. A page that names its own URL (`canonical`) may name the first's."""
     rule, key = site.layers[layer], site.store[layer].key
+    if (rule.identity or site.identity).canonical:
+        facts = set(facts) - {URL}
     turning = any(follow.pages is not None and follow.to in (None, layer) for follow in rule.follow)
     return turning and rule.records is None and rule.handler is None and not set(key) <= set(facts) - set(rule.fields)
 
