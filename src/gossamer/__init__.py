@@ -16,6 +16,7 @@ _PUBLIC = {
     "Output": "gossamer.python",
     "Page": "gossamer.python",
     "PageRequest": "gossamer.python",
+    "Producer": "gossamer.frontier.producer",
     "Record": "gossamer.python",
     "Site": "gossamer.python",
     "lane": "gossamer.scrapy.lanes",

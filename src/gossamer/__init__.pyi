@@ -1,3 +1,4 @@
+from gossamer.frontier.producer import Producer as Producer
 from gossamer.python import LayerFunction as LayerFunction
 from gossamer.python import Output as Output
 from gossamer.python import Page as Page

@@ -66,6 +66,7 @@ def test_the_page_tells_the_crawl(valkey_server: Server, busy: Busy) -> None:
         ("gossamer_up",): 1,
         ("gossamer_tasks", "group=news", "state=waiting"): 2,
         ("gossamer_tasks", "group=news", "state=leased"): 1,
+        ("gossamer_tasks_drain_seconds", "group=news"): float("inf"),
         ("gossamer_requests", "group=news", "lane=news.list", "state=queued"): 45,
         ("gossamer_requests", "lane=news.list", "state=leased"): 3,
         ("gossamer_requests", "lane=news.post", "state=delayed"): 1,

@@ -19,6 +19,7 @@ from tests.support.prometheus import Prometheus, scraping
 
 from gossamer.exporter import serve
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import GroupPolicy, LanePolicy
 from gossamer.testing import process
 from gossamer.testing.process import free_port
 from gossamer.testing.server_process import QuietHandler, ThreadedServer
@@ -132,6 +133,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         given = environment(GOSSAMER_URL=server.url, GOSSAMER_CRAWL="told", GOSSAMER_DATA_DIR=str(folder / "data"))
         settings = settings_for(server.url, "told")
         with ValkeyFrontier.open(settings) as frontier, serve(settings, port=0) as port:
+            frontier.define("fed", {"a": LanePolicy()}, GroupPolicy(tasks=("fed:tasks",)))
             words: list[str] = []
             if request.param == "scrapy":
                 words = [str(spider(tree, folder, DOWNLOAD_DELAY=0.02, FEEDS={"out.jsonl": {"format": "jsonlines"}}))]

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from math import inf
 
 from prometheus_client.core import Metric as Family
 
@@ -84,6 +85,9 @@ def families(view: Overview, seconds: float, hosts: int = 20, stats: Sequence[st
     for tasks in view.tasks:
         page.put("gossamer_tasks", tasks.waiting, tasks.group, "waiting")
         page.put("gossamer_tasks", tasks.leased, tasks.group, "leased")
+        page.put(
+            "gossamer_tasks_drain_seconds", inf if tasks.drain_seconds is None else tasks.drain_seconds, tasks.group
+        )
     _memories(page, view)
     page.put("gossamer_hosts_blocked", view.blocked_count)
     for host in view.blocked[:hosts]:

@@ -41,6 +41,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("gossamer_group_paused", GAUGE, "Whether nothing is leased from the group.", _GROUP),
     Metric("gossamer_lane_paused", GAUGE, "Whether nothing is leased from the lane.", _LANE),
     Metric("gossamer_tasks", GAUGE, "Tasks of the group's producers: waiting or leased.", (*_GROUP, "state")),
+    Metric(
+        "gossamer_tasks_drain_seconds",
+        GAUGE,
+        "In what time these tasks are done at the pace of the last minutes; +Inf: there are some, and nobody does any.",
+        _GROUP,
+    ),
     Metric("gossamer_requests", GAUGE, "Requests in the frontier: queued, delayed or leased.", (*_LANE, "state")),
     Metric("gossamer_open", GAUGE, "What keeps the group from being drained, tasks aside.", _GROUP),
     Metric("gossamer_round", GAUGE, "The group's present round.", _GROUP),

@@ -44,6 +44,7 @@ from gossamer.model import (
     Token,
     WorkerInfo,
 )
+from gossamer.model.reply import TaskQueueSize
 
 
 class Frontier(Protocol):
@@ -227,8 +228,8 @@ class Frontier(Protocol):
         """Finish, give back or renew tasks, in this order; False: the lease was lost, or an earlier call whose
         reply was lost has done it."""
 
-    def task_counts(self, sources: Sequence[str]) -> list[tuple[int, int]]:
-        """How many tasks wait in each producer's key, and how many are leased."""
+    def task_counts(self, sources: Sequence[str]) -> list[TaskQueueSize]:
+        """How many tasks wait in each producer's key, how many are leased, and how fast they are settled."""
 
     def read_items(self, group: str, partition: int, after: str = "0-0", limit: int = 100) -> list[tuple[str, bytes]]:
         """Items after a position, each with its own position."""

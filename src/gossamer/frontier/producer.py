@@ -1,70 +1,204 @@
 """What an outside producer does: tasks pushed to a list, a set or a sorted set that feeds a group.
 
-Any client can do it with RPUSH, SADD or ZADD. This one looks at what it pushes, and pushes many at a time.
+Any client can do it with RPUSH, SADD or ZADD. This one pushes many at a time, each once although answers are lost, no more than may
+wait, and unique tasks by their keys.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from io import BufferedIOBase
-from typing import Any, Literal
-from urllib.parse import urlsplit
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
 
-from gossamer.errors import PolicyError
-from gossamer.frontier.call import function_call
+from gossamer import settings
+from gossamer.closeable import Closeable
+from gossamer.errors import MemoryLimitReached, PolicyError
+from gossamer.frontier.call import function_call, own, read
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.server import keys
 from gossamer.model import Token
 
 Kind = Literal["list", "set", "zset"]
-SIZES = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
+KINDS = ("list", "set", "zset")
 BATCH_TASKS = 1000
 BATCH_BYTES = 1_000_000
-CHUNK = 1 << 20
+FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0
+"""Seconds between two looks for room, at first and at last."""
+SECONDS_MAX = 1e10
+NEW, WAITS, TAKEN, NO_ROOM = "n", "w", "r", "-"
+"""What became of a task: pushed; it waits already; a worker has it or had it; no room."""
+
+TaskKey = Callable[[bytes], str]
+"""What a unique task is known by."""
+Waiting = Callable[["Offer"], object]
 
 
-class Producer:
+class Offer(NamedTuple):
+    """What became of tasks that were offered: `outcomes` has a letter for each (NEW, WAITS, TAKEN, NO_ROOM). `waiting` tasks are in the
+    key now, and `room` more may come; None: any number. `memory`: the server has no memory left for more."""
+
+    outcomes: str
+    waiting: int
+    room: int | None
+    memory: bool = False
+
+    @property
+    def new(self) -> int:
+        return self.outcomes.count(NEW)
+
+    @property
+    def taken(self) -> int:
+        """All but those that found no room: pushed or known."""
+        return len(self.outcomes) - self.outcomes.count(NO_ROOM)
+
+
+class Pushed(NamedTuple):
+    """`new` tasks were pushed, `known` ones were not pushed again, and `left` found no room."""
+
+    new: int
+    known: int
+    left: list[bytes]
+
+
+class Producer(Closeable):
     """Pushes to one key. Without `kind` it is as the key is, or a list if there is none. `score` is for sorted sets: what
-    has the highest goes first."""
+    has the highest goes first.
+
+    With `max_waiting` no more than so many tasks wait in the key, whoever pushes with such a limit: the server checks it. With `unique`
+    a task is pushed once per key: while it waits or a worker has it (0), and that many seconds since it was pushed. `key_of` makes the
+    key from a task; without it, a task is its own key.
+    """
 
     def __init__(
-        self, function_client: FunctionClient, key: str, kind: Kind | None = None, score: float | None = None
+        self,
+        function_client: FunctionClient,
+        key: str,
+        kind: Kind | None = None,
+        score: float | None = None,
+        *,
+        max_waiting: int | None = None,
+        unique: float | None = None,
+        key_of: TaskKey | None = None,
     ) -> None:
         keys.task_keys(key)
         self._function_client, self.key = function_client, key
+        if max_waiting is not None and max_waiting < 1:
+            raise PolicyError(f"max_waiting is {max_waiting}; at least one task must be allowed to wait.")
+        if unique is not None and not 0 <= unique <= SECONDS_MAX:
+            raise PolicyError(f"unique is {unique}; give the seconds for which a task is known, 0 for while it waits.")
         found = function_client.connection.execute("TYPE", key, key=key)
         found = found.decode() if isinstance(found, bytes) else str(found)
-        if found not in (*SIZES, "none") or (kind is not None and found not in (kind, "none")):
+        if found not in (*KINDS, "none") or (kind is not None and found not in (kind, "none")):
             wanted = kind or "list, set or zset"
             raise PolicyError(f"key {key!r} is a {found} on this server, not a {wanted}. Nothing was pushed.")
         self.kind: Any = kind or (found if found != "none" else "list" if score is None else "zset")
         if score is not None and self.kind != "zset":
             raise PolicyError(f"key {key!r} is a {self.kind}, which has no priorities; only a sorted set (zset) has.")
-        self._score = score or 0.0
+        self.max_waiting, self._score = max_waiting, score or 0.0
+        self._hold: int | str | None = None if unique is None else round(unique * 1000)
+        self._key_of = key_of
         self._token = Token.fresh()
+        self.pushed = Pushed(0, 0, [])
+        """What became of all that was pushed so far."""
+        self.doubtful = 0
+        """Tasks of a call that broke off: the server may have them or not."""
 
-    def push(self, tasks: Iterable[bytes]) -> int:
-        """Push tasks in bounded batches. Return how many are new (in a set or sorted set, one that waits already is not)."""
-        return sum(self._push(batch) for batch in batches(tasks))
+    @classmethod
+    def connect(
+        cls, key: str, url: str | None = None, kind: Kind | None = None, score: float | None = None, **how: Any
+    ) -> Producer:
+        """Connect to a server, by default the one that GOSSAMER_URL names; `how` as for `Producer`."""
+        given = {} if url is None else {"GOSSAMER_URL": url}
+        function_client = FunctionClient.connect(settings.load(given))
+        try:
+            return cls(function_client, key, kind, score, **how)
+        except BaseException:
+            function_client.close()
+            raise
 
-    def _push(self, batch: list[bytes]) -> int:
-        execute, key = self._function_client.connection.execute, self.key
-        if self.kind == "list":
-            # By a name for the batch: asked again because the answer was lost, it is pushed once.
-            self._token = self._token.next()
-            name = f"producer.{self._token.incarnation}.{self._token.sequence}"
-            self._function_client.ask(
-                [function_call("push", keys.list_keys(key), {"pages": [(name, 0, len(batch))]}, *batch)]
+    def close(self) -> None:
+        self._function_client.close()
+
+    def push(
+        self, tasks: Iterable[bytes | str | Mapping[str, Any]], *, wait: bool = True, waiting: Waiting | None = None
+    ) -> Pushed:
+        """Push tasks in bounded batches. Where there is no room, wait for it, and call `waiting` at each look; with `wait=False` return
+        what is left. Without a limit, a server without memory is an error."""
+        new = known = 0
+        left: list[bytes] = []
+        for batch in batches(map(encoded, tasks)):
+            if left:
+                left += batch
+                continue
+            offered, left = self._push(batch, wait, waiting)
+            new, known = new + offered.new, known + offered.taken - offered.new
+        return Pushed(new, known, left)
+
+    def _push(self, batch: list[bytes], wait: bool, waiting: Waiting | None) -> tuple[Offer, list[bytes]]:
+        letters, pause = "", FIRST_PAUSE
+        while True:
+            offer = self.offer(batch)
+            letters += offer.outcomes.replace(NO_ROOM, "")
+            batch = [task for task, letter in zip(batch, offer.outcomes, strict=True) if letter == NO_ROOM]
+            if not batch or not wait:
+                return offer._replace(outcomes=letters), batch
+            if waiting is not None:
+                waiting(offer)
+            pause = FIRST_PAUSE if offer.taken else min(pause * 1.5, LAST_PAUSE)
+            time.sleep(pause * random.uniform(0.7, 1.0))
+
+    def offer(self, tasks: Sequence[bytes], hold: str | None = None) -> Offer:
+        """Push those of up to 1,000 tasks that there is room for and that are not known. `hold`: see `push_tasks`."""
+        kept = self._hold if hold is None else hold
+        self._token = self._token.next()
+        header = {
+            "i": own(self._token.incarnation), "s": self._token.sequence, "kind": self.kind, "score": self._score,
+            "max": self.max_waiting or 0, "n": len(tasks), **({} if kept is None else {"hold": kept}),
+        }  # fmt: skip
+        named = () if kept is None else [self.key_of(task) for task in tasks]
+        self.doubtful = len(tasks)
+        try:
+            [reply] = self._function_client.ask(
+                [function_call("push_tasks", keys.task_keys(self.key), header, *tasks, *named)]
             )
-            return len(batch)
-        if self.kind == "set":
-            return int(execute("SADD", key, *batch, key=key))
-        scored = [word for task in batch for word in (repr(self._score), task)]
-        return int(execute("ZADD", key, *scored, key=key))
+        except MemoryLimitReached:
+            self.doubtful = 0
+            if self.max_waiting is None:
+                raise
+            return Offer(NO_ROOM * len(tasks), self.state().waiting, 0, True)
+        self.doubtful = 0
+        outcomes, size, _ = read(reply)
+        room = None if self.max_waiting is None else max(0, self.max_waiting - size)
+        offer = Offer(outcomes, size, room)
+        self.pushed = Pushed(self.pushed.new + offer.new, self.pushed.known + offer.taken - offer.new, [])
+        return offer
+
+    def key_of(self, task: bytes) -> str:
+        """What a unique task is known by."""
+        name = task.decode("utf-8", "surrogateescape") if self._key_of is None else self._key_of(task)
+        data = name.encode("utf-8", "surrogateescape")
+        # A long one costs the server as much for each task that it knows.
+        return name if len(data) <= 64 else blake2b(data, digest_size=24).hexdigest()
 
     def waiting(self) -> int:
-        return int(self._function_client.connection.execute(SIZES[self.kind], self.key, key=self.key))
+        """How many tasks wait."""
+        return self.state().waiting
+
+    def state(self) -> Offer:
+        """How many tasks wait, and how much room there is."""
+        command = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}[self.kind]
+        size = int(self._function_client.connection.execute(command, self.key, key=self.key))
+        return Offer("", size, None if self.max_waiting is None else max(0, self.max_waiting - size))
+
+
+def encoded(task: bytes | str | Mapping[str, Any]) -> bytes:
+    """A task as it is pushed: a URL, or a JSON object."""
+    if isinstance(task, bytes):
+        return task
+    return task.encode() if isinstance(task, str) else json.dumps(dict(task), ensure_ascii=False).encode()
 
 
 def batches(tasks: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -79,54 +213,3 @@ def batches(tasks: Iterable[bytes]) -> Iterator[list[bytes]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def checked(task: bytes) -> bytes:
-    """A task that a spider can use, without blanks around it: a URL, or a JSON object with one. ValueError says what is wrong."""
-    task = task.strip()
-    try:
-        text = task.decode()
-    except UnicodeDecodeError:
-        raise ValueError("it is no text in UTF-8") from None
-    if text[:1] not in "{[":
-        _check_url(text)
-        return task
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"it is no JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise ValueError("it is JSON but no object")
-    if not isinstance(value.get("url"), str) or not value["url"]:
-        raise ValueError("it has no url")
-    _check_url(value["url"])
-    return task
-
-
-def _check_url(text: str) -> None:
-    try:
-        parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ValueError(f"its URL cannot be read ({error})") from None
-    if not parts.scheme or (not host and parts.scheme not in ("data", "file")):
-        raise ValueError(f"{text[:100]!r} is neither a URL nor a JSON object")
-    if any(character.isspace() for character in text):
-        raise ValueError(f"the URL {text[:100]!r} has blanks in it")
-
-
-def chunks(stream: BufferedIOBase, line_max: int) -> Iterator[list[bytes]]:
-    """The lines of a stream, as many at a time as have come; so a slow producer is not kept waiting for a full batch.
-    ValueError at a line that does not end within `line_max` bytes."""
-    rest = b""
-    while data := stream.read1(CHUNK):
-        *lines, rest = (rest + data).split(b"\n")
-        yield lines
-        if len(rest) > line_max:
-            raise too_long(line_max)
-    if rest:
-        yield [rest]
-
-
-def too_long(line_max: int) -> ValueError:
-    return ValueError(f"it is longer than GOSSAMER_PAYLOAD_MAX_BYTES allows ({line_max:,} bytes)")

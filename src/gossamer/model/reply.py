@@ -108,6 +108,15 @@ class Drained(NamedTuple):
     tasks: int
 
 
+class TaskQueueSize(NamedTuple):
+    """Tasks that wait in a producer's key and that are leased; and how many were `settled` in the last `seconds`, while there were any."""
+
+    waiting: int
+    leased: int
+    settled: int
+    seconds: float
+
+
 class LaneCounts(NamedTuple):
     """One lane now, and over the life of the crawl."""
 

@@ -6,24 +6,30 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.reply import Counts
+from gossamer.model.reply import Counts, TaskQueueSize
+
+SHORTEST = 1.0
+"""Seconds: what was done in less tells of no pace."""
 
 
 class TaskQueue(NamedTuple):
-    """One key that feeds a group: tasks `waiting` in it, and `leased` to workers that make requests of them."""
+    """One key that feeds a group: tasks `waiting` in it, and `leased` to workers that make requests of them. `drain_seconds`: in what
+    time both are done at the pace of the last minutes, if none is added; None if nobody does any."""
 
     group: str
     key: str
     waiting: int
     leased: int
+    drain_seconds: float | None
 
 
 class TaskCounts(NamedTuple):
-    """The tasks of all keys that feed a group."""
+    """The tasks of all keys that feed a group; `drain_seconds` is that of the key that takes longest."""
 
     group: str
     waiting: int
     leased: int
+    drain_seconds: float | None
 
 
 def task_queues(frontier: ValkeyFrontier, counts: Counts) -> list[TaskQueue]:
@@ -35,13 +41,21 @@ def task_queues(frontier: ValkeyFrontier, counts: Counts) -> list[TaskQueue]:
         if key
     ]
     sizes = frontier.task_counts([key for _, key in fed])
-    return [TaskQueue(*names, *numbers) for names, numbers in zip(fed, sizes, strict=True)]
+    return [TaskQueue(*names, size.waiting, size.leased, _drain(size)) for names, size in zip(fed, sizes, strict=True)]
+
+
+def _drain(size: TaskQueueSize) -> float | None:
+    left = size.waiting + size.leased
+    if not left:
+        return 0.0
+    return left / size.settled * max(size.seconds, SHORTEST) if size.settled else None
 
 
 def task_counts(queues: Iterable[TaskQueue]) -> list[TaskCounts]:
     """Summed by group."""
     found: dict[str, TaskCounts] = {}
-    for group, _, waiting, leased in queues:
-        old = found.get(group, TaskCounts(group, 0, 0))
-        found[group] = TaskCounts(group, old.waiting + waiting, old.leased + leased)
+    for group, _, waiting, leased, seconds in queues:
+        old = found.get(group, TaskCounts(group, 0, 0, 0.0))
+        longest = None if seconds is None or old.drain_seconds is None else max(seconds, old.drain_seconds)
+        found[group] = TaskCounts(group, old.waiting + waiting, old.leased + leased, longest)
     return list(found.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from tests.support import fork_server
 from tests.support.command import Command
 
-from gossamer.frontier.producer import BATCH_BYTES, BATCH_TASKS, batches, checked
+from gossamer.cli.steer.task_input import checked
+from gossamer.frontier.producer import BATCH_BYTES, BATCH_TASKS, batches
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Token
+from gossamer.testing import process
 from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.servers import Cluster, Server
 
@@ -137,7 +140,7 @@ def test_a_slow_stream_is_not_kept_waiting(valkey_server: Server, key: str, tmp_
 def test_an_answer_that_is_lost_doubles_nothing(
     command: Command, frontier: ValkeyFrontier, fault_proxy: FaultProxy, key: str, lose: str
 ) -> None:
-    getattr(fault_proxy, lose)(1, match=b"gossamer_1_push")
+    getattr(fault_proxy, lose)(1, match=b"gossamer_1_push_tasks")
     assert command("task", "push", key, *GOOD, "--url", fault_proxy.url).out.startswith("3 tasks pushed")
     assert fault_proxy.counters.lost == 1
     assert [task.decode() for task in stored(frontier, key)] == GOOD
@@ -157,6 +160,10 @@ def test_a_line_without_end_is_refused(command: Command, key: str, monkeypatch: 
         (("http://h/1", "--file", "-"), "give DATA, or --file"),
         (("http://h/1", "--kind", "hash"), "'hash' is not one of"),
         (("http://h/1", "--kind", "set", "--priority", "1"), "only a sorted set (zset) has"),
+        (("http://h/1", "--max-waiting", "0"), "greater than or equal to 1"),
+        (("http://h/1", "--no-wait"), "goes with --max-waiting"),
+        (("http://h/1", "--key", "url"), "goes with --unique"),
+        (("http://h/1", "--unique-for", "soon"), "'soon' is not a duration"),
     ],
 )
 def test_misuse_pushes_nothing(
@@ -193,10 +200,87 @@ def test_the_keys_that_feed_groups_are_listed(command: Command, frontier: Valkey
     command("task", "push", key, *GOOD)
     frontier.lease_tasks(Token.fresh(), key, 1)
     assert command("task", "list", "--json").json == [
-        {"group": "news", "key": key, "waiting": 2, "leased": 1},
-        {"group": "news", "key": f"{key}:2", "waiting": 0, "leased": 0},
+        {"group": "news", "key": key, "waiting": 2, "leased": 1, "drain_seconds": None},
+        {"group": "news", "key": f"{key}:2", "waiting": 0, "leased": 0, "drain_seconds": 0.0},
     ]
-    assert command("task", "list").rows[0] == ["news", key, "2", "1"]
+    assert command("task", "list").rows[0] == ["news", key, "2", "1", "never at this pace"]
+
+
+def test_no_more_wait_than_may(command: Command, frontier: ValkeyFrontier, key: str, tmp_path: Path) -> None:
+    """A file and a stream: the rest is named, and nothing is pushed beyond the limit."""
+    file = tmp_path / "tasks"
+    file.write_text("\n".join(f"http://h/{n}" for n in range(7)))
+    few = "--max-waiting", "5", "--no-wait"
+    said = command("task", "push", key, "--file", file, *few, code=1)
+    assert said.out == f"5 tasks pushed to {key}; 5 wait in this list, room for 0 more\n"
+    assert said.err.startswith(f"error: 2 tasks were not pushed, from line 6 on: no room in {key}.")
+    frontier.lease_tasks(Token.fresh(), key, 2)
+    said = command(
+        "task", "push", key, "--file", "-", *few, "--json", given="http://h/5\n\nhttp://h/6\nhttp://h/7\n", code=1
+    )
+    assert said.json == {"key": key, "kind": "list", "pushed": 2, "new": 2, "waiting": 5, "room": 0, "left": None}
+    assert "The rest was not pushed, from line 4 on" in said.err
+    assert stored(frontier, key) == [b"http://h/%d" % n for n in range(2, 7)]
+
+
+def test_waits_for_room_and_tells_what_was_pushed_when_interrupted(
+    valkey_server: Server, key: str, tmp_path: Path
+) -> None:
+    """Room is used as it comes, in order; Ctrl-C names exactly what was pushed."""
+    words = [sys.executable, "-m", "gossamer", "task", "push", key, *(f"http://h/{n}" for n in range(9))]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
+    words += ["--max-waiting", "2", "--url", valkey_server.url]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=env) as pushing:
+        for number in range(4):
+            assert valkey_server.call("BLPOP", key, "120", timeout=130) == [key, f"http://h/{number}"]
+            assert valkey_server.call("LLEN", key) in (0, 1, 2)
+        process.wait_until(lambda: valkey_server.call("LLEN", key) == 2, "the room to be used", 60)
+        pushing.send_signal(signal.SIGINT)
+        out, err = pushing.communicate(timeout=60)
+    assert (pushing.returncode, out) == (130, b"")
+    assert "6 tasks were pushed\ninterrupted\n" in err.decode()
+
+
+def test_unique_tasks_are_known_by_their_key(command: Command, frontier: ValkeyFrontier, key: str) -> None:
+    tasks = [json.dumps({"url": f"http://h/{n}", "meta": {"id": n % 2, "n": n}}) for n in range(4)]
+    said = command("task", "push", key, *tasks, "--unique", "--key", "meta.id")
+    assert said.out == f"4 tasks pushed to {key}, 2 of them known already; 2 wait in this list\n"
+    assert "task 2: it has no meta.id" in command(
+        "task", "push", key, tasks[3], "http://h/", "--unique-for", "1h", "--key", "meta.id", code=1
+    ).err  # fmt: skip
+    assert [json.loads(task)["meta"]["n"] for task in stored(frontier, key)] == [0, 1]
+
+
+CSV = """url,priority,meta.section,layer,filter
+http://h/1,5,"home, ""new"" ",list,true
+,,,,
+http://h/2,,,,
+"""
+
+
+def test_a_table_is_pushed_row_by_row(command: Command, frontier: ValkeyFrontier, key: str, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.csv"
+    file.write_text("\ufeff" + CSV, encoding="utf-8")
+    assert command("task", "push", key, "--file", file).out.startswith("2 tasks pushed")
+    assert [json.loads(task) for task in stored(frontier, key)] == [
+        {"url": "http://h/1", "priority": 5, "meta": {"section": 'home, "new" '}, "layer": "list", "filter": True},
+        {"url": "http://h/2"},
+    ]
+    for bad, why in {
+        "http://h/3,high,,,": "line 5: its priority is 'high'",
+        "http://h/3,1": "line 5: it has 2 cells for 5 columns",
+        "h/3,1,,,": "line 5: 'h/3' is neither a URL",
+        '"http://h/3': "line 5: it is no CSV",
+    }.items():
+        assert why in command("task", "push", key, "--file", "-", "--csv", given=CSV + bad, code=1).err
+        assert (
+            "2 tasks before it were pushed"
+            in command("task", "push", key, "--file", "-", "--csv", given=CSV + bad, code=1).err
+        )
+    assert (
+        "line 1: the first line must name"
+        in command("task", "push", key, "--csv", "--file", "-", given="http://h", code=1).err
+    )
 
 
 def test_batches_are_bounded_in_number_and_size() -> None:

@@ -92,7 +92,7 @@ def test_json_tells_all(topology: str, request: pytest.FixtureRequest, tmp_path:
     assert [host["host"] for host in told["hosts"]] == ["h0.example", "nobody"]
     assert told["hosts"][0]["reason"] == "too many requests"
     assert [host["host"] for host in told["blocked"]] == ["h0.example"]
-    assert told["tasks"] == [{"group": "news", "waiting": 2, "leased": 0}]
+    assert told["tasks"] == [{"group": "news", "waiting": 2, "leased": 0, "drain_seconds": None}]
 
 
 def test_people_see_tables(valkey_server: Server, tmp_path: Path, crawl_name: str) -> None:

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from io import BufferedIOBase
-from typing import Annotated, cast
+from functools import partial
+from typing import Annotated
 
 import typer
 
 from gossamer.cli import options, output, progress
 from gossamer.cli.options import argument, flag, option
+from gossamer.cli.steer.task_input import TaskInput, checked, member, open_tasks
+from gossamer.cli.view.status import drain
 from gossamer.errors import FrontierUnavailable, PushStopped
 from gossamer.frontier.client import FunctionClient
-from gossamer.frontier.producer import Kind, Producer, checked, chunks, too_long
-from gossamer.status.tasks import TaskQueue, task_queues
+from gossamer.frontier.producer import Kind, Offer, Producer
+from gossamer.status.tasks import task_queues
 
 app = options.Noun("Tasks: what outside producers push to spiders.")
-BOM = b"\xef\xbb\xbf"
-Look = Callable[[bytes], bytes]
 
 
 @app.command("list")
 def list_(group: options.Group = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """List the keys that feed groups, and how many tasks wait there."""
+    """List the keys that feed groups, how many tasks wait there, and in what time they are done at the present pace."""
     with where.find() as frontier:
         queues = task_queues(frontier, frontier.counts(group))
     if json:
         output.write_json([each._asdict() for each in queues])
     else:
-        rows = [(each.group, each.key, f"{each.waiting:,}", f"{each.leased:,}") for each in queues]
-        output.write_table(TaskQueue._fields, rows)
+        rows = [
+            (each.group, each.key, f"{each.waiting:,}", f"{each.leased:,}", drain(each.drain_seconds))
+            for each in queues
+        ]
+        output.write_table(("group", "key", "waiting", "leased", "done in"), rows)
 
 
 @app.command()
@@ -41,118 +41,99 @@ def push(
     key: Annotated[str, argument("KEY", "The key that the spider reads, such as news:start_urls.")],
     data: Annotated[list[str] | None, argument("DATA", "Tasks: a URL or a JSON object with a url each.")] = None,
     file: Annotated[str, option("--file", "FILE", "A file of such tasks, one per line; - is standard input.")] = "",
+    table: Annotated[
+        bool, flag("--csv", "The input is CSV, its first line names the columns: url, priority, meta.section …")
+    ] = False,
     kind: Annotated[
         Kind | None, option("--kind", "", "What a new key becomes; an existing one must be that. [default: list]")
     ] = None,
     priority: Annotated[
         float | None, option("--priority", "N", "In a sorted set (zset): the highest goes first.")
     ] = None,
+    max_waiting: Annotated[
+        int | None, option("--max-waiting", "N", "Let no more than N tasks wait in the key: wait for room.", min=1)
+    ] = None,
+    no_wait: Annotated[bool, flag("--no-wait", "With --max-waiting: stop where there is no room.")] = False,
+    unique: Annotated[bool, flag("--unique", "Push no task that waits already, or that a worker has.")] = False,
+    unique_for: Annotated[
+        str, option("--unique-for", "TIME", "As --unique, and none that was pushed less than TIME ago: 10m, 7d.")
+    ] = "",
+    unique_by: Annotated[
+        str, option("--key", "NAME", "What tells unique tasks apart: url, meta.id … [default: the whole task]")
+    ] = "",
     raw: Annotated[bool, flag("--raw", "Push without a check, for a spider with its own form of tasks.")] = False,
     json: options.Json = False,
     url: options.Url = None,
 ) -> None:
-    """Push tasks to a key that feeds a spider.
+    """Push tasks to a key that feeds a spider or a site.
 
     Tasks are looked at first: a file with a line that cannot be used is refused as a whole, a stream from that line on.
     Blank lines are left out. The key need not exist, nor the crawl.
     """
     if bool(data) == bool(file):
         raise typer.BadParameter("give DATA, or --file with a file name or -")
+    if no_wait and max_waiting is None:
+        raise typer.BadParameter("--no-wait goes with --max-waiting N")
+    if unique_by and not (unique or unique_for):
+        raise typer.BadParameter("--key goes with --unique or --unique-for TIME")
+    known_for = options.seconds(unique_for) if unique_for else 0.0 if unique else None
     settings = options.load_settings(url)
-    look = _as_it_is if raw else checked
+    named = partial(member, path=unique_by) if unique_by else None
+
+    def look(task: bytes) -> bytes:
+        task = task if raw else checked(task)
+        if named is not None:
+            named(task)
+        return task
+
     with contextlib.ExitStack() as stack:
-        source = stack.enter_context(_input(data, file, look, settings["GOSSAMER_PAYLOAD_MAX_BYTES"]))
-        producer = Producer(stack.enter_context(FunctionClient.connect(settings)), key, kind, priority)
-        say = progress.throttled(stack.enter_context(progress.live("pushing", source.total, sys.stderr, "bytes")))
-        new = 0
-        for tasks in source:
-            try:
-                new += producer.push(tasks)
-            except FrontierUnavailable:
-                output.write_notice(
-                    f"{output.counted_were(source.pushed, 'task')} pushed; the last batch may have been, too"
-                )
-                raise
-            source.pushed += len(tasks)
-            say(source.size, {"tasks": source.pushed})
-        pushed, waiting = source.pushed, producer.waiting()
-    if json:
-        output.write_json({"key": key, "kind": producer.kind, "pushed": pushed, "new": new, "waiting": waiting})
-        return
-    known = f", {pushed - new:,} of them waited already" if new < pushed else ""
-    output.write_line(
-        f"{output.counted(pushed, 'task')} pushed to {key}{known}; {waiting:,} wait in this {producer.kind}"
-    )
-
-
-class _Input:
-    """Tasks as they come, looked at; `PushStopped` at the first that cannot be used, after those before it."""
-
-    def __init__(
-        self, parts: Iterator[list[bytes]], look: Look, limit: int, total: int | None, unit: str = "line"
-    ) -> None:
-        self._parts, self._look, self._limit, self.total, self._unit = parts, look, limit, total, unit
-        self.lines = self.size = self.pushed = 0
-
-    def __iter__(self) -> Iterator[list[bytes]]:
-        while True:
-            try:
-                part = next(self._parts, None)
-            except ValueError as error:
-                raise self._stopped(error) from None
-            if part is None:
-                return
-            good, problem = self._checked(part)
-            if good:
-                yield good
-            if problem is not None:
-                raise self._stopped(problem)
-
-    def drain(self) -> None:
-        for _ in self:
-            pass
-
-    def _checked(self, lines: Sequence[bytes]) -> tuple[list[bytes], ValueError | None]:
-        good = []
-        for line in lines:
-            text = line if self.lines else line.removeprefix(BOM)
-            try:
-                if len(text) > self._limit:
-                    raise too_long(self._limit)
-                if text.strip():
-                    good.append(self._look(text))
-            except ValueError as problem:
-                return good, problem
-            self.size += len(line) + 1
-            self.lines += 1
-        return good, None
-
-    def _stopped(self, problem: ValueError) -> PushStopped:
-        done = (
-            f"{output.counted(self.pushed, 'task')} before it {'was' if self.pushed == 1 else 'were'} pushed"
-            if self.pushed
-            else "Nothing was pushed"
+        source = stack.enter_context(open_tasks(data, file, look, settings["GOSSAMER_PAYLOAD_MAX_BYTES"], table))
+        function_client = stack.enter_context(FunctionClient.connect(settings))
+        producer = Producer(
+            function_client, key, kind, priority, max_waiting=max_waiting, unique=known_for, key_of=named
         )
-        return PushStopped(f"{self._unit} {self.lines + 1:,}: {problem}. {done}; with --raw it is not checked.")
-
-
-def _as_it_is(task: bytes) -> bytes:
-    return task
-
-
-@contextlib.contextmanager
-def _input(data: Sequence[str] | None, file: str, look: Look, limit: int) -> Iterator[_Input]:
-    if data:
-        tasks = [text.encode("utf-8", "surrogateescape") for text in data]
-        yield _Input(iter([tasks]), look, limit, sum(map(len, tasks)), "task")
-    elif file == "-":
-        yield _Input(chunks(cast(BufferedIOBase, sys.stdin.buffer), limit), look, limit, None)
+        show = stack.enter_context(progress.live("pushing", source.total, sys.stderr, "bytes"))
+        left = _push_all(source, producer, show, wait=not no_wait)
+        state = producer.state()
+    new, known = producer.pushed.new, producer.pushed.known
+    if json:
+        told = {"key": key, "kind": producer.kind, "pushed": new + known, "new": new, "waiting": state.waiting}
+        output.write_json(told if max_waiting is None else {**told, "room": state.room, "left": left})
     else:
-        with open(file, "rb") as stream:
-            about = os.fstat(stream.fileno())
-            size = about.st_size if stat.S_ISREG(about.st_mode) else None
-            if size is not None:
-                # Twice through a file, so that nothing is pushed of one that cannot be pushed whole.
-                _Input(chunks(stream, limit), look, limit, size).drain()
-                stream.seek(0)
-            yield _Input(chunks(stream, limit), look, limit, size)
+        again = f", {known:,} of them {'known' if unique or unique_for else 'waited'} already" if known else ""
+        room = "" if state.room is None else f", room for {state.room:,} more"
+        output.write_line(
+            f"{output.counted(new + known, 'task')} pushed to {key}{again}; {state.waiting:,} wait in this {producer.kind}{room}"
+        )
+    if source.rest:
+        what = "The rest was" if left is None else output.counted_were(left, "task")
+        raise PushStopped(
+            f"{what} not pushed, from {source.rest} on: no room in {key}. Push again later, or without --no-wait."
+        )
+
+
+def _push_all(source: TaskInput, producer: Producer, show: progress.ProgressDisplay, *, wait: bool) -> int | None:
+    """Push all of the input, or as much as there is room for; returns how many found none, None if that is not known."""
+    say, left, size = progress.throttled(show), 0, 0
+
+    def waiting(offer: Offer) -> None:
+        why = "for memory on the server" if offer.memory else f"for room: {offer.waiting:,} wait"
+        say(size, {"tasks": producer.pushed.new + producer.pushed.known, "waiting": why})
+
+    try:
+        for tasks in source:
+            if left:
+                left += len(tasks)
+                continue
+            found_no_room = len(producer.push(tasks, wait=wait, waiting=waiting).left)
+            source.take(len(tasks) - found_no_room)
+            left, size = found_no_room, source.size
+            if left and source.total is None:
+                return None
+            say(size, {"tasks": source.pushed})
+    except (FrontierUnavailable, KeyboardInterrupt):
+        known = producer.pushed.new + producer.pushed.known
+        more = f"; {producer.doubtful:,} more may have been, too" if producer.doubtful else ""
+        output.write_notice(f"{output.counted_were(known, 'task')} pushed{more}")
+        raise
+    return left

@@ -73,7 +73,10 @@ def status(
             for site, x in depths
         ],
     )
-    _section(("group", "tasks waiting", "leased"), [(x.group, _n(x.waiting), _n(x.leased)) for x in view.tasks])
+    _section(
+        ("group", "tasks waiting", "leased", "done in"),
+        [(x.group, _n(x.waiting), _n(x.leased), drain(x.drain_seconds)) for x in view.tasks],
+    )
     if counters:
         rows = [(x.group, name, f"{value:,.15g}") for x in view.groups for name, value in sorted(x.counters.items())]
         _section(("group", "counter", "value"), rows)
@@ -135,6 +138,11 @@ def state(worker: WorkerInfo, alive: bool) -> str:
 
 def ago(seconds: float) -> str:
     return "now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def drain(seconds: float | None) -> str:
+    """In what time tasks are done; nothing where there are none."""
+    return "never at this pace" if seconds is None else f"{duration(seconds)}" if seconds else ""
 
 
 def size(count: float) -> str:

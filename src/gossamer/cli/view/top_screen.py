@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gossamer.cli.output import visible
 from gossamer.cli.progress import duration
-from gossamer.cli.view.status import serves, size, state
+from gossamer.cli.view.status import drain, serves, size, state
 from gossamer.model import GroupCounts
 from gossamer.status.overview import Overview
 from gossamer.status.rates import Rates
@@ -140,13 +140,15 @@ def _lanes(view: Overview, rates: Rates) -> Section:
 
 
 def _groups(view: Overview, rates: Rates) -> Section:
-    tasks = {x.group: x.waiting + x.leased for x in view.tasks}
+    tasks = {x.group: x for x in view.tasks}
     rows, weights = [], []
     for x in view.groups:
-        waiting = tasks.get(x.group, 0)
+        fed = tasks.get(x.group)
+        waiting = fed.waiting + fed.leased if fed else 0
         items, errors, taken = (rates.of(what, [x.group]) for what in ("items", "errors", "bytes"))
-        numbers = map(_n, (x.open, waiting, x.items, x.items_waiting, x.dead, x.lost, x.round))
-        rows.append((x.group, _rate(items), _rate(errors), size(taken), *numbers, _state(x, waiting)))
+        numbers = map(_n, (x.items, x.items_waiting, x.dead, x.lost, x.round))
+        work = _n(x.open), _n(waiting), drain(fed.drain_seconds) if fed else ""
+        rows.append((x.group, _rate(items), _rate(errors), size(taken), *work, *numbers, _state(x, waiting)))
         weights.append((items, taken, x.open))
     heads = (
         ">items/s",
@@ -154,6 +156,7 @@ def _groups(view: Overview, rates: Rates) -> Section:
         ">bytes/s?",
         ">open",
         ">tasks",
+        ">done in?",
         ">items",
         ">waiting?",
         ">dead",

@@ -29,7 +29,7 @@ RECORD = "revision.txt"
 INSTALL_TRIES = 10
 
 FOLDERS = (
-    "parts/queue", "parts/state", "verbs/work", "verbs/control", "verbs/read", "verbs/round", "verbs/plan",
+    "parts/queue", "parts/state", "verbs/work", "verbs/task", "verbs/control", "verbs/read", "verbs/round", "verbs/plan",
     "verbs/snapshot",
 )  # fmt: skip
 """Where the files are. Each has a name of its own, whatever its folder."""
@@ -39,7 +39,7 @@ SHARED = (
 )  # fmt: skip
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
-    "new_round", "purge", "drop", "drop_group", "dropped", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "counts",
+    "new_round", "purge", "drop", "drop_group", "dropped", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "push_tasks", "counts",
     "group_open", "seen_count", "workers", "gone", "owed", "append", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock", "end_round", "round_note",
     "rounds", "round_counts", "put_document", "document", "documents", "documents_version", "put_cookies", "cookies",
     "put_page_versions", "page_versions", "lead",

@@ -11,7 +11,7 @@ from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot import line
 from gossamer.model import Counts, Drained, GroupCounts, HostInfo, LaneCounts, SeenInfo, WorkerInfo
-from gossamer.model.reply import PAGES_FULL
+from gossamer.model.reply import PAGES_FULL, TaskQueueSize
 
 WORKERS_PAGE, SILENT_LOOK = 500, 64
 """The most workers that are asked for in a call."""
@@ -113,12 +113,13 @@ class ReadVerbs:
         replies = yield [function_call("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
         return sum(read(reply)[1] + read(reply)[2] for reply in replies)
 
-    def task_counts(self, sources: Sequence[str]) -> Verb[list[tuple[int, int]]]:
-        """How many tasks wait in each producer's key, and how many are leased."""
+    def task_counts(self, sources: Sequence[str]) -> Verb[list[TaskQueueSize]]:
+        """How many tasks wait in each producer's key, how many are leased, and how fast they are settled."""
         if not sources:
             return []
         replies = yield [function_call("settle_tasks", keys.task_keys(source), SETTLE_NOTHING) for source in sources]
-        return [(read(reply)[1], read(reply)[2]) for reply in replies]
+        told = [read(reply) for reply in replies]
+        return [TaskQueueSize(waiting, leased, settled, ms / 1000) for _, waiting, leased, settled, ms in told]
 
     def hosts(self, names: Sequence[str]) -> Verb[list[HostInfo]]:
         by_partition: dict[int, list[str]] = {}
