@@ -17,12 +17,12 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.request import referer_str
 
 from gossamer.errors import GossamerError
 from gossamer.frontier.seen.memory import ValkeyMemory
 from gossamer.model import SeenKind, SeenPolicy
 from gossamer.scrapy.process import commands
+from gossamer.scrapy.seen.duplicates import DuplicateLog
 from gossamer.scrapy.seen.memory import memory_name, policy_of
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy.speedups.fingerprint import number_by
@@ -92,14 +92,14 @@ class SeenFilter(BaseDupeFilter):
         passing: Collection[int] = (),
     ) -> None:
         self.name, self.policy = name, policy
-        self._number, self._settings, self._debug = number, settings, debug
+        self._number, self._settings = number, settings
         self._keeps_queue, self._passing = keeps_queue, frozenset(passing)
         self._known = FingerprintCache(policy, settings["GOSSAMER_SEEN_CACHE"])
         self._unfetched: set[int] = set()
         self._memory: ValkeyMemory | None = None
         self._crawler: Crawler | None = None
         self._failed = False
-        self._told = False
+        self._duplicates = DuplicateLog(None, debug)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:
@@ -109,16 +109,17 @@ class SeenFilter(BaseDupeFilter):
         spider = crawler.spider.name if crawler.spider is not None else crawler.spidercls.name
         policy = policy_of(settings, cls.kind)
         assert crawler.request_fingerprinter is not None
+        debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
         made = cls(
             memory_name(settings["GOSSAMER_CRAWL"], spider, policy),
             policy,
             number_by(crawler.request_fingerprinter, settings["GOSSAMER_FINGERPRINT_DEFAULT_PORTS"]),
             settings,
-            debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
+            debug=debug,
             keeps_queue=bool(crawler.settings["JOBDIR"]),
             passing=[int(code) for code in crawler.settings.getlist("RETRY_HTTP_CODES")],
         )
-        made._crawler = crawler
+        made._crawler, made._duplicates = crawler, DuplicateLog(crawler.stats, debug)
         crawler.signals.connect(made.fetched, signals.response_received)
         return made
 
@@ -180,15 +181,7 @@ class SeenFilter(BaseDupeFilter):
         if self._failed:
             self._count("dupefilter/unavailable")
             return
-        message = "Filtered duplicate request: %(request)s"
-        if self._debug:
-            said = {"request": request, "referer": referer_str(request)}
-            logger.debug(f"{message} (referer: %(referer)s)", said, extra={"spider": spider})
-        elif not self._told:
-            self._told = True
-            more = " - no more duplicates will be shown (see DUPEFILTER_DEBUG to show all duplicates)"
-            logger.debug(message + more, {"request": request}, extra={"spider": spider})
-        self._count("dupefilter/filtered")
+        self._duplicates.filtered(request, spider)
 
     @property
     def _opened(self) -> ValkeyMemory:

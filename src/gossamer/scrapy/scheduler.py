@@ -10,14 +10,12 @@ import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.request import referer_str
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -26,14 +24,12 @@ from gossamer.courier import (
     Courier,
     CourierConfig,
     Heartbeat,
-    OmittedRequests,
     RequestAdder,
     TaskIntake,
     worker_info,
 )
 from gossamer.errors import (
     GossamerError,
-    InvalidRequest,
     WorkerFailed,
 )
 from gossamer.frontier.connection.url import server_of
@@ -46,7 +42,6 @@ from gossamer.scrapy.download import cookies, robots, slots
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.feeds.stream import ITEMS as ITEMS_GO
 from gossamer.scrapy.feeds.stream import item_destination
-from gossamer.scrapy.lanes import META
 from gossamer.scrapy.metric import HistogramMetric
 from gossamer.scrapy.page import engine_hooks
 from gossamer.scrapy.page.items import ItemIntake
@@ -63,8 +58,10 @@ from gossamer.scrapy.process.reactor import Promise, link_for
 from gossamer.scrapy.process.shutdown import Shutdown
 from gossamer.scrapy.process.start import SpiderStart
 from gossamer.scrapy.request.codec import ItemsLease, RequestCodec
+from gossamer.scrapy.request.intake import RequestIntake
 from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy.seen import project_filter
+from gossamer.scrapy.seen.duplicates import DuplicateLog
 from gossamer.scrapy.speedups import defaults, heap, known_links
 from gossamer.scrapy.speedups.signals import skip_without_receivers
 from gossamer.scrapy.speedups.urls import install_fast_path
@@ -75,7 +72,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FILTERED = "dupefilter/filtered"
 TELL = 5.0
 """Seconds between two looks at itself: what people see of this worker, its start lease, whether the group is drained."""
 REFUSED = 0.2
@@ -94,7 +90,8 @@ class FleetScheduler(BaseScheduler):
         self.pending_counters.group = self.group
         self.task_intakes: list[TaskIntake] = []
         self.membership, self.ending = RoundMembership(self), WorkerEnd(self)
-        self._logged_duplicates = self._denied = self._frozen = False
+        self.duplicates = DuplicateLog(self.stats, worker_config.debug_duplicates, worker_config.own_filter)
+        self._denied = self._frozen = False
         self.opened = False
         """Whether it has joined its group."""
         self._config = ""
@@ -162,6 +159,16 @@ class FleetScheduler(BaseScheduler):
         self.idle = IdleCheck(self.courier, self.holds, self.wake, self.ending.goes_on, engine._SLOT_HEARTBEAT_INTERVAL)
         self.request_adder = RequestAdder(self.link, self.added, self.failed)
         self.start = SpiderStart(self, self.request_adder)
+        self.requests = RequestIntake(
+            self.spider,
+            worker_config,
+            self.courier,
+            self.pages,
+            self.start,
+            self.request_codec,
+            self.duplicates,
+            self._count,
+        )
         self.opened = True
         self._attach(engine, defaults.names(settings["GOSSAMER_TUNING"]))
         engine._start = self.start.run(engine._start)
@@ -196,7 +203,7 @@ class FleetScheduler(BaseScheduler):
             heap.opened()
             self._frozen = True
         if "early" in tunes and self.join.remembers and known_links.possible(self.crawler):
-            known_links.attach(self.crawler, self._surely_known)
+            known_links.attach(self.crawler, self.requests.is_known)
 
     def refuse(self, error: GossamerError) -> None:
         """End a worker that has joined, before it does anything: what it lacks was found while its spider was opened."""
@@ -268,7 +275,7 @@ class FleetScheduler(BaseScheduler):
     def _requests_of(self, key: str, data: bytes) -> list[Any]:
         """What a task of the list `key` asks for."""
         made = self.join.requests_of(self.spider, data)
-        return [self._encode(request, self.request_codec.lane_of(request)) for request in made]
+        return [self.requests.encode(request) for request in made]
 
     # What the engine asks of a scheduler.
 
@@ -327,82 +334,7 @@ class FleetScheduler(BaseScheduler):
         if not self.opened:
             return False
         self.idle.worked()
-        page = self.pages.claim(request)
-        try:
-            if page is not None and page.replaced and META not in request.meta:
-                lane = page.lease.lane
-            else:
-                lane = self.request_codec.lane_of(request)
-            number = self.request_codec.number(request)
-            if not request.dont_filter and page is not None and self._known(page, request, lane, number):
-                self._filtered(request)
-                return False
-            asked = self._encode(request, lane, number, page)
-        except InvalidRequest as error:
-            self._refuse(request, error, page)
-            return False
-        if page is not None:
-            page.children.append(request)
-            page.asked.append(asked)
-            if not request.dont_filter:
-                page.fingerprints.add((lane, number))
-        elif (place := self.start.place_of(request)) is not None:
-            self.start.put(asked, place, request)
-        else:
-            self.courier.add(asked, request)
-        return True
-
-    def _refuse(self, request: Request, error: InvalidRequest, page: LeasedPage | None = None) -> None:
-        """It cannot be stored: its page is not done then, and without a page it is a dead letter itself."""
-        self._count("scheduler/unserializable")
-        logger.error("Request %s was not queued: %s", request, error)
-        if page is not None:
-            page.misses(f"{request}: {error}")
-            return
-        self.start.refused(request, self.request_codec.address(request), str(error))
-
-    def _known(self, page: LeasedPage, request: Request, lane: str, number: int) -> bool:
-        if (lane, number) in page.fingerprints:
-            return lane not in self.join.forgetful
-        return self.join.remembers and self._withheld(page, request, lane, number)
-
-    def _withheld(self, page: LeasedPage, request: Request, lane: str, number: int) -> bool:
-        """Whether a request need not be sent, since the frontier knows it; the page keeps it, should that turn out to be wrong."""
-        known = self.courier.known
-        if not known.has(lane, number):
-            return False
-        if page.withheld is None:
-            page.withheld = OmittedRequests(known.edition, partial(self._encoded, page, page.left_out))
-        page.left_out += request, lane, number
-        return True
-
-    def _encoded(self, page: LeasedPage, left_out: Sequence[Any]) -> list[Any]:
-        requests = []
-        for request, lane, number in zip(left_out[::3], left_out[1::3], left_out[2::3], strict=True):
-            try:
-                requests.append(self._encode(request, lane, number, page))
-            except InvalidRequest as error:
-                self._refuse(request, error)
-        return requests
-
-    def _surely_known(self, request: Request, response: Response) -> bool:
-        page = self.pages.of(response)
-        if page is None:
-            return False
-        try:
-            known = self._withheld(
-                page, request, self.request_codec.lane_of(request), self.request_codec.number(request)
-            )
-        except InvalidRequest:
-            return False  # it is refused, and logged, where it is queued
-        if known:
-            self._filtered(request)
-        return known
-
-    def _encode(self, request: Request, lane: str, number: int | None = None, page: LeasedPage | None = None) -> Any:
-        if number is None:
-            number = self.request_codec.number(request)
-        return self.request_codec.encode(request, lane, number, page.slot if page is not None else None)
+        return self.requests.put(request)
 
     def close(self, reason: str) -> Deferred[None] | None:
         self.ending.begun = True
@@ -465,7 +397,7 @@ class FleetScheduler(BaseScheduler):
         if outcome is AddOutcome.ADDED:
             self._count("scheduler/enqueued")
         elif outcome is AddOutcome.DUPLICATE:
-            self._filtered(request)
+            self.duplicates.filtered(request, self.spider)
             self.crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self.spider)
         elif outcome is not AddOutcome.LOST:
             self._count(f"scheduler/refused/{outcome.name.lower()}")
@@ -551,24 +483,3 @@ class FleetScheduler(BaseScheduler):
     def _count(self, name: str, count: int = 1) -> None:
         if self.stats is not None:
             self.stats.inc_value(name, count)
-
-    def _filtered_by(self, own: Any, request: Request) -> None:
-        """Logged by the project's filter. Scrapy's `log` counts the duplicate, one of the project's may not."""
-        before = self.stats.get_value(FILTERED) if self.stats is not None else None
-        own.log(request, self.spider)
-        if self.stats is not None and self.stats.get_value(FILTERED) == before:
-            self._count(FILTERED)
-
-    def _filtered(self, request: Request) -> None:
-        if self.join.own_filter is not None:
-            self._filtered_by(self.join.own_filter, request)
-            return
-        self._count(FILTERED)
-        if self.join.debug_duplicates:
-            logger.debug("Filtered duplicate request: %s (referer: %s)", request, referer_str(request))
-        elif not self._logged_duplicates:
-            self._logged_duplicates = True
-            logger.debug(
-                "Filtered duplicate request: %s - no more duplicates will be shown (see DUPEFILTER_DEBUG to show all duplicates)",
-                request,
-            )

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from gossamer.courier import OmittedRequests
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, Settlement
-from gossamer.model import Request as Asked
+from gossamer.model import Request as FrontierRequest
 from gossamer.model.network import PRIVATE_ADDRESS, AddressRefused
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import UNSERIALIZABLE, of_status
@@ -50,7 +50,7 @@ class LeasedPage:
     def __init__(self, lease: Lease, request: Request) -> None:
         self.lease, self.request = lease, request
         self.children: list[Request] = []
-        self.asked: list[Asked] = []
+        self.asked: list[FrontierRequest] = []
         # Request, lane, number, and again: a tuple for each would be one more object to collect for every link.
         self.left_out: list[Request | str | int] = []
         self.withheld: OmittedRequests | None = None

@@ -24,7 +24,7 @@ from gossamer.courier.rounds import bury_start, give_back, start_key
 from gossamer.courier.transport import Verb
 from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.frontier.contract import Frontier
-from gossamer.model import Request as Asked
+from gossamer.model import Request as FrontierRequest
 from gossamer.model import StartState
 from gossamer.model.reply import UNSERIALIZABLE
 
@@ -71,7 +71,7 @@ class SpiderStart:
         known = self._places.pop(id(request), None)
         return None if known is None else known[1]
 
-    def put(self, asked: Asked, place: int, request: Request) -> None:
+    def put(self, asked: FrontierRequest, place: int, request: Request) -> None:
         self._request_adder.put(asked, self._key(place), request)
 
     def _key(self, place: int) -> str:

@@ -16,7 +16,7 @@ from gossamer.errors import DecodingError, EncodingError, UnknownCallback
 from gossamer.frontier import codec
 from gossamer.frontier.checks import RequestChecker
 from gossamer.model import Lease, host_of
-from gossamer.model import Request as Asked
+from gossamer.model import Request as FrontierRequest
 from gossamer.scrapy.download.slots import APART
 from gossamer.scrapy.lanes import ATTRIBUTE, MAIN, META
 from gossamer.scrapy.request.objects import ObjectCodec, method_name
@@ -80,7 +80,7 @@ class RequestCodec:
     def number(self, request: Request) -> int:
         return self._number(request)
 
-    def encode(self, request: Request, lane: str, number: int, inherited_slot: str | None = None) -> Asked:
+    def encode(self, request: Request, lane: str, number: int, inherited_slot: str | None = None) -> FrontierRequest:
         """The request as the frontier keeps it. `inherited_slot` is a download slot that Scrapy itself wrote into
         the parent's meta: a child that has it copied it by accident, as one that has the slot of an inline download."""
         meta = dict(request.meta)
@@ -117,7 +117,9 @@ class RequestCodec:
             host = str(slot) if slot is not None else self._host_of(request.url)
         except ValueError as error:
             raise EncodingError(f"url: {request.url!r:.200} has no host that could be asked: {error}.") from None
-        return Asked(number, self._checked.host(host or "-"), lane, payload, request.priority, request.dont_filter)
+        return FrontierRequest(
+            number, self._checked.host(host or "-"), lane, payload, request.priority, request.dont_filter
+        )
 
     def _host_of(self, url: str) -> str:
         """The host that politeness counts it for. Scrapy names slots without a port, so DOWNLOAD_SLOTS may mean all ports of a host."""
@@ -156,10 +158,10 @@ class RequestCodec:
         """What a dead letter shows of a request that cannot be stored."""
         return codec.encode_request({"url": request.url, "method": request.method})
 
-    def carry(self, item: bytes, key: str) -> Asked:
+    def carry(self, item: bytes, key: str) -> FrontierRequest:
         """A request that brings an item: it asks no host, so it need not wait for any."""
         payload = codec.encode_request({"url": CARRIED, "items": [item]})
-        return Asked(0, f"-{key}", self._full[MAIN], payload, 0, True)
+        return FrontierRequest(0, f"-{key}", self._full[MAIN], payload, 0, True)
 
     def decode(self, lease: Lease) -> Request:
         """The request of a lease; DecodingError or UnknownCallback where this worker cannot make it, Carried where it is

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.exceptions import CloseSpider
 
 from gossamer.errors import FrontierUnavailable, LaneKept, UnknownGroup, UnknownLane
@@ -49,9 +49,9 @@ class LeasingScheduler(worker.FleetScheduler):
         self.persist = crawler.settings.getbool("SCHEDULER_PERSIST")
         self.flush_on_start = crawler.settings.getbool("SCHEDULER_FLUSH_ON_START")
         assert crawler.spider is not None
-        self._own_filter = own_filter(crawler, crawler.spider)
+        self.duplicates.own = own_filter(crawler, crawler.spider)
         self.queue = QueueView(self)
-        self.df = SeenView(self, self._own_filter)
+        self.df = SeenView(self, self.duplicates.own)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -183,7 +183,7 @@ class LeasingScheduler(worker.FleetScheduler):
             for request in made:
                 request.meta.setdefault(META, lane)
         self._count("scheduler/enqueued", len(made))
-        return [self._encode(request, self.request_codec.lane_of(request)) for request in made]
+        return [self.requests.encode(request) for request in made]
 
     # Idle.
 
@@ -193,12 +193,6 @@ class LeasingScheduler(worker.FleetScheduler):
         except CloseSpider:
             # What scrapy-redis's spiders end with, and what their `closed` may look for.
             raise CloseSpider("finished") from None
-
-    def _filtered(self, request: Request) -> None:
-        if self._own_filter is None:
-            super()._filtered(request)
-        else:
-            self._filtered_by(self._own_filter, request)
 
     def _count(self, name: str, count: int = 1) -> None:
         super()._count(name, count)

@@ -80,4 +80,4 @@ class SeenView:
         self._scheduler.courier.known.clear()
 
     def log(self, request: Request, spider: Spider) -> None:
-        self._scheduler._filtered(request)
+        self._scheduler.duplicates.filtered(request, spider)
