@@ -314,6 +314,12 @@ SETTINGS: tuple[Setting, ...] = (
         "How many of the last fingerprints `rolling` and `hits` remember. 0: by GOSSAMER_SEEN_WINDOW_SECONDS instead.",
     ),
     Setting(
+        "GOSSAMER_SEEN_WINDOW_ROUNDS",
+        0,
+        _count,
+        "For how many rounds `rolling` and `hits` remember, however long these take. 0: by one of the two settings above.",
+    ),
+    Setting(
         "GOSSAMER_SEEN_CACHE",
         50_000,
         _count,

@@ -46,8 +46,9 @@ class SeenScope(enum.Enum):
 class SeenPolicy:
     """Lanes of one group with equal policies share one memory.
 
-    `capacity` and `error` serve BLOOM. `window` (seconds) or `window_count`, exactly one of them, serve ROLLING and
-    HITS: what is younger than the window is surely remembered, what is older than 1.25 windows surely forgotten.
+    `capacity` and `error` serve BLOOM. `window` (seconds), `window_count` or `window_rounds`, exactly one of them, serve ROLLING
+    and HITS: what is younger than the window is surely remembered, what is older than 1.25 windows surely forgotten. A
+    window of rounds goes on with the rounds of the group, however long they take.
     """
 
     kind: SeenKind = SeenKind.EXACT
@@ -56,6 +57,7 @@ class SeenPolicy:
     error: float = 1e-4
     window: float = 0.0
     window_count: int = 0
+    window_rounds: int = 0
 
     def __post_init__(self) -> None:
         if self.kind is SeenKind.BLOOM:
@@ -65,8 +67,15 @@ class SeenPolicy:
                 raise PolicyError(f"seen: error {self.error} must lie between 1e-9 and 0.1.")
         if self.kind in (SeenKind.ROLLING, SeenKind.HITS):
             number("seen: window", self.window, low=0.0)
-            if (self.window > 0) == (self.window_count > 0):
-                raise PolicyError(f"seen: {self.kind.value} needs either window (seconds) or window_count.")
+            whole("seen: window_rounds", self.window_rounds, high=1_000_000)
+            if [self.window > 0, self.window_count > 0, self.window_rounds > 0].count(True) != 1:
+                raise PolicyError(
+                    f"seen: {self.kind.value} needs one of window (seconds), window_count and window_rounds."
+                )
+            if self.window_rounds and self.scope is SeenScope.ROUND:
+                raise PolicyError(
+                    "seen: a window of rounds needs the scope forever; the scope round begins anew in each."
+                )
             if 0 < self.window < 1 or 0 < self.window_count < 4:
                 raise PolicyError("seen: a window must be at least one second, or four fingerprints.")
 
@@ -77,7 +86,7 @@ class SeenPolicy:
         if self.kind is SeenKind.BLOOM:
             detail = f":{self.capacity}:{self.error:g}"
         elif self.kind in (SeenKind.ROLLING, SeenKind.HITS):
-            detail = f":{self.window:g}:{self.window_count}"
+            detail = f":{self.window:g}:{self.window_count}" + f":{self.window_rounds}" * (self.window_rounds > 0)
         return f"{self.kind.value}{detail}@{self.scope.value}"
 
 

@@ -29,6 +29,7 @@ def seen_policy(settings: Settings) -> SeenPolicy:
         settings["GOSSAMER_SEEN_ERROR_RATE"],
         settings["GOSSAMER_SEEN_WINDOW_SECONDS"] if windowed else 0.0,
         settings["GOSSAMER_SEEN_WINDOW_COUNT"] if windowed else 0,
+        settings["GOSSAMER_SEEN_WINDOW_ROUNDS"] if windowed else 0,
     )
 
 

@@ -170,6 +170,7 @@ def seen(rule: Seen) -> SeenPolicy:
         error=rule.error,
         window=rule.window,
         window_count=rule.count,
+        window_rounds=rule.rounds,
     )
 
 

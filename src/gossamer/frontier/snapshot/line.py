@@ -176,6 +176,7 @@ def lane_policy(table: Mapping[str, Any]) -> dict[str, Any]:
         "seen": {
             **{name: seen[name] for name in ("kind", "scope", "capacity", "error", "window_count")},
             "window": seen["window"] / 1000,
+            "window_rounds": seen.get("window_rounds", 0),
         },
     }
 

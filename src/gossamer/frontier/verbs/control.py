@@ -35,6 +35,7 @@ def seen_table(policy: SeenPolicy) -> dict[str, Any]:
     return {
         "kind": policy.kind.value, "scope": policy.scope.value, "spec": policy.spec, "capacity": policy.capacity,
         "error": policy.error, "window": round(policy.window * 1000), "window_count": policy.window_count,
+        "window_rounds": policy.window_rounds,
     }  # fmt: skip
 
 

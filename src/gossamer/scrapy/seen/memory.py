@@ -41,6 +41,11 @@ def policy_of(settings: Settings, kind: SeenKind | None = None) -> SeenPolicy:
             "GOSSAMER_SEEN_SCOPE: rounds need the scheduler of Gossamer. A seen filter beside Scrapy's own scheduler remembers "
             "over all runs: leave the setting out, or choose rolling or hits to see pages again."
         )
+    if settings["GOSSAMER_SEEN_WINDOW_ROUNDS"]:
+        raise SettingError(
+            "GOSSAMER_SEEN_WINDOW_ROUNDS: rounds need the scheduler of Gossamer. Beside Scrapy's own scheduler, set "
+            "GOSSAMER_SEEN_WINDOW_SECONDS or GOSSAMER_SEEN_WINDOW_COUNT."
+        )
     kind = kind or SeenKind(settings["GOSSAMER_SEEN_KIND"])
     windowed = kind in (SeenKind.ROLLING, SeenKind.HITS)
     window = settings["GOSSAMER_SEEN_WINDOW_SECONDS"] if windowed else 0.0

@@ -145,7 +145,7 @@ def _policy(checker: Checker, path: Path, made: Callable[[], object]) -> None:
         made()
     except PolicyError as error:
         message, _, hint = str(error).rstrip(".").partition("; ")
-        checker.add(path, re.sub(r"^(seen|group|host|lane): ", "", message).replace("window_count", "count"), hint)
+        checker.add(path, re.sub(r"^(seen|group|host|lane): ", "", message).replace("window_", ""), hint)
 
 
 def _check_request(checker: Checker, request: RequestRule | None, path: Path) -> None:

@@ -33,6 +33,8 @@ class Seen(SiteModel):
     """For rolling and hits: how long to remember a page."""
     count: Whole = 0
     """For rolling and hits: how many pages to remember."""
+    rounds: Whole = 0
+    """For rolling and hits: for how many rounds to remember a page; with hits, a page that no list shows any more is forgotten after so many."""
     capacity: Whole = 1_000_000
     """For bloom: the expected number of pages."""
     error: float = 1e-4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ POLICIES = {
     "rolling by count": SeenPolicy(SeenKind.ROLLING, window_count=400),
     "hits by age": SeenPolicy(SeenKind.HITS, window=1000),
     "hits by count": SeenPolicy(SeenKind.HITS, window_count=400),
+    "hits by rounds": SeenPolicy(SeenKind.HITS, window_rounds=5),
 }
 EVERY = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
@@ -150,12 +152,11 @@ class TestEverySeenPolicy:
         assert crawl.frontier.seen("g.a", near) == [True] * len(near)
         assert sorted(lease.fingerprint for lease in crawl.worker().lease(len(near))) == near
 
-    @EVERY
+    @pytest.mark.parametrize(
+        "policy", [one for one in POLICIES.values() if not one.window_rounds], ids=lambda one: one.spec
+    )
     def test_a_round_begins_with_an_empty_memory(self, crawl: Crawl, policy: SeenPolicy) -> None:
-        lane(
-            crawl,
-            SeenPolicy(policy.kind, SeenScope.ROUND, policy.capacity, policy.error, policy.window, policy.window_count),
-        )
+        lane(crawl, replace(policy, scope=SeenScope.ROUND))
         assert crawl.add("one", "one") == [ADDED, DUPLICATE]
         assert crawl.frontier.new_round("g", 1) == 1
         assert crawl.add("one", "one") == [ADDED, DUPLICATE]
@@ -298,6 +299,31 @@ class TestRollingMemories:
             crawl.advance(900)
             assert crawl.add("one") == [DUPLICATE]
         assert crawl.add("two") == [ADDED]
+
+    @pytest.mark.parametrize(("rounds", "forgotten"), [(1, 2), (3, 4), (4, 5), (6, 8), (10, 15)])
+    def test_by_rounds(self, crawl: Crawl, rounds: int, forgotten: int) -> None:
+        """However long they take. What was seen in the last so many rounds is known, what is met stays known."""
+        lane(crawl, SeenPolicy(SeenKind.HITS, window_rounds=rounds))
+        last = {name: number for number, name in enumerate(("gone", "later", "last"))}
+        for number in range(len(last) + forgotten):
+            crawl.frontier.new_round("g", 3 + number)
+            crawl.add("listed", *(name for name, seen in last.items() if seen == number))
+            known = crawl.frontier.seen("g.a", [crawl.request(name).fingerprint for name in last])
+            for seen, is_known in zip(last.values(), known, strict=True):
+                assert is_known or not seen <= number <= seen + rounds
+                assert not is_known or seen <= number < seen + forgotten
+            crawl.advance(86_400)
+        [info] = crawl.frontier.seen_counts()
+        assert info.known == 1
+        assert crawl.add("listed", "gone") == [DUPLICATE, ADDED]
+
+    def test_rolling_by_rounds_forgets_what_is_still_met(self, crawl: Crawl) -> None:
+        lane(crawl, SeenPolicy(SeenKind.ROLLING, window_rounds=2))
+        outcomes = []
+        for number in range(1, 7):
+            crawl.frontier.new_round("g", number)
+            outcomes += crawl.add("one")
+        assert outcomes == [ADDED, DUPLICATE, DUPLICATE, ADDED, DUPLICATE, DUPLICATE]
 
     @pytest.mark.parametrize("kind", [SeenKind.ROLLING, SeenKind.HITS])
     def test_a_long_rest_leaves_nothing_behind(self, crawl: Crawl, kind: SeenKind) -> None:

@@ -314,15 +314,25 @@ function Kinds.bloom.purge(book, budget)
   return true
 end
 
--- rolling and hits: the hash at `key` has g (number of the newest generation), at (when it began), o (the oldest that
--- may still exist), w (the newest that was written to). Generation g is an exact memory at `key:<g>`.
+-- rolling and hits: the hash at `key` has g (number of the newest generation), at (when it began: ms, or the round if the window
+-- is one of rounds), o (the oldest that may still exist), w (the newest that was written to). Generation g is an exact memory
+-- at `key:<g>`.
+
+-- How long a generation is the newest, in ms or rounds, nil if fingerprints are counted; and how many are kept behind it.
+local function span_of(policy)
+  if policy.window > 0 then return policy.window / GENERATIONS, GENERATIONS end
+  local rounds = policy.window_rounds or 0
+  if rounds == 0 then return nil, GENERATIONS end
+  local span = ceil(rounds / GENERATIONS)
+  return span, ceil(rounds / span)
+end
 
 function Kinds.rolling.open(book)
   local v = call('HMGET', book.key, 'g', 'at', 'o', 'w')
   book.g, book.at, book.oldest = tonumber(v[1]) or 1, tonumber(v[2]), tonumber(v[3]) or 1
   book.written = tonumber(v[4]) or book.g
   if not book.at then
-    book.at, book.changed = book.now, true
+    book.at, book.changed = book.clock, true
   end
   book.sets = {}
   Kinds.rolling.turn(book)
@@ -339,17 +349,16 @@ end
 
 -- Starts a new generation when the newest is old or large enough, and lets go of those past the window.
 function Kinds.rolling.turn(book)
-  local policy = book.policy
-  if policy.window > 0 then
-    local span = policy.window / GENERATIONS
-    local turns = floor((book.now - book.at) / span)
+  local span, kept = span_of(book.policy)
+  if span then
+    local turns = floor((book.clock - book.at) / span)
     if turns > 0 then
       book.g, book.at, book.changed = book.g + turns, book.at + turns * span, true
     end
-  elseif generation(book, book.g).n >= ceil(policy.window_count / GENERATIONS) then
-    book.g, book.at, book.changed = book.g + 1, book.now, true
+  elseif generation(book, book.g).n >= ceil(book.policy.window_count / GENERATIONS) then
+    book.g, book.at, book.changed = book.g + 1, book.clock, true
   end
-  local keep = book.g - GENERATIONS
+  local keep = book.g - kept
   -- After a long rest only generations that exist need to go; a bounded number per call, and what is not yet gone is
   -- no longer asked.
   local budget = 64
@@ -429,11 +438,18 @@ function Kinds.rolling.purge(book, budget)
   return true
 end
 
--- Opens a memory at `key` under `policy` {kind, scope, capacity, error, window (ms), window_count}.
-function Seen.open(key, policy, now)
-  local book = {key = key, policy = policy, now = now, kind = Kinds[policy.kind]}
+-- Opens a memory at `key` under `policy` {kind, scope, capacity, error, window (ms), window_count, window_rounds}. `clock` is what
+-- its window is measured by (`Seen.clock`).
+function Seen.open(key, policy, clock)
+  local book = {key = key, policy = policy, clock = clock, kind = Kinds[policy.kind]}
   book.kind.open(book)
   return book
+end
+
+-- The time, or the round of the group if the window is one of rounds.
+function Seen.clock(S, group, policy)
+  if (policy.window_rounds or 0) == 0 then return S.now end
+  return tonumber(call('HGET', S.b .. K.rounds, group)) or 0
 end
 
 -- There is one memory per group and distinct policy, and per round where the scope says so.
@@ -457,7 +473,7 @@ function Seen.of(S, lane)
       call('HSET', S.b .. K.seen_names, name, number)
       call('HSET', S.b .. K.seen_policy, number, pack(policy))
     end
-    book = Seen.open(S.b .. K.seen .. number, policy, S.now)
+    book = Seen.open(S.b .. K.seen .. number, policy, Seen.clock(S, lane.group, policy))
     S.books[name] = book
   end
   return book

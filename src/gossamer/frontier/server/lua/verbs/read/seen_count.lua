@@ -11,13 +11,15 @@ verb('seen_count', {'no-writes'}, function(S)
     local policy = unpack_msg(call('HGET', S.b .. K.seen_policy, names[i + 1]))
     local key = S.b .. K.seen .. names[i + 1]
     -- Rolling memories turn when opened; here they only report, so the turning is not saved.
-    local book = {key = key, policy = policy, now = S.now, kind = Kinds[policy.kind]}
+    local clock = Seen.clock(S, string.match(names[i], '^([^|]*)|'), policy)
+    local book = {key = key, policy = policy, clock = clock, kind = Kinds[policy.kind]}
     local n
     if book.kind == Kinds.rolling then
       local v = call('HMGET', key, 'g', 'at')
       book.g, book.sets = tonumber(v[1]) or 1, {}
-      local turns = policy.window > 0 and v[2] and floor((S.now - tonumber(v[2])) / (policy.window / GENERATIONS)) or 0
-      book.from = max(1, book.g + turns - GENERATIONS)
+      local span, kept = span_of(policy)
+      local turns = span and v[2] and floor((clock - tonumber(v[2])) / span) or 0
+      book.from = max(1, book.g + turns - kept)
       n = book.kind.count(book)
     else
       book.kind.open(book)

@@ -70,7 +70,7 @@ local function memory(S, name, policy)
   S.books = S.books or {}
   local book = S.books[name]
   if book then return book end
-  local number = call('HGET', S.b .. K.seen_names, name)
+  local number, group = call('HGET', S.b .. K.seen_names, name), string.match(name, '^([^|]*)|')
   if not number then
     if not policy then return nil end
     number = call('HINCRBY', S.b .. K.meta, 'book', 1)
@@ -78,11 +78,11 @@ local function memory(S, name, policy)
     call('HSET', S.b .. K.seen_policy, number, pack(policy))
     if policy.kind == 'rolling' or policy.kind == 'hits' then
       -- Room below the newest generation for those that are older.
-      call('HSET', S.b .. K.seen .. number, 'g', GENERATIONS + 1, 'at', S.now, 'o', 1, 'w', GENERATIONS + 1)
+      call('HSET', S.b .. K.seen .. number, 'g', GENERATIONS + 1, 'at', Seen.clock(S, group, policy), 'o', 1, 'w', GENERATIONS + 1)
     end
   end
   policy = policy or unpack_msg(call('HGET', S.b .. K.seen_policy, number))
-  book = Seen.open(S.b .. K.seen .. number, policy, S.now)
+  book = Seen.open(S.b .. K.seen .. number, policy, Seen.clock(S, group, policy))
   S.books[name] = book
   return book
 end
@@ -100,8 +100,9 @@ function Restores.seen(S, e)
     set = book
   else
     local behind = e[ENTRY_SEEN.behind]
-    if book.policy.window > 0 then behind = max(0, ceil((book.at - e[ENTRY_SEEN.began]) / (book.policy.window / GENERATIONS))) end
-    if behind > GENERATIONS then return 'k' end
+    local span, kept = span_of(book.policy)
+    if span then behind = max(0, ceil((book.at - e[ENTRY_SEEN.began]) / span)) end
+    if behind > kept then return 'k' end
     set = generation(book, max(book.from, book.g - behind))
   end
   for _, fp in ipairs(e[ENTRY_SEEN.fingerprints]) do

@@ -3,7 +3,7 @@
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {name (group|policy|round), cursor ('' to begin), limit}
 -- Returns {msgpack {cursor ('' at the end), what, details}, bytes}; what: policy {policy, state of a bloom}, fps {fingerprints[],
---            began ms or 0, generations behind the newest}, forgotten {fingerprints[]}, bits {layer, segment, offset} with
+--            began (ms or round) or 0, generations behind the newest}, forgotten {fingerprints[]}, bits {layer, segment, offset} with
 --            the bytes, none
 -- Cost    O(limit)
 
@@ -33,10 +33,11 @@ function Reads.rolling(S, key, policy, cursor, limit)
   local v = call('HMGET', key, 'g', 'at', 'o')
   local newest, at, oldest = tonumber(v[1]) or 1, tonumber(v[2]) or S.now, tonumber(v[3]) or 1
   local g, from = string.match(cursor, '^(%d+)%.(%d+)$')
-  g = max(tonumber(g) or oldest, oldest, newest - GENERATIONS)
+  local span, kept = span_of(policy)
+  g = max(tonumber(g) or oldest, oldest, newest - kept)
   local fps = {}
   local rest = read_buckets(key .. ':' .. format('%d', g), tonumber(from) or 0, limit, fps)
-  local began = policy.window > 0 and at - (newest - g) * policy.window / GENERATIONS or 0
+  local began = span and at - (newest - g) * span or 0
   local next_cursor = ''
   if rest then
     next_cursor = format('%d.%d', g, rest)
