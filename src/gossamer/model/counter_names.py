@@ -30,6 +30,9 @@ EXCHANGES, EXCHANGE_SECONDS = "gossamer/exchange_count", "gossamer/exchange_seco
 SEEDS_READ = "site/seeds_read"
 SEEDS_UNREAD = "site/seeds_unread/"
 """Then the reason."""
+PAGES_READ, MISSING, UNREADABLE = "site/read/", "site/missing/", "site/unreadable/"
+"""Pages of a layer that were read, of them those on which a field was not found, and those on which its value could not be converted.
+Then the layer, or LAYER.FIELD."""
 OUTAGES = "gossamer/outages"
 WENT_BACK = "gossamer/went_back"
 """Times that a worker found the server in an older state."""

@@ -221,7 +221,7 @@ def test_a_page_that_failed_is_fetched_again_in_the_next_round(site: Site, place
         assert len(frontier.dead_letters("shop")) == 2
 
 
-def test_seeds_that_cannot_be_read_are_reported(site: Site, place: Place) -> None:
+def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported(site: Site, place: Place) -> None:
     for path in ("/gone", "/broken"):
         site.on(path, Reply(404 if path == "/gone" else 500))
     site.on("/moved", Reply(301, headers={"Location": "/lost"}))
@@ -231,7 +231,13 @@ def test_seeds_that_cannot_be_read_are_reported(site: Site, place: Place) -> Non
     site: seeds
     seeds: [SEEDS]
     request: {retries: 0}
-    layers: {page: {seen: round, fields: {title: title}}}
+    layers:
+      page:
+        seen: round
+        require: [rare]
+        lacking: keep
+        fields:
+          {title: title, wrong: .titel, number: {css: title, type: int}, rare: .rare, never: {css: .x, default: 0}, _more: .y}
     """
 
     def crawl(*paths: str, code: int) -> str:
@@ -246,8 +252,14 @@ def test_seeds_that_cannot_be_read_are_reported(site: Site, place: Place) -> Non
     logged = place.logs()
     for path, why in (("/gone", "gone"), ("/moved", "gone"), ("/private", "robots_denied"), ("/broken", "http_500")):
         assert f"The seed {site.url}{path} could not be read: {why}." in logged
-    assert "seeds: 1 of 2 seeds could not be read (gone 1)" in crawl("/gone", "/fine", code=0)
-    assert "could not be read" not in crawl("/fine", code=0)
+    site.on("/rare", Reply(body="<title>One</title><p class=rare>here</p>"))
+    said = crawl("/gone", "/fine", "/rare", "/other", code=0)
+    assert "seeds: 1 of 4 seeds could not be read (gone 1)" in said
+    assert [line.partition(";")[0] for line in said.splitlines() if "page." in line] == [
+        "seeds: page.wrong was found on none of 3 pages",
+        "seeds: page.number could not be converted to its type on 3 pages",
+    ]
+    assert "seeds could not be read" not in crawl("/fine", code=0)
 
 
 def test_a_resumed_round_that_has_its_pages_says_what_is_left(site: Site, place: Place) -> None:

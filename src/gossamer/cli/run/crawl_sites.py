@@ -11,6 +11,7 @@ from typing import NamedTuple
 import typer
 
 from gossamer.cli import output, params
+from gossamer.cli.run.fields import FieldCounts
 from gossamer.cli.run.fresh import drop_crawl
 from gossamer.cli.run.logs import MOST_WORKERS, cores
 from gossamer.cli.run.report import CrawlReport, run_fleet, title_of
@@ -115,12 +116,14 @@ def crawl_loaded(
         if not groups:
             return None
         seeds = SeedCounts(frontier, groups, asked.resume)
+        fields = FieldCounts(frontier, [site for site in sites if site.site in groups])
         then = {name: read_progress_of(frontier, [name]) for name in groups}
         local = [digest(one.text) for one in texts]
         commands = [_command(groups, asked, given, local, grant.code) for _ in range(number)]
         report = run_fleet(frontier, settings, commands, asked.log, then)
         seeds.read(frontier)
-        report.seeds = seeds
+        fields.read(frontier)
+        report.seeds, report.fields = seeds, fields
         return report
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gossamer.cli import exit_codes, output
+from gossamer.cli.run.fields import FieldCounts
 from gossamer.cli.run.logs import ONE_FILE, logs
 from gossamer.cli.run.seeds import SeedCounts
 from gossamer.cli.run.watch import WatchedFleet, watch
@@ -52,6 +53,8 @@ class CrawlReport:
         self.rate = self.pages / max(seconds, 0.001)
         self.seeds: SeedCounts | None = None
         """Of sites: which seeds were read."""
+        self.fields: FieldCounts | None = None
+        """Of sites: which fields were found nowhere."""
 
     def figures(self, name: str) -> dict[str, Any]:
         """One group's, for JSON."""
@@ -67,6 +70,7 @@ class CrawlReport:
             "dead_before": did.dead_before,
             "left": did.open,
             **(self.seeds.figures(name) if self.seeds is not None else {}),
+            **(self.fields.figures(name) if self.fields is not None else {}),
         }
 
     def speed(self) -> dict[str, Any]:
@@ -90,6 +94,8 @@ class CrawlReport:
             if counts:
                 dead = output.counted(sum(counts.values()), "dead letter")
                 output.write_notice(f"{when}{dead}; see why: gossamer dead list --group {next(iter(counts))}")
+        if self.fields is not None:
+            self.fields.report()
         none_read = self.seeds is not None and self.seeds.report()
         left = [name for name, drained in self.drained.items() if not drained]
         full = [name for name in left if self.now[name].paused == PAGES_FULL and not self.now[name].leased]

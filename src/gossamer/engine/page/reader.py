@@ -18,6 +18,7 @@ from gossamer.engine.sites import ServedLayer
 from gossamer.errors import ArchiveFailed, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, Settlement
+from gossamer.model.counter_names import MISSING, PAGES_READ, UNREADABLE
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.reply import PIPELINE
 from gossamer.sites.downloader import ItemFailed
@@ -164,7 +165,14 @@ class PageReader:
         counters = self._site_counters.of(layer.site.name)
         if reading.verdict is not PageVerdict.OK:
             counters.add(f"site/{reading.verdict.value}")
+        if reading.verdict in (PageVerdict.OK, PageVerdict.LACK):
+            counters.add(PAGES_READ + layer.name)
         for name in reading.missing:
-            counters.add(f"site/missing/{layer.name}.{name}")
+            counters.add(f"{MISSING}{layer.name}.{name}")
         if reading.notes:
             counters.add("site/notes", len(reading.notes))
+            assert layer.rule is not None
+            named = {note.partition(":")[0] for note in reading.notes}
+            for name in named.difference(reading.missing):
+                if name.partition(".")[0] in layer.rule.fields:
+                    counters.add(f"{UNREADABLE}{layer.name}.{name}")

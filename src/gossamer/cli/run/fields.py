@@ -1,0 +1,79 @@
+"""The fields of a crawl of sites that found nothing, or nothing of their type: rows full of nulls must not look like success."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gossamer.cli import output
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model.counter_names import MISSING, PAGES_READ, UNREADABLE
+from gossamer.sites.format import FieldRule, SiteSpec
+from gossamer.sites.format.selector import is_helper
+
+FEW = 2
+"""Fewer pages than this say nothing about a field."""
+
+
+class FieldCounts:
+    """Which fields of the sites were found on no page since this was made, and which had values that could not be converted."""
+
+    def __init__(self, frontier: ValkeyFrontier, sites: Sequence[SiteSpec]) -> None:
+        self._sites = {site.site: site for site in sites}
+        self._before = self._counters(frontier)
+        self._nowhere: dict[str, dict[str, int]] = {}
+        self._unreadable: dict[str, dict[str, int]] = {}
+
+    def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
+        return {row.group: row.counters for row in frontier.counts().groups if row.group in self._sites}
+
+    def read(self, frontier: ValkeyFrontier) -> None:
+        """Note what has come since."""
+        for group, after in self._counters(frontier).items():
+            before = self._before.get(group, {})
+            grown = {name: many for name, value in after.items() if (many := round(value - before.get(name, 0))) > 0}
+            self._unreadable[group] = _with(grown, UNREADABLE)
+            read = _with(grown, PAGES_READ)
+            self._nowhere[group] = {
+                name: many
+                for name, many in _with(grown, MISSING).items()
+                if many >= max(FEW, read.get(name.partition(".")[0], 0)) and _expected(self._sites[group], name)
+            }
+
+    def figures(self, group: str) -> dict[str, Any]:
+        """One group's, for JSON: fields and on how many pages."""
+        return {"found_nowhere": self._nowhere.get(group, {}), "unreadable": self._unreadable.get(group, {})}
+
+    def report(self) -> None:
+        """Say which fields are empty in all rows, and which in some although the page has something."""
+        for group in self._sites:
+            for name, many in sorted(self._nowhere.get(group, {}).items()):
+                output.write_notice(
+                    f"{group}: {name} was found on none of {many:,} pages; look at one: gossamer site try URL"
+                )
+            for name, many in sorted(self._unreadable.get(group, {}).items()):
+                pages = output.counted(many, "page")
+                output.write_notice(
+                    f"{group}: {name} could not be converted to its type on {pages}; look at one: gossamer site try URL"
+                )
+
+
+def _with(counters: Mapping[str, int], head: str) -> dict[str, int]:
+    return {name.removeprefix(head): value for name, value in counters.items() if name.startswith(head)}
+
+
+def _expected(site: SiteSpec, name: str) -> bool:
+    """Whether a field that is never found is worth a word: one that is stored, and has no default or condition."""
+    layer, *path = name.split(".")
+    rule = site.layers.get(layer)
+    if rule is None:
+        return False
+    if path == ["records"]:
+        return True
+    fields: Mapping[str, FieldRule] = rule.fields
+    for part in path:
+        field = fields.get(part)
+        if field is None or is_helper(part) or field.default is not None or field.when is not None:
+            return False
+        fields = field.fields
+    return True
