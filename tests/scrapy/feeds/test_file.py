@@ -351,7 +351,8 @@ def test_an_exporter_sees_where_in_the_file_it_is(frontier: ValkeyFrontier, tmp_
         file = opened(frontier, out, Headless)
         file.prepare(frontier, produce(frontier, number + 1), keep_all=False)
         file.write(frontier)
-        assert file._exporter.places[-1] == out.stat().st_size
+        assert file._export is not None
+        assert file._export._exporter.places[-1] == out.stat().st_size
         file.close(frontier, over=True)
         frontier.new_round("g", number)
     assert out.read_text() == (before or "n\n") + "2\n3\n4\n5\n"

@@ -15,16 +15,15 @@ import fcntl
 import io
 import logging
 import os
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from gossamer.errors import GossamerError, SettingError
-from gossamer.frontier import codec, item_stream
-from gossamer.frontier.codec import CLASS
+from gossamer.errors import SettingError
+from gossamer.frontier import item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
+from gossamer.scrapy.feeds.export import FeedExport
 from gossamer.scrapy.feeds.position import (
     FeedPosition,
     State,
@@ -35,7 +34,6 @@ from gossamer.scrapy.feeds.position import (
     round_of,
     starts,
 )
-from gossamer.scrapy.feeds.tap import Tap
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +71,10 @@ class FeedFile:
         self._file: IO[bytes] | None = None
         self._state: State = {}
         self._taken_by_others = 0
-        self._keeps = False
-        """The exporter has items that it has not written."""
+        self._export: FeedExport | None = None
+        """None until the file is begun."""
+        self._untouched = False
+        """Nothing was written to the file, since it shall have an item first."""
         self.count = 0
         self.failed = 0
         """Items that no exporter could write, and of which nobody has told; known when the file is closed."""
@@ -91,7 +91,7 @@ class FeedFile:
     @property
     def keeps(self) -> bool:
         """Whether all items of the round wait on the server until its end, since the exporter writes them then."""
-        return self._keeps
+        return self._export is not None and self._export.keeps
 
     @property
     def consumer(self) -> str:
@@ -109,10 +109,10 @@ class FeedFile:
             if self._is_of(info, noted := self._mark.mine()):
                 self._check_form(noted)
             return
-        if self._tap is None and self._is_finished(info):
+        if self._export is None and self._is_finished(info):
             self._let_go()
             return
-        if not self._fits(frontier, info, self._state) or self._tap is None:
+        if not self._fits(frontier, info, self._state) or self._export is None:
             if self._is_past(frontier, info):
                 self.past = True
                 self._let_go()
@@ -122,7 +122,7 @@ class FeedFile:
         elif not self._is_of(info, self._state):
             self._turn(frontier, info, self._state)
             noted = self._state
-            if self._keeps and (noted := self._mark.mine()):
+            if self.keeps and (noted := self._mark.mine()):
                 # Others hear of the round, but not of more.
                 self._turn(frontier, info, noted)
             if noted:
@@ -139,7 +139,7 @@ class FeedFile:
         return bool(noted.get("finished")) and self._is_of(info, noted)
 
     def _note(self) -> None:
-        if not self._keeps:
+        if not self.keeps:
             self._mark.write(self._state)
 
     def ready(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
@@ -154,7 +154,7 @@ class FeedFile:
     def write(self, frontier: ValkeyFrontier, until: Mapping[int, str] | None = None) -> None:
         """Bring what waits, up to these positions, into the file, if this process writes it."""
         file, state = self._file, self._state
-        if file is None or self._tap is None or self._exporter is None:
+        if file is None or self._export is None or self._export.ended:
             return
         for partition in range(frontier.partitions):
             start = item_stream.place(state["starts"][str(partition)]) if state["rows"] is not None else (0, 0)
@@ -164,12 +164,12 @@ class FeedFile:
                 continue
             for rows in item_stream.pages(frontier, self.group, partition, after, end):
                 for position, data in rows:
-                    self._export(data)
+                    self.count += self._export.put(data)
                     state["positions"][partition] = position
                     if state["rows"] is not None and item_stream.place(position) > start:
                         state["rows"] += 1
                 self._append(file)
-                if self._keeps:
+                if self._export.keeps:
                     continue
                 if state["first"] is not None:
                     # Without any item, who goes on writes the exporter's beginning once more.
@@ -196,7 +196,7 @@ class FeedFile:
         except BlockingIOError:
             file.close()
             return False
-        self._file, self._tap = file, None
+        self._file, self._export = file, None
         if not self._is_still_there():
             self._let_go()
             return False
@@ -241,7 +241,7 @@ class FeedFile:
 
     def complete(self, frontier: ValkeyFrontier, info: RoundInfo, until: Mapping[int, str]) -> bool:
         """Whether all that is in the stream up to these positions is in the file, whoever wrote it."""
-        state = self._state if self._keeps else self._mark.mine()
+        state = self._state if self.keeps else self._mark.mine()
         if self.past:
             return True
         if not self._fits(frontier, info, state):
@@ -323,16 +323,9 @@ class FeedFile:
         file.seek(state["size"])
         frontier.keep_items(self.group, state["consumer"], state["positions"])
         forget_past(frontier, self.group, info.round - 1)
-        self._tap, self._keeps = Tap(state["size"]), False
         for name in ("finished", "ending"):
             state.pop(name, None)
-        self._start()
-        if state["first"] is not None:
-            # The exporter learns what it was like after the file's first item (its columns, a comma to write).
-            self._learn(b64decode(state["first"]), state.get("columns"))
-            if not self._taken():
-                # It would write that item once more at its end.
-                self._start()
+        self._export = FeedExport(self.path, self._make, self._read, state)
         self._append(file)
         self._mark.write(state)
         self._forget(frontier, left)
@@ -349,25 +342,6 @@ class FeedFile:
     def _forget(self, frontier: ValkeyFrontier, consumer: str) -> None:
         if consumer:
             frontier.keep_items(self.group, consumer, dict.fromkeys(range(frontier.partitions), "gone"))
-
-    def _learn(self, data: bytes, columns: Any) -> None:
-        """Also where this process does not know the item's class, or the feed does not want what it makes of it."""
-        item = None
-        with contextlib.suppress(Exception):
-            item = self._read(data)
-        if item is None:
-            value = codec.decode(data)
-            item = {name: part for name, part in value.items() if name != CLASS} if isinstance(value, dict) else value
-        self._taken()
-        self._exporter.export_item(item)
-        if columns is not None and not self._chosen:
-            self._exporter.fields_to_export = columns
-
-    def _start(self) -> None:
-        assert self._tap is not None
-        self._exporter = self._make(self._tap)
-        self._chosen = bool(getattr(self._exporter, "fields_to_export", None))
-        self._exporter.start_exporting()
 
     def _fresh(self, frontier: ValkeyFrontier, info: RoundInfo, size: int) -> State:
         """What is noted of a file that begins. One that is added to goes on after what its last writer has finished."""
@@ -427,53 +401,24 @@ class FeedFile:
                 self.group,
             )
 
-    def _export(self, data: bytes) -> None:
-        assert self._tap is not None
-        before, item = self._tap.tell(), None
-        try:
-            item = self._read(data)
-            if item is not None:
-                self._exporter.export_item(item)
-                self.count += 1
-                if self._tap.tell() == before and not self._keeps:
-                    self._keeps = True
-                    logger.info(
-                        "The exporter of the feed %s keeps items to itself until its end: they wait on the server until the round is over, and a "
-                        "run that goes on writes the file from its beginning.", self.path,
-                    )  # fmt: skip
-                if self._state["first"] is None:
-                    self._state["first"] = b64encode(data).decode()
-                    self._state["columns"] = None if self._chosen else _columns(self._exporter)
-        except Exception:
-            self._state["failed"] = self._state.get("failed", 0) + 1
-            self._tap.seek(before)
-            self._tap.truncate()
-            shown = _plain(data) if item is None else item
-            logger.exception("An item could not be written to the feed %s: %.500r", self.path, shown)
-
-    def _taken(self) -> bytes:
-        assert self._tap is not None
-        return self._tap.take()
-
     def _append(self, file: IO[bytes]) -> None:
         """Bring what the exporter has written into the file. One that shall not be stored empty stays as it was until an item comes."""
-        assert self._tap is not None
+        assert self._export is not None
         if self._untouched:
             if self._state["first"] is None:
                 return
             self._untouched = False
             file.truncate(self._state["size"])
-        file.write(self._taken())
-        self._tap.base = file.tell()
+        self._export.write_to(file)
 
     def close(self, frontier: ValkeyFrontier, over: bool) -> None:
         """The exporter's end; with `over`, nobody has to keep anything for this file any more."""
         file = self._file
         if file is None:
             return
-        if self._tap is not None:
-            if self._exporter is not None:
-                self._end(file, over)
+        if self._export is not None:
+            if not self._export.ended:
+                self._end(file, self._export, over)
             if over and self._untouched and not os.fstat(file.fileno()).st_size:
                 self.path.unlink(missing_ok=True)
             if over:
@@ -481,22 +426,22 @@ class FeedFile:
                 forget_past(frontier, self.group, self._state["round"])
         self._let_go()
 
-    def _end(self, file: IO[bytes], over: bool) -> None:
+    def _end(self, file: IO[bytes], export: FeedExport, over: bool) -> None:
         """Once: the server may not hear of it at the first time."""
         self.ending = True
-        if self._keeps:
+        if export.keeps:
             # Who waits for this file sees that it comes.
             self._mark.write({**self._mark.mine(), "ending": True})
         try:
-            self._exporter.finish_exporting()
+            export.finish()
         finally:
-            self.ending, self._exporter = False, None
+            self.ending = False
         self._append(file)
         file.flush()
         os.fsync(file.fileno())
         self._state["closed"], self.failed = file.tell(), self._state.pop("failed", 0)
-        if self._keeps and over:
-            self._state["finished"], self._state["size"], self._keeps = True, file.tell(), False
+        if export.keeps and over:
+            self._state["finished"], self._state["size"], export.keeps = True, file.tell(), False
         self._note()
 
     def ends_elsewhere(self) -> bool:
@@ -506,27 +451,4 @@ class FeedFile:
     def _let_go(self) -> None:
         assert self._file is not None
         self._file.close()
-        self._file, self._tap, self._state, self._keeps = None, None, {}, False
-
-    _tap: Tap | None = None
-    _untouched = False
-    """Nothing was written to the file, since it shall have an item first."""
-    _exporter: Any = None
-    _chosen = False
-    """The project has said which fields the feed has."""
-
-
-def _plain(data: bytes) -> Any:
-    """An item of which no more is known than what the stream has."""
-    try:
-        return codec.decode(data)
-    except GossamerError:
-        return data
-
-
-def _columns(exporter: Any) -> list[str] | None:
-    """Those that an exporter of tables has found by its first item; None for others."""
-    found = getattr(exporter, "fields_to_export", None)
-    if not isinstance(found, Collection) or isinstance(found, Mapping):
-        return None
-    return list(found) if all(isinstance(name, str) for name in found) else None
+        self._file, self._export, self._state = None, None, {}
