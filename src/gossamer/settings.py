@@ -482,7 +482,8 @@ SETTINGS: tuple[Setting, ...] = (
         25.0,
         _seconds,
         "How long a worker takes to end at most once it is asked to: pages that are not through after four fifths of it are given "
-        "back, and others do them. Less than what kills it: Kubernetes waits 30 seconds. 0: as long as its pages take.",
+        "back, and others do them; a server that does not answer is waited for no longer after nine tenths of it. Less than what "
+        "kills it: Kubernetes waits 30 seconds. 0: as long as its pages take.",
     ),
     Setting(
         "GOSSAMER_CLOSE_SECONDS",

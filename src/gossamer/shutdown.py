@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+PAGES_SHARE, CALLS_SHARE = 0.8, 0.9
+"""Of the time that a worker has to end (GOSSAMER_STOP_SECONDS), until when pages in progress may go on, and the last calls to the
+frontier may be answered; the rest is for what is closed then and for the end of the process."""
 LAST_SECONDS = 5.0
 """How long a process may take that was told twice to end, or that is done and only waits for threads of its own."""
 

@@ -241,6 +241,23 @@ async def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
     assert crawl.dead("pages") == []
 
 
+async def test_a_worker_that_is_stopped_ends_in_time_though_the_server_does_not_answer(
+    crawl_name: str, tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Server() as server:
+        crawl = Crawl(server, crawl_name, tmp_path, site, GOSSAMER_STOP_SECONDS=3.0)
+        crawl.push(SITE)
+        async with held_at(crawl, "/page/3") as (worker, running):
+            server.pause()
+            crawl.site.release("/page/3")
+            began = asyncio.get_running_loop().time()
+            worker.stop()
+            assert await ended(running) == "shutdown"
+            # Without the limit it waits for its calls, which are repeated for GOSSAMER_OUTAGE_SECONDS.
+            assert asyncio.get_running_loop().time() - began < 6
+    assert "1 page could not be reported to the frontier: when the leases run out, other workers do" in caplog.text
+
+
 async def test_a_server_that_is_replaced_after_it_said_drained_ends_no_worker(
     crawl_name: str, tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ class Courier:
         self._outage = Outage()
         self._closing: Callable[[], None] | None = None
         self._releasing = 0
-        self._closed = False
+        self._closed = self._gave_up = False
         self._ends: list[Callable[[], None]] = []
 
     # What the engine reports.
@@ -217,12 +217,18 @@ class Courier:
             done()
             return
         self._closing = done
-        self._latest = self.link.later(self.plan.close_seconds, self._end)
+        self._latest = self.link.later(self.plan.close_seconds, self.stop_waiting)
         if self.inbox:
             leases = [lease for lease, _ in self.inbox]
             self.inbox.clear()
             self._release(leases)
         self._plan_call()
+
+    def stop_waiting(self) -> None:
+        """Of `finish`: what is not reported by now is done again by others."""
+        if self._closing is not None:
+            self._gave_up = True
+            self._end()
 
     def at_end(self, do: Callable[[], None]) -> None:
         """Call this when the last report is answered, or given up."""
@@ -463,8 +469,8 @@ class Courier:
 
     @property
     def away(self) -> bool:
-        """Whether the frontier could not be reached lately."""
-        return bool(self._outage)
+        """Whether the frontier could not be reached lately, or did not take the last reports in time."""
+        return bool(self._outage) or self._gave_up
 
     # Leases in hand.
 

@@ -87,10 +87,10 @@ class Engine:
             task.cancel()
         return len(self._tasks)
 
-    async def abandon(self) -> None:
-        """Drop the pages in progress; their leases run out and others do them again."""
+    async def abandon(self, seconds: float = ABANDON) -> None:
+        """Drop the pages in progress; their leases run out and others do them again. Waits for them for up to `seconds`, and ABANDON."""
         self._stopping = True
-        await cancel_tasks(self._tasks.values(), ABANDON)
+        await cancel_tasks(self._tasks.values(), min(ABANDON, seconds))
 
     # What the courier asks and says.
 

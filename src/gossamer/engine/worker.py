@@ -45,7 +45,7 @@ from gossamer.model import Selection
 from gossamer.model.plural import counted_were
 from gossamer.model.reply import CLOSED, groups_text
 from gossamer.settings import Settings
-from gossamer.shutdown import handle_signals
+from gossamer.shutdown import CALLS_SHARE, PAGES_SHARE, handle_signals
 from gossamer.sites.downloader import Downloader
 
 P = ParamSpec("P")
@@ -57,9 +57,10 @@ LOOK = 0.5
 TELL, REMIND = 5.0, 60.0
 """Seconds between two looks at this worker's public info, and after which it is sent again although nothing changed: a server may
 have lost it."""
-PAGES_SHARE, DATABASE_SHARE = 0.8, 0.4
-"""Of the time that a worker has to end, what pages in progress have, and those among them that wait for a database which is away;
-the rest is for the last calls to the frontier."""
+DATABASE_SHARE = 0.4
+"""Of the time that a worker has to end, what pages have that wait for a database which is away."""
+LEAST = 0.1
+"""Seconds that the last things a worker does have, however late it is."""
 AGAIN_FROM_THE_START = "again"
 """The end of a worker that starts over at once."""
 
@@ -84,6 +85,11 @@ class NativeWorker:
         self._link = AsyncTransport(settings)
         self._signal = 0
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+        self._limit: float = settings["GOSSAMER_STOP_SECONDS"] or (
+            settings["GOSSAMER_RENEW_MAX_SECONDS"] + settings["GOSSAMER_CLOSE_SECONDS"]
+        )
+        self._ending_since: float | None = None
+        """By the loop's clock, if it does."""
 
     async def run(self) -> NativeEnd:
         """Ctrl-C and SIGTERM end it cleanly, a second one at once."""
@@ -103,11 +109,13 @@ class NativeWorker:
                 if not opened:
                     return NativeEnd("shutdown", self._signal)
                 while (ended := await self._run()).reason == AGAIN_FROM_THE_START:
-                    pass
+                    self._ending_since = None
                 return ended
             finally:
                 self._link.close()
-                await run_until_event(self._hurry, self._link.closed(), STUCK if opened else LEFT)
+                await run_until_event(
+                    self._hurry, self._link.closed(), min(STUCK if opened else LEFT, self._left(CALLS_SHARE))
+                )
 
     def _at_once(self) -> None:
         self._stop.set()
@@ -119,7 +127,18 @@ class NativeWorker:
             self._hurry.set()
         else:
             logger.info("Stopping: pages in progress are finished first.")
+            self._begin_ending()
         self._stop.set()
+
+    def _begin_ending(self) -> float:
+        if self._ending_since is None:
+            self._ending_since = asyncio.get_running_loop().time()
+        return self._ending_since
+
+    def _left(self, share: float = 1.0) -> float:
+        """The seconds that are left of a share of the time to end."""
+        now = asyncio.get_running_loop().time()
+        return max(LEAST, (self._ending_since or now) + self._limit * share - now)
 
     async def _open(self) -> None:
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -224,10 +243,11 @@ class NativeWorker:
             try:
                 reason = await self._watch()
             finally:
-                await run_until_event(self._hurry, cancel_tasks([rounds, *self._updates.tasks]))
+                beside = [rounds, *self._updates.tasks]
+                await run_until_event(self._hurry, cancel_tasks(beside, min(STUCK, self._left(DATABASE_SHARE))))
             await self._leave()
         finally:
-            await run_until_event(self._hurry, self._close())
+            await run_until_event(self._hurry, self._close(), self._left())
             self._archive.close()
         if self._engine.failure is not None:
             raise self._engine.failure
@@ -367,31 +387,33 @@ class NativeWorker:
 
     async def _leave(self) -> None:
         """Leave cleanly within GOSSAMER_STOP_SECONDS, if possible: pages get most of the time, the frontier the rest."""
-        loop, close = asyncio.get_running_loop(), self._settings["GOSSAMER_CLOSE_SECONDS"]
-        limit = self._settings["GOSSAMER_STOP_SECONDS"] or self._settings["GOSSAMER_RENEW_MAX_SECONDS"] + close
-        began, courier = loop.time(), self._engine.courier
+        loop, close, courier = (
+            asyncio.get_running_loop(),
+            self._settings["GOSSAMER_CLOSE_SECONDS"],
+            self._engine.courier,
+        )
+        began = self._begin_ending()
         # Pages may wait for their database much longer than whoever stops a worker.
-        patience = min(close, limit * DATABASE_SHARE)
-        await run_until_event(self._hurry, self._site_tasks.stop(), patience)
+        patience = min(close, self._limit * DATABASE_SHARE)
+        await run_until_event(self._hurry, self._site_tasks.stop(), min(close, self._left(DATABASE_SHARE)))
         courier.tell({**self._info(), CLOSED: "1"})
-        courier.plan = replace(courier.plan, close_seconds=min(close, limit))
+        courier.plan = replace(courier.plan, close_seconds=min(close, self._limit))
         timers = [
             loop.call_at(began + patience, self._record_sink.give_up),
-            loop.call_at(began + limit * PAGES_SHARE, self._give_back),
+            loop.call_at(began + self._limit * PAGES_SHARE, self._give_back),
+            loop.call_at(began + self._limit * CALLS_SHARE, courier.stop_waiting),
         ]
-        ended = await run_until_event(self._hurry, self._engine.stop(), max(1.0, began + limit - loop.time()))
+        ended = await run_until_event(self._hurry, self._engine.stop(), self._left(CALLS_SHARE) + LEAST)
         for timer in timers:
             timer.cancel()
         if not ended:
             self._record_sink.give_up()
-            await self._engine.abandon()
+            await self._engine.abandon(self._left())
         elif not courier.away:
-            await run_until_event(self._hurry, self._versions.close(), max(1.0, began + limit - loop.time()))
+            await run_until_event(self._hurry, self._versions.close(), self._left(CALLS_SHARE))
             with suppress(GossamerError):
                 await run_until_event(
-                    self._hurry,
-                    self.ask(Frontier.leave, courier.token.incarnation),
-                    max(1.0, began + limit - loop.time()),
+                    self._hurry, self.ask(Frontier.leave, courier.token.incarnation), self._left(CALLS_SHARE)
                 )
 
     def _give_back(self) -> None:

@@ -9,11 +9,12 @@ from gossamer.model.plural import counted_were
 from gossamer.scrapy.page import engine_hooks
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.settings import Settings
+from gossamer.shutdown import CALLS_SHARE, PAGES_SHARE
 
 logger = logging.getLogger(__name__)
 
-PAGES_SHARE = 0.8
-"""Of the time that a worker has to end, what pages in progress have; the rest is for the last calls to the frontier."""
+LEAST = 0.1
+"""Seconds that a call to the frontier has to be answered, however late it is."""
 
 
 class Shutdown:
@@ -31,7 +32,7 @@ class Shutdown:
 
     def _begin(self) -> None:
         if self._limit:
-            self._until = self._link.now() + self._limit
+            self._until = self._link.now() + self._limit * CALLS_SHARE
             self._link.later(self._limit * PAGES_SHARE, self._give_back)
 
     def _give_back(self) -> None:
@@ -46,4 +47,4 @@ class Shutdown:
 
     def patience(self) -> float:
         """Seconds that the end may still wait for the frontier."""
-        return min(self._close, max(1.0, self._until - float(self._link.now())))
+        return min(self._close, max(LEAST, self._until - float(self._link.now())))
