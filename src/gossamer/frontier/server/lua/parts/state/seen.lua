@@ -319,7 +319,7 @@ end
 -- at `key:<g>`.
 
 -- How long a generation is the newest, in ms or rounds, nil if fingerprints are counted; and how many are kept behind it.
-local function span_of(policy)
+function Seen.span(policy)
   if policy.window > 0 then return policy.window / GENERATIONS, GENERATIONS end
   local rounds = policy.window_rounds or 0
   if rounds == 0 then return nil, GENERATIONS end
@@ -349,7 +349,7 @@ end
 
 -- Starts a new generation when the newest is old or large enough, and lets go of those past the window.
 function Kinds.rolling.turn(book)
-  local span, kept = span_of(book.policy)
+  local span, kept = Seen.span(book.policy)
   if span then
     local turns = floor((book.clock - book.at) / span)
     if turns > 0 then

@@ -17,7 +17,7 @@ verb('seen_count', {'no-writes'}, function(S)
     if book.kind == Kinds.rolling then
       local v = call('HMGET', key, 'g', 'at')
       book.g, book.sets = tonumber(v[1]) or 1, {}
-      local span, kept = span_of(policy)
+      local span, kept = Seen.span(policy)
       local turns = span and v[2] and floor((clock - tonumber(v[2])) / span) or 0
       book.from = max(1, book.g + turns - kept)
       n = book.kind.count(book)

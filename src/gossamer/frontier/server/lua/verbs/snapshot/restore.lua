@@ -100,7 +100,7 @@ function Restores.seen(S, e)
     set = book
   else
     local behind = e[ENTRY_SEEN.behind]
-    local span, kept = span_of(book.policy)
+    local span, kept = Seen.span(book.policy)
     if span then behind = max(0, ceil((book.at - e[ENTRY_SEEN.began]) / span)) end
     if behind > kept then return 'k' end
     set = generation(book, max(book.from, book.g - behind))

@@ -33,7 +33,7 @@ function Reads.rolling(S, key, policy, cursor, limit)
   local v = call('HMGET', key, 'g', 'at', 'o')
   local newest, at, oldest = tonumber(v[1]) or 1, tonumber(v[2]) or S.now, tonumber(v[3]) or 1
   local g, from = string.match(cursor, '^(%d+)%.(%d+)$')
-  local span, kept = span_of(policy)
+  local span, kept = Seen.span(policy)
   g = max(tonumber(g) or oldest, oldest, newest - kept)
   local fps = {}
   local rest = read_buckets(key .. ':' .. format('%d', g), tonumber(from) or 0, limit, fps)
