@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.store.conftest import Sql
 from tests.store.tables import PRICES
 
 from gossamer.store import PAGES, UNREAD, Column, PagePart, Row, Store, Table
+from gossamer.store.parts import Columns, Thread, apply
 
 THREADS = Table("threads", (Column("id", "int"), Column("title", "text"), Column("closed", "text")), ("id",))
 COMMENTS = Table("comments", (Column("id", "text"), Column("body", "text")), ("id",), parent="threads")
@@ -21,7 +23,7 @@ ALL = [THREADS, COMMENTS, FILES, PAGES]
 def page(number: int, ids: str, last: int, *, round: int = 1, direct: bool = False, id: int = 1, **values: Any) -> Row:
     """Page `number` (from 1) of a thread with the next link; the last one has none. `direct`: linked by the list itself."""
     turns = (number + 1,) if number < last else ()
-    part = PagePart(number, 0 if direct else number - 1, turns, round)
+    part = PagePart(number, 0 if direct else number - 1, turns, round, rank=number)
     return row(ids, part, id=id, **values)
 
 
@@ -158,6 +160,65 @@ def test_several_pages_of_a_layer_add_up_and_each_replaces_its_own(forum: Store)
         assert ids(forum) == "abcdef"
     forum.write([row("c", batches[0]._replace(round=3))])
     assert ids(forum) == "abcef"
+
+
+def test_sweeps_of_one_transaction_add_up(forum: Store) -> None:
+    batches = [PagePart(page, source=12, whole=True, shared=True) for page in (2, 3)]
+    forum.write([row("ab", batches[0]), row("cd", batches[1])])
+    forum.write([row("a", batches[0]), row("c", batches[1])])
+    assert ids(forum) == "ac"
+
+
+PAGERS: dict[str, Callable[[int, int], set[int]]] = {
+    "next": lambda page, last: {page + 1},
+    "next and last": lambda page, last: {page + 1, last} if page < last else set(),
+    "previous and next": lambda page, last: {page - 1, page + 1},
+    "all": lambda page, last: set(range(1, last + 1)),
+}
+
+
+@pytest.mark.parametrize("pager", PAGERS)
+def test_threads_of_any_shape_have_what_their_pages_have(pager: str) -> None:
+    """Lists link the first page and others, pages arrive in any order, some fail, and each round finds another thread."""
+    for seed in range(500):
+        chance, thread, stored, columns = random.Random(f"{pager}{seed}"), Thread(), set[int](), dict[str, Any]()
+        comments, size, told = list(range(chance.randrange(12))), chance.randint(1, 3), f"{pager}, {seed}"
+        for round in range(5):
+            pages = [comments[at : at + size] for at in range(0, len(comments), size)] or [[]]
+            last, had, read = len(pages), set(stored), set[int]()
+            failing = {page for page in range(2 if round == 0 else 1, last + 1) if chance.random() < 0.08}
+            queue = {1: 0, chance.choice([1, last, chance.randint(1, last)]): 0}
+            seen = set(queue)
+            while queue:
+                page = chance.choice(list(queue))
+                turn = queue.pop(page)
+                if page in failing:
+                    continue
+                read.add(page)
+                children, turns = (
+                    frozenset(pages[page - 1]),
+                    PAGERS[pager](page, last) & set(range(1, last + 1)) - {page},
+                )
+                part = PagePart(page, turn, tuple(turns), round, rank=page)
+                does, sweep = apply(thread, part, children)
+                stored = {one for one in stored if sweep is None or not sweep.removes(one)} | children
+                for name, value in {"page": (round, page), "last": round if page == last else None}.items():
+                    empty = columns.get(name) is None
+                    if does is Columns.SAYS or (does is Columns.JOINS and value is not None) or empty:
+                        columns[name] = value
+                queue |= dict.fromkeys(turns - seen, turn + 1)
+                seen |= turns
+            unread = {one for page, found in enumerate(pages, 1) if page not in read for one in found}
+            assert stored >= set(comments) - unread | unread & had, told
+            if not failing:
+                assert stored == set(comments), told
+                assert columns["page"] == (round, 1), told
+                assert columns["last"] is not None, told
+            for _ in range(chance.randrange(5)):
+                if comments and chance.random() < 0.4:
+                    comments.remove(chance.choice(comments))
+                else:
+                    comments.insert(chance.choice([0, len(comments)]), 100 + 10 * round + len(comments))
 
 
 def test_a_history_has_no_row_for_what_a_further_page_lacks(store: Store) -> None:

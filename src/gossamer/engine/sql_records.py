@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from gossamer.engine.sites import ServedLayer, ServedSite
-from gossamer.errors import StoreAway, StoreError
+from gossamer.errors import StoreAway, StoreError, StoreRefused
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.tables.parts import URL, page_number
+from gossamer.sites.tables.parts import URL, page_number, rank
 from gossamer.store import Row, Table, in_thread
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class SqlRecordSink:
     ) -> bool:
         # The round of the page goes before the one that this worker knows: the next round may have begun a moment ago.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
+        _refuse_same_key(layer, records)
         facts = facts_of(layer, response, request, number)
         rows = [row for record in records for row in rows_of(layer, record, facts, request, turns)]
         url = self._urls[layer.site]
@@ -185,6 +186,19 @@ def facts_of(layer: ServedLayer, response: Response, request: PageRequest, numbe
     }
 
 
+def _refuse_same_key(layer: ServedLayer, records: Sequence[Record]) -> None:
+    """StoreRefused for records of a page that would overwrite each other."""
+    alike = Counter(
+        (record.layer, key) for record in records if len(records) > 1 and (key := layer.site.compiled.page_key(record))
+    )
+    for (name, key), count in alike.items():
+        if count > 1:
+            raise StoreRefused(
+                f"The page has {count} records of {name}, and its key ({', '.join(key)}) is the same for all of them: only one would "
+                f"stay. Name fields in the key of {name} that tell them apart."
+            )
+
+
 def rows_of(
     layer: ServedLayer, record: Record, facts: Mapping[str, Any], request: PageRequest, turns: Sequence[int]
 ) -> list[Row]:
@@ -195,8 +209,15 @@ def rows_of(
         part = part._replace(page=1, whole=True, round=facts["round"])
     elif part is not None:
         # A page that redirected is the page that was linked.
-        linked = site.fingerprint(layer.name, request.hops[0]) if request.hops else request.fingerprint
-        part = part._replace(page=page_number(linked), turn=request.turn, turns=tuple(turns), round=facts["round"])
+        url = request.hops[0] if request.hops else request.url
+        linked = site.fingerprint(layer.name, url) if request.hops else request.fingerprint
+        part = part._replace(
+            page=page_number(linked),
+            turn=request.turn,
+            turns=tuple(turns),
+            round=facts["round"],
+            rank=rank(site.canonical(layer.name, url)),
+        )
         if layer.canonical and request.turn and facts["url"] == site.canonical(layer.name, facts["fetched_url"]):
             # A further page that is not called by the URL of the first has a row of its own, if that is what tells rows apart.
             part = part._replace(whole=part.whole or URL in site.site.store[layer.name].key)

@@ -43,8 +43,8 @@ class PagePart(NamedTuple):
     """What one page says of a row that other pages speak of, too: the pages of a thread, or two layers with one table.
 
     `page` and `turns` are numbers from 1 that tell the pages of a row apart: this one, and those that it turns to. UNREAD among
-    `turns` is a page that nobody will read. `turn` counts the page turns from the first page. A `whole` part has no
-    further pages; it replaces what the same page brought before. Where several sources bring children of one table (`shared`),
+    `turns` is a page that nobody will read. `turn` counts the page turns from the first page; of several pages without one, that of
+    the lowest `rank` is the first. A `whole` part has no further pages; it replaces what the same page brought before. Where several sources bring children of one table (`shared`),
     each replaces its own only.
     """
 
@@ -55,6 +55,7 @@ class PagePart(NamedTuple):
     source: int = 0
     whole: bool = False
     shared: bool = False
+    rank: int = 0
 
 
 UNREAD = -1
@@ -80,10 +81,11 @@ PAGES = Table(
         Column("page", "int"),
         Column("round", "int"),
         Column("first", "int"),
+        Column("rank", "int"),
         Column("read", "bool"),
         Column("children", "bytes"),
     ),
     ("thread", "source", "page"),
 )
-"""Which pages of a row were read, for rows that come in parts. `page` 0 is the row itself: its `first` page, the `round` it was
-last read in, and whether it was `read` before. `children` are numbers made of the children's keys."""
+"""Which pages of a row were read, for rows that come in parts. `page` 0 is the row itself: its `first` page with
+its `rank`, the `round` it was last read in, and whether it was `read` before. `children` are numbers made of the children's keys."""

@@ -82,6 +82,7 @@ class CompiledSite:
         self._by_priority = {name for name, layer in site.layers.items() if layer.order == "priority"}
         self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
         self._rows = Rows(site)
+        self.page_key = self._rows.page_key
         self.secrets: Secrets | None = None
         """The variables that stand in its requests."""
         self.login: Login | None = None

@@ -3,8 +3,9 @@
 For each such row the table `PAGES` says which of its pages were read in this round, which are still to come, and which children they
 brought. When all are read, the children that none of them has are gone. Until then children are only added.
 
-The first page speaks for the row's columns; its further pages fill what is empty. The first page is the one that was linked as such
-and that no other page turns to: lists of threads often link the last page, too, which alone must not replace the whole thread.
+The first page speaks for the row's columns; its further pages fill what is empty. The first page is the one of the lowest rank among
+those that were linked as such: lists of threads often link the last page, too, which alone must not replace the whole thread, and
+which may be read before the first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, delete, select
@@ -29,6 +31,15 @@ POSITIONS = 2**17
 """Positions that children without a key may have on one page."""
 
 
+class Columns(Enum):
+    """What a page does to the columns of its row: it says what they are; it says so, but where it has nothing another page of the
+    round may have brought something; it fills what is empty."""
+
+    SAYS = "says"
+    JOINS = "joins"
+    FILLS = "fills"
+
+
 class ChildSweep(NamedTuple):
     """What becomes of a row's stored children: those of `keep` stay (None: all), those of `drop` go. A `new` row's children with a
     plain position come from before it had parts: they go."""
@@ -40,19 +51,26 @@ class ChildSweep(NamedTuple):
     def removes(self, number: int) -> bool:
         return number in self.drop or (self.keep is not None and number not in self.keep)
 
+    def then(self, later: ChildSweep) -> ChildSweep:
+        """Both, one after the other."""
+        kept = [one.keep for one in (self, later) if one.keep is not None]
+        keep = frozenset.intersection(*kept) if kept else None
+        return ChildSweep(keep, self.drop | later.drop, self.new or later.new)
+
 
 class PartDecisions:
     """What to do with the parts of one transaction."""
 
     def __init__(self) -> None:
-        self.fills: set[int] = set()
-        """The rows (by `id`) that only fill empty columns."""
+        self.columns: dict[int, Columns] = {}
+        """By the `id` of a row."""
         self.sweeps: dict[str, dict[Identity, ChildSweep]] = {}
         """By child table and parent."""
 
     def sweep(self, one: PreparedRow, said: ChildSweep) -> None:
         for table in one.sets:
-            self.sweeps.setdefault(table, {})[one.links[table]] = said
+            sweeps, link = self.sweeps.setdefault(table, {}), one.links[table]
+            sweeps[link] = sweeps[link].then(said) if link in sweeps else said
 
 
 @dataclass
@@ -61,6 +79,8 @@ class _PageState:
 
     round: int | None = None
     first: int | None = None
+    """Of the row itself: its first page. Of a page: 1 as long as only its rank says that it is to come."""
+    rank: int | None = None
     read: bool = False
     children: frozenset[int] = field(default_factory=frozenset)
 
@@ -108,55 +128,52 @@ def decide(connection: Connection, tables: TableStatements, rows: Iterable[Prepa
     for thread, one in parts:
         assert one.part is not None
         children = frozenset(number_of(table, *child.identity) for table, rows in one.sets.items() for child in rows)
-        fill, said = apply(after[thread], one.part, children)
-        if fill:
-            decisions.fills.add(id(one))
+        decisions.columns[id(one)], said = apply(after[thread], one.part, children)
         if said is not None:
             decisions.sweep(one, said)
     _write(connection, tables, before, after)
     return decisions
 
 
-def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[bool, ChildSweep | None]:
-    """Note one page. Whether it only fills empty columns, and what becomes of the stored children, None for nothing."""
+def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Columns, ChildSweep | None]:
+    """Note one page. What it does to the row's columns, and what becomes of the stored children, None for nothing."""
     if part.whole:
         # A layer may have several pages for a row, and nobody knows how many: each replaces what it brought itself.
         own = thread.setdefault((part.source, part.page), _PageState())
         gone = own.children - children
         own.round, own.read, own.children = part.round, True, children
-        return False, ChildSweep(drop=gone.difference(*(line.children for line in thread.values())))
+        return Columns.SAYS, ChildSweep(drop=gone.difference(*(line.children for line in thread.values())))
     row = thread.setdefault((part.source, 0), _PageState())
     pages = {page: line for (source, page), line in thread.items() if source == part.source and page}
     if part.turn and row.first is None:
-        return False, None  # A row of its own that a page turn led to.
-    new = row.first is None
+        return Columns.SAYS, None  # A row of its own that a page turn led to.
+    new, changed = row.first is None, False
     if not part.turn:
-        if row.first is None:
-            row.first, row.round = part.page, part.round
+        if new:
+            row.round = part.round
         elif part.round != row.round:
             pages, row.round, row.read = {}, part.round, True
         elif part.page == row.first:
             row.read = True
-        elif part.turns and part.page not in pages and not row.read:
-            # In the first round, one that has more pages is more likely to be the first.
-            if row.first in pages and not pages[row.first].read:
-                del pages[row.first]
-            row.first = part.page
-        assert row.first is not None
-        pages.setdefault(row.first, _PageState())
-    fill = part.page != row.first
+        if row.first is None or row.rank is None or part.rank < row.rank:
+            if (before := pages.get(row.first or 0)) is not None and before.first and not before.read:
+                del pages[row.first or 0]  # Another page was taken for the first one: it need not come.
+            changed = not new and part.page != row.first
+            row.first, row.rank = part.page, part.rank
+        pages.setdefault(row.first, _PageState(first=1))
+    columns = Columns.FILLS
+    if part.page == row.first:
+        others = changed or any(line.read for page, line in pages.items() if page != part.page)
+        columns = Columns.JOINS if others else Columns.SAYS
     said = ChildSweep(new=True) if new else None
     if part.turn and part.round != row.round:
         # It comes late, after the next round has begun.
         if part.page in pages and not pages[part.page].read:
             pages[part.page].children |= children
     elif pages:
-        pages[part.page] = _PageState(part.round, int(not part.turn), True, children)
+        pages[part.page] = _PageState(part.round, read=True, children=children)
         for page in part.turns:
-            pages.setdefault(page, _PageState())
-        if row.first in part.turns and fill:
-            starts = [page for page, line in pages.items() if line.first and page != row.first]
-            row.first = part.page if not part.turn else starts[0] if starts else row.first
+            pages.setdefault(page, _PageState()).first = None
         if all(line.read for line in pages.values()):
             whole = frozenset().union(*(line.children for line in pages.values()))
             pages = {}
@@ -168,7 +185,7 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[boo
     for key in [key for key in thread if key[0] == part.source and key[1]]:
         del thread[key]
     thread.update({(part.source, page): line for page, line in pages.items()})
-    return fill, said
+    return columns, said
 
 
 def _others(thread: Thread, source: int) -> frozenset[int]:
@@ -184,14 +201,14 @@ def _read(connection: Connection, tables: TableStatements, threads: list[int]) -
         [{"thread": thread, **lock} for thread in threads],
     )
     found: dict[int, Thread] = {thread: {} for thread in threads}
-    names = ("thread", "source", "page", "round", "first", "read", "children")
+    names = ("thread", "source", "page", "round", "first", "rank", "read", "children")
     for start in range(0, len(threads), 200):
         wanted = table.c.thread.in_(threads[start : start + 200])
         query = select(*(table.c[name] for name in names)).where(wanted).with_for_update()
-        for thread, source, page, round, first, read, children in connection.execute(query):
+        for thread, source, page, round, first, rank, read, children in connection.execute(query):
             numbers = bytes(children or b"")
             found[thread][source, page] = _PageState(
-                round, first, read is not None and give["read"](read), frozenset(_numbers(numbers))
+                round, first, rank, read is not None and give["read"](read), frozenset(_numbers(numbers))
             )
     return found
 
@@ -217,6 +234,7 @@ def _write(
                         "page": page,
                         "round": line.round,
                         "first": line.first,
+                        "rank": line.rank,
                         "read": take(line.read),
                         "children": packed,
                     }

@@ -15,7 +15,7 @@ from gossamer.model.table import PAGES
 from gossamer.model.table_layout import PLACE, SINCE, TableLayout
 from gossamer.store.batch import Bound, Identity, TableBatch
 from gossamer.store.database.database import Database
-from gossamer.store.parts import POSITIONS, ChildSweep, PartDecisions, decide, number_of
+from gossamer.store.parts import POSITIONS, ChildSweep, Columns, PartDecisions, decide, number_of
 from gossamer.store.values import CANONICAL
 
 T = TypeVar("T")
@@ -89,13 +89,21 @@ def _write_batch(
         whole: dict[Identity, Bound] = {}
         further: dict[Identity, Bound] = {}
         for one in table_batch.parts:
-            if id(one) in decided.fills:
+            columns = decided.columns[id(one)]
+            if columns is Columns.FILLS:
                 known = further.setdefault(one.identity, {})
                 known.update({name: value for name, value in one.values.items() if known.get(name) is None})
             else:
-                whole.setdefault(one.identity, {}).update(one.values)
+                whole.setdefault(one.identity, {}).update(said_by(one.values, columns))
         _write_rows(connection, tables, shape, sorted(whole.items()), fill=False)
         _write_rows(connection, tables, shape, sorted(further.items()), fill=True)
+
+
+def said_by(values: Bound, columns: Columns) -> Bound:
+    """The values of a page; without the empty ones where another page may have brought something."""
+    if columns is not Columns.JOINS:
+        return values
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _write_rows(
@@ -203,9 +211,10 @@ def _add_changes(
     further: set[int] = set()
     every = {identity: list(changes) for identity, changes in table_batch.changes.items()}
     for one in table_batch.parts:
-        every.setdefault(one.identity, []).append(one.values)
-        if id(one) in decided.fills:
-            further.add(id(one.values))
+        columns = decided.columns[id(one)]
+        every.setdefault(one.identity, []).append(values := said_by(one.values, columns))
+        if columns is Columns.FILLS:
+            further.add(id(values))
     for identity, changes in sorted(every.items()):
         key = {f"gossamer_is_{name}": value for name, value in zip(shape.identity, identity, strict=True)}
         found = connection.execute(latest, key).first()

@@ -138,3 +138,41 @@ def test_a_page_and_its_api_feed_one_row(place: Place) -> None:
             ]
             assert place.rows("select parent_id, id, text from comments order by 1, 2") == said(threads), round
             threads[1] = [100, 101, 102, 103, 105, 106, 107]
+
+
+def test_pages_that_name_the_first_as_their_own_are_one_row_in_any_order(place: Place) -> None:
+    """The key is the URL that a page names as its own. The list links the last page before the first, and each page links all."""
+
+    def serve(site: Site, round: int, last: int) -> None:
+        site.on("/list", links(f"/t/1?p={last}", "/t/1"))
+        paths = ["/t/1", *(f"/t/1?p={page}" for page in range(2, last + 1))]
+        for page, path in enumerate(paths, 1):
+            pager = "".join(f"<a href='{other}'>{other}</a>" for other in paths if other != path)
+            closed = "<i>closed</i>" if page == last else ""
+            head = f"<head><link rel=canonical href=/t/1></head><h1>post {page}, {round}</h1>"
+            site.on(path, Reply(body=f"<html>{head}<p>{page}</p>{closed}{pager}</html>"))
+
+    with Site() as site:
+        place.write(
+            f"""
+            site: board
+            seeds: [{site.url}/list]
+            politeness: {{robots: ignore, concurrency: 1}}
+            identity: {{canonical: true}}
+            seen: round
+            layers:
+              list: {{match: ^/list, follow: [{{css: a, to: post}}]}}
+              post:
+                match: ^/t/
+                fields: {{post: h1, closed: i, comments: {{each: p, fields: {{text: {{xpath: .}}}}}}}}
+                follow: [{{css: a, to: post, pages: 0}}]
+            store: {{post: {{table: posts, children: {{comments: {{table: comments}}}}}}}}
+            """
+        )
+        for round, last in enumerate((3, 4, 2)):
+            serve(site, round, last)
+            place.run("crawl", "site.yaml", "-w", "1", "--json")
+            assert place.rows("select post, closed, url from posts") == [
+                (f"post 1, {round}", "closed", f"{site.url}/t/1")
+            ]
+            assert place.rows("select text from comments order by 1") == [(str(page + 1),) for page in range(last)]

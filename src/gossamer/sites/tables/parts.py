@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -11,6 +12,7 @@ from gossamer.sites.page import Reading
 
 _MOST = 2**63 - 1
 URL = "url"
+_NUMBER = re.compile(r"[0-9]{1,11}")
 
 
 def continues(site: SiteSpec, layer: str, facts: Iterable[str]) -> bool:
@@ -51,6 +53,13 @@ def _number(name: str) -> int:
 def page_number(fingerprint: int) -> int:
     """The number of a page among the pages of its row."""
     return (fingerprint & _MOST) or 1
+
+
+def rank(url: str) -> int:
+    """Where a page stands among those of its thread, as far as its URL says: further pages have longer URLs, or higher numbers in
+    them."""
+    numbers = sum(map(int, _NUMBER.findall(url)))
+    return (min(len(url), 2**14 - 1) << 48) | min(numbers, 2**48 - 1)
 
 
 def turns(reading: Reading, layer: str) -> tuple[int, ...]:

@@ -149,6 +149,12 @@ class Rows:
         self.parts: Mapping[str, PagePart] = parts.templates
         """The layers whose rows come in parts."""
         self._optional = {layer: names for layer, names in parts.optional.items() if names}
+        self._keys = {layer: site.store[layer].key for layer in stored}
+
+    def page_key(self, record: Record) -> tuple[str, ...]:
+        """The key of a record that says nothing of it itself, so that all records of a page have the same; empty for others."""
+        key = self._keys.get(record.layer, ())
+        return key if all(name in EXTRA and name not in record.fields for name in key) else ()
 
     def row(self, record: Record, facts: Mapping[str, Any], part: PagePart | None = None) -> Row | None:
         """`facts` has what is known about the page itself, by the names of `EXTRA`. StoreRefused for a record of a function that is
