@@ -36,7 +36,10 @@ types. `str`, `int`, `float`, `Decimal`, `bool`, `date`, `datetime` and `bytes` 
 classes are JSON. A type with `| None`, or a key that is `NotRequired`, may be missing. A record with another field, without one that it must
 have, or with a value of another type makes the page a dead letter (`store_refused`): nothing is converted, nothing becomes null.
 
-Without `record`, the table grows: a column is made when a record first has a value for it, of that value's type, and keeps its type."""
+Without `record`, the table grows: a column is made when a record first has a value for it, of that value's type, and keeps its type.
+
+Without `key`, the key is the page's URL. A page with several records of such a layer is a dead letter (`store_refused`), since only one of
+them would stay: name fields that tell them apart."""
 WORKERS = """\
 A site in Python is pushed as a site file that names its functions (`handler: "shop:lamp"`); `gossamer site show` shows it. Code is never
 pushed. Workers import the module:

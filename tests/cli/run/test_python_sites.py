@@ -23,6 +23,7 @@ from gossamer.testing.servers import Server
 pytestmark = pytest.mark.timeout(400)
 
 BOTH_KINDS = """
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from gossamer import Output, Page, Record, Site
@@ -37,6 +38,11 @@ async def item(page: Page) -> AsyncIterator[Output]:
     number = int(page.groups["id"])
     if number == 7:
         raise ValueError("seven is odd")
+    if number == 9:
+        raise asyncio.CancelledError
+    yield Record("loose", {"text": f"loose {number}"})
+    if number == 11:
+        yield Record("loose", {"text": "in its place"})
     yield {"id": number, "title": shout(page.css("h1::text").get()), "weight": "heavy" if number == 8 else number}
     yield Record("note", {"item": number, "text": "noted"})
     yield page.follow(f"/d/{number}", to="detail", inherited={"id": number})
@@ -52,6 +58,7 @@ shop.rules(
 
 
 @shop.layer("note", record={"item": int, "text": str}, table="notes", key=["item"])
+@shop.layer("loose", record={"text": str}, table="loose")
 def note(page: Page) -> Iterator[Output]:
     yield None
 """
@@ -123,7 +130,7 @@ def test_layers_of_both_kinds_pushed_and_served_by_workers_one_of_which_is_kille
                 site.release("/p/8")
                 assert (second.wait(200), third.wait(200)) == (0, 0)
         letters = json.loads(place.run("dead", "list", "--json"))
-    whole = [number for number in range(1, ITEMS + 1) if number not in (7, 8)]
+    whole = [number for number in range(1, ITEMS + 1) if number not in (7, 8, 9, 11)]
     assert place.rows("select id, title, weight from items order by id") == [
         (number, f"ITEM {number}", number) for number in whole
     ]
@@ -131,12 +138,17 @@ def test_layers_of_both_kinds_pushed_and_served_by_workers_one_of_which_is_kille
     # The links of a page that failed are not followed.
     assert place.rows("select id, text from details order by id") == [(number, f"detail {number}") for number in whole]
     assert sorted((letter["url"].rpartition("/")[2], letter["reason"]) for letter in letters) == [
+        ("11", "store_refused"),
         ("7", "engine"),
         ("8", "store_refused"),
+        ("9", "engine"),
     ]
-    told = {letter["reason"]: letter["detail"] for letter in letters}
-    assert 'raise ValueError("seven is odd")' in told["engine"]
-    assert "Table items, column weight: a whole number is wanted, str was given" in told["store_refused"]
+    told = {letter["url"].rpartition("/")[2]: letter["detail"] for letter in letters}
+    assert 'raise ValueError("seven is odd")' in told["7"]
+    assert "raise asyncio.CancelledError" in told["9"]
+    assert "Table items, column weight: a whole number is wanted, str was given" in told["8"]
+    assert "The page has 2 records of loose, and its key (url) is the same for all of them" in told["11"]
+    assert place.rows("select text from loose order by length(text), text") == [(f"loose {one}",) for one in whole]
 
 
 def test_tried_tested_and_crawled_from_another_folder(place: Place, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Every path ends in exactly one settlement, and frees the host's slot exactly onc
 
 from __future__ import annotations
 
+import asyncio
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -38,6 +39,12 @@ LOGIN_PAUSE = 60.0
 
 NO_SECRETS = Secrets({})
 Landed = Callable[[Feedback | None], None]
+
+
+def _is_cancelled() -> bool:
+    """Whether this page is given up. A function of a site, too, may await something that was cancelled, and pass that on."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 class PageProcessor:
@@ -109,7 +116,9 @@ class PageProcessor:
         except GossamerError as error:
             reason = getattr(error, "reason", GARBAGE)
             return await self._failures.settle(lease, layer, request, PageFailed(reason, str(error), again=False))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             # A bug, here or in a hook: it must not end the worker, and has to be seen.
             detail = "".join(traceback.format_exception(error))
             return await self._failures.settle(lease, layer, request, PageFailed("engine", detail, again=False))
