@@ -34,8 +34,11 @@ def _roots(node: dict[str, Any]) -> Iterator[str]:
 
 
 def names_used(follow: Follow) -> set[str]:
-    """The fields that a rule may use: in `when`, `pass` and {names}."""
+    """The fields that a rule may use: in `from`, `when`, `pass` and {names}."""
     found = set(follow.carry) if not isinstance(follow.carry, dict) else set()
+    first, _, rest = follow.source.partition(".")
+    if first == "fields" and rest:
+        found.add(rest.split(".")[0])
     for expression in (follow.when, *(follow.carry.values() if isinstance(follow.carry, dict) else ())):
         if expression is not None:
             try:
@@ -58,11 +61,11 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def of_page(layer: Layer, follow: Follow) -> bool:
-    """Whether a rule of a layer with `records` is for the page as a whole: it turns pages, uses no value at all, or values of
-    the page and none of its records. Otherwise it is for each record."""
+    """Whether a rule of a layer with `records` is for the page as a whole: it turns pages, or uses no value of its records and is a
+    selector, or has values of the page. Otherwise it is for each record."""
     if follow.pages is not None:
         return True
     used = names_used(follow)
-    if used & layer.page.keys() and not used & layer.fields.keys() - layer.page.keys():
-        return True
-    return follow.url is None and not used
+    if used & layer.fields.keys() - layer.page.keys():
+        return False
+    return follow.url is None or bool(used & layer.page.keys())
