@@ -23,9 +23,10 @@ from gossamer import errors, shutdown
 from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFailed
 from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
-from gossamer.scrapy.addon import DEFAULT_SCHEDULER, Addon, part_of
+from gossamer.scrapy.addon import Addon
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.process.exit_code import failure_of, is_drained
+from gossamer.scrapy.setting_notes import named_scheduler, part_of
 from gossamer.scrapy.settings import loaded
 from gossamer.settings import DEFAULT
 from gossamer.settings import Settings as Ours
@@ -61,8 +62,8 @@ class FoundSpider:
 
     def check_feeds(self) -> None:
         """SettingError for feeds that its workers would refuse, before any is started."""
-        scheduler = self.scrapy["SCHEDULER"]
-        on_frontier = scheduler == DEFAULT_SCHEDULER or bool(part_of(load_object(scheduler), self.scrapy))
+        scheduler = named_scheduler(self.scrapy)
+        on_frontier = scheduler is None or bool(part_of(load_object(scheduler), self.scrapy))
         feed_settings.check_early(self.ours, self.scrapy, on_frontier)
 
 
@@ -193,8 +194,8 @@ def _join_in(settings: Settings) -> None:
     if not any(place is not None and _is_ours(addon) for addon, place in table.items()):
         priority = max(settings.getpriority("ADDONS") or 0, SETTINGS_PRIORITIES["addon"])
         settings.set("ADDONS", {**table, ADDON: PLACE}, priority)
-    scheduler = settings["SCHEDULER"]
-    if scheduler != DEFAULT_SCHEDULER and part_of(load_object(scheduler), settings) is None:
+    scheduler = named_scheduler(settings)
+    if scheduler is not None and part_of(load_object(scheduler), settings) is None:
         raise SettingError(f"SCHEDULER is {scheduler}, which is not on the frontier. Leave SCHEDULER unset.")
 
 

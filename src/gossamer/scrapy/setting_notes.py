@@ -1,0 +1,145 @@
+"""Settings of a project that have another effect in a fleet, or none: each is reported when the spider is opened.
+
+Not sooner: what add-ons log, Scrapy drops where LOG_FILE_APPEND is off, since it opens the file once more after them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import signals
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.misc import load_object
+
+from gossamer.model import Order
+from gossamer.scrapy.policies import main_order
+from gossamer.scrapy.settings import component_path, loaded
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
+
+SCHEDULER = "gossamer.scrapy.scheduler.FleetScheduler"
+ADDON = SETTINGS_PRIORITIES["addon"]
+JITTER = ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")
+_OF_SCRAPY_REDIS = (
+    "SCHEDULER_PERSIST", "SCHEDULER_FLUSH_ON_START", "SCHEDULER_IDLE_BEFORE_CLOSE", "SCHEDULER_QUEUE_CLASS", "SCHEDULER_QUEUE_KEY",
+    "SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_SERIALIZER",
+)  # fmt: skip
+_ORDERS = {Order.FIFO: "first in, first out", Order.LIFO: "last in, first out"}
+
+
+class SettingNotes:
+    """An extension, put in place by the add-on."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._settings = crawler.settings
+        crawler.signals.connect(self._opened, signals.spider_opened)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def _opened(self) -> None:
+        for note in notes(self._settings):
+            logger.warning("%s", note)
+
+
+def named_scheduler(settings: BaseSettings) -> Any:
+    """The scheduler that the project, its spider or another add-on names, be it Scrapy's own; None: none, or the fleet's."""
+    scheduler = settings["SCHEDULER"]
+    named = (settings.getpriority("SCHEDULER") or 0) >= ADDON
+    return scheduler if named and component_path(scheduler) != SCHEDULER else None
+
+
+def part_of(kind: Any, settings: BaseSettings) -> bool | None:
+    """Whether a scheduler of this class is on the frontier under these settings; None for one that is not Gossamer's."""
+    from gossamer.scrapy.scheduler import FleetScheduler
+
+    if hasattr(kind, "on_frontier"):
+        return bool(kind.on_frontier(settings))
+    # Not issubclass: Scrapy's schedulers take any class with their methods for one of theirs.
+    return True if FleetScheduler in getattr(kind, "__mro__", ()) else None
+
+
+def notes(settings: BaseSettings) -> Iterator[str]:
+    """What to know of a project's settings, once the add-on has changed them."""
+    scheduler = named_scheduler(settings)
+    if scheduler is None:
+        yield from _of_queues(settings)
+        yield from _of_delays(settings)
+    elif part_of(load_object(scheduler), settings) is None:
+        yield (
+            f"SCHEDULER is {component_path(scheduler)}, so this project does not take part in the crawl "
+            f"{loaded(settings)['GOSSAMER_CRAWL']}. Leave SCHEDULER unset to join it."
+        )
+
+
+def _of_queues(settings: BaseSettings) -> Iterator[str]:
+    """Settings for what the frontier does in the place of Scrapy's scheduler."""
+    queue, disk = (settings[name] for name in ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE"))
+    if settings["JOBDIR"]:
+        yield (
+            f"JOBDIR {settings['JOBDIR']} keeps no requests: the frontier has the queue and what was seen, and a crawl that was stopped "
+            "goes on without it. For a memory that outlasts a finished crawl set GOSSAMER_SEEN_SCOPE=forever."
+        )
+    kind = settings["SCHEDULER_PRIORITY_QUEUE"]
+    if _is_projects(settings, "SCHEDULER_PRIORITY_QUEUE") and not _is_of(kind, "scrapy.pqueues"):
+        yield (
+            f"SCHEDULER_PRIORITY_QUEUE {kind} is not used: the frontier has the queue. Order requests by their priority, and by "
+            "lanes."
+        )
+    order = main_order(settings)
+    if _is_projects(settings, "SCHEDULER_MEMORY_QUEUE") and not _is_of(queue, "scrapy.squeues"):
+        yield (
+            f"SCHEDULER_MEMORY_QUEUE {queue} is not used: the frontier has the queue; by the name, requests of equal priority are "
+            f"{_ORDERS[order]}. One of Scrapy's own queues says which order you want."
+        )
+    same = main_order({"SCHEDULER_MEMORY_QUEUE": disk}) is order and _is_of(disk, "scrapy.squeues")
+    if _is_projects(settings, "SCHEDULER_DISK_QUEUE") and not same:
+        yield (
+            f"SCHEDULER_DISK_QUEUE {disk} is not used: the frontier has the queue, and SCHEDULER_MEMORY_QUEUE says its order "
+            f"({_ORDERS[order]} now)."
+        )
+    for name in ("SCHEDULER_START_MEMORY_QUEUE", "SCHEDULER_START_DISK_QUEUE"):
+        if _is_projects(settings, name):
+            yield (
+                f"{name} is not used: start requests are ordered as all others ({_ORDERS[order]} now). Give them priorities to have "
+                "an order of their own."
+            )
+    if found := [name for name in _OF_SCRAPY_REDIS if settings.get(name)]:
+        yield (
+            f"{', '.join(found)} {'has' if len(found) == 1 else 'have'} no effect without scrapy-redis's scheduler: take it out "
+            "(GOSSAMER_SEEN_SCOPE=forever remembers pages over finished crawls), or set "
+            'SCHEDULER = "gossamer.scrapy_redis.scheduler.Scheduler".'
+        )
+
+
+def _of_delays(settings: BaseSettings) -> Iterator[str]:
+    """Settings for what the frontier does in the place of Scrapy's download slots."""
+    if settings.getbool("AUTOTHROTTLE_DEBUG"):
+        yield "AUTOTHROTTLE_DEBUG is not used: the frontier has the delays. `gossamer host show` shows them."
+    if _wants_jitter(settings):
+        yield (
+            f"Delays are not varied at random ({' and '.join(JITTER)}, and these of DOWNLOAD_SLOTS): the fleet keeps each delay as it "
+            "is. Leave the setting out."
+        )
+
+
+def _wants_jitter(settings: BaseSettings) -> bool:
+    said = [settings[name] for name in JITTER if _is_projects(settings, name)]
+    for slot in settings.getdict("DOWNLOAD_SLOTS").values():
+        said += [slot.get("jitter"), slot.get("randomize_delay")]
+    return any(str(one).lower() not in ("none", "false", "0", "0.0", "") for one in said)
+
+
+def _is_projects(settings: BaseSettings, name: str) -> bool:
+    return (settings.getpriority(name) or 0) > ADDON
+
+
+def _is_of(kind: Any, module: str) -> bool:
+    return (kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}").startswith(f"{module}.")
