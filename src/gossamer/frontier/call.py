@@ -91,6 +91,11 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     ),
     "GSMTOKEN": (TokenReused, "{0}. Each call needs the next number."),
     "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),
+    "GSMREPLACED": (
+        SnapshotError,
+        "The snapshot met a server that was restarted or replaced meanwhile, and may have lost lines of it. Import again: what is there "
+        "is not restored twice.",
+    ),
     "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),
     "GSMLISTTYPE": (PolicyError, "Pages push to a list, but {0}. Nothing was changed: name another key, or remove it."),
     "GSMLISTRIGHT": (

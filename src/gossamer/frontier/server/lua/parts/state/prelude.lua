@@ -52,11 +52,6 @@ local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
 end
 
--- For what puts back a snapshot.
-local function replaced_server()
-  return fail('SNAPSHOT', 'met a server that was restarted or replaced meanwhile, and may have lost lines of it. Import again: what is there is not restored twice')
-end
-
 local function call_chunked(command, key, values)
   local result = 0
   for first = 1, #values, UNPACK_MAX do

@@ -221,7 +221,7 @@ end
 verb('restore', {}, function(S, h, args)
   local before = tonumber(call('HGET', S.b .. K.restored, h.snapshot)) or 0
   if (h.epoch or '') ~= '' and h.epoch ~= S.m.epoch then
-    return replaced_server()
+    return fail('REPLACED', '')
   end
   local letters = {}
   S.snapshot = h.snapshot

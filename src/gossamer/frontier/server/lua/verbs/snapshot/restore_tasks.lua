@@ -8,7 +8,7 @@
 
 register('restore_tasks', {}, function(keys, args)
   local source, answers, h = keys[1], keys[4], unpack_msg(args[1])
-  if (h.run or '') ~= '' and h.run ~= RUN then return replaced_server() end
+  if (h.run or '') ~= '' and h.run ~= RUN then return fail('REPLACED', '') end
   local field = 'restored ' .. h.snapshot
   local before, done = tonumber(call('HGET', answers, field)) or 0, 0
   local kind = call('TYPE', source)
