@@ -93,8 +93,7 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),
     "GSMREPLACED": (
         SnapshotError,
-        "The snapshot met a server that was restarted or replaced meanwhile, and may have lost lines of it. Import again: what is there "
-        "is not restored twice.",
+        "The snapshot met a server that was restarted or replaced and may have lost lines of it. Import again: none is restored twice.",
     ),
     "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),
     "GSMLISTTYPE": (PolicyError, "Pages push to a list, but {0}. Nothing was changed: name another key, or remove it."),
