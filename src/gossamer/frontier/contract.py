@@ -27,10 +27,13 @@ from gossamer.model import (
     GroupPolicy,
     HostInfo,
     HostPolicy,
+    LaneFeed,
     LanePolicy,
     Leader,
     Lease,
+    PageInfo,
     PageName,
+    PageState,
     PartitionState,
     Request,
     RoundInfo,
@@ -337,3 +340,18 @@ class Frontier(Protocol):
     def resign(self, token: Token, term: int) -> bool:
         """Give the lead back; another planner may have it at once. False: the term was over before, or an earlier
         call whose reply was lost has given it back."""
+
+    def feed(self, partition: int, lanes: Sequence[tuple[str, int, int | None]], *, term: int = 0) -> list[LaneFeed]:
+        """Move due pages of lanes that keep records into their queues, on one partition: of each lane (full name) at most so many, the
+        oldest first (LIFO lanes: the newest), and none beyond so many queued and delayed requests there (None: the lane's own limits
+        alone). From the first call of a planner with its `term` on, pages that are found wait for it, as long as it leads. Otherwise workers'
+        exchanges move what is due."""
+
+    def page_records(self, lane: str, fingerprints: Sequence[int]) -> list[PageInfo | None]:
+        """The records of pages; None for one that the lane does not know."""
+
+    def scan_page_records(
+        self, lane: str, partition: int, cursor: str = "0", limit: int = 500, state: PageState | None = None
+    ) -> tuple[str, list[PageInfo]]:
+        """Some records of a lane, all or those in one state, and the cursor of the next ones; "" at the end. A record that is there all
+        the while is returned at least once."""

@@ -23,6 +23,7 @@ from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
+from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -178,6 +179,9 @@ class ValkeyFrontier(FunctionClient):
 
     lead = blocking(LeaderVerbs, LeaderVerbs.lead)
     resign = blocking(LeaderVerbs, LeaderVerbs.resign)
+    feed = blocking(PageRecordVerbs, PageRecordVerbs.feed)
+    page_records = blocking(PageRecordVerbs, PageRecordVerbs.page_records)
+    scan_page_records = blocking(PageRecordVerbs, PageRecordVerbs.scan_page_records)
 
     scan = blocking(SnapshotVerbs, SnapshotVerbs.scan)
 

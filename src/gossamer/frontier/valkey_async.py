@@ -19,6 +19,7 @@ from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
+from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -137,6 +138,9 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
 
     lead = awaited(LeaderVerbs, LeaderVerbs.lead)
     resign = awaited(LeaderVerbs, LeaderVerbs.resign)
+    feed = awaited(PageRecordVerbs, PageRecordVerbs.feed)
+    page_records = awaited(PageRecordVerbs, PageRecordVerbs.page_records)
+    scan_page_records = awaited(PageRecordVerbs, PageRecordVerbs.scan_page_records)
 
     scan = awaited(SnapshotVerbs, SnapshotVerbs.scan)
 

@@ -1,6 +1,7 @@
 """Frozen values that every room speaks in."""
 
 from gossamer.model.document import Document, DocumentInfo, PageName
+from gossamer.model.page_record import LaneFeed, PageEvent, PageInfo, PageState, PageVisit, RecordPolicy, RevisitRules
 from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.model.reply import (
     Added,
@@ -64,13 +65,20 @@ __all__ = [
     "HostPolicy",
     "HostVerdict",
     "LaneCounts",
+    "LaneFeed",
     "LanePolicy",
     "Leader",
     "Lease",
     "Order",
+    "PageEvent",
+    "PageInfo",
     "PageName",
+    "PageState",
+    "PageVisit",
     "PartitionState",
+    "RecordPolicy",
     "Request",
+    "RevisitRules",
     "RoundInfo",
     "ScanPage",
     "ScannedDeadLetter",

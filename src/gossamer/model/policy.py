@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from gossamer.errors import PolicyError
+from gossamer.model.page_record import RecordPolicy
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\Z")
 LANE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}\Z")
@@ -96,7 +97,8 @@ class LanePolicy:
 
     A lower `tier` is served strictly first; inside a tier shares follow `weight`. `max_queued` binds producers
     (0: no limit; children of pages are always accepted); `max_leased` bounds what is in progress (0: no limit).
-    `stage` names the worker pool that serves it; "" is the general pool. The limits hold on each partition.
+    `stage` names the worker pool that serves it; "" is the general pool. With `records` it keeps a record of each page instead of a
+    seen memory. The limits hold on each partition.
     """
 
     order: Order = Order.FIFO
@@ -106,6 +108,7 @@ class LanePolicy:
     max_queued: int = 0
     max_leased: int = 0
     stage: str = ""
+    records: RecordPolicy | None = None
 
     def __post_init__(self) -> None:
         number("lane: weight", self.weight, low=0.001, high=1e6)

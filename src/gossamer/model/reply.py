@@ -118,7 +118,8 @@ class TaskQueueSize(NamedTuple):
 
 
 class LaneCounts(NamedTuple):
-    """One lane now, and over the life of the crawl."""
+    """One lane now, and over the life of the crawl. Of lanes that keep page records also: pages that were `found` and wait to be queued, how
+    many `pages` have a record, and when the first of them is due (server time in seconds; 0: none)."""
 
     lane: str
     queued: int
@@ -133,6 +134,9 @@ class LaneCounts(NamedTuple):
     expired: int
     overflow: int
     paused: str
+    found: int = 0
+    pages: int = 0
+    next_due: float = 0.0
 
 
 class GroupCounts(NamedTuple):

@@ -14,6 +14,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from gossamer.model.page_record import PageVisit
+
 DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
 
 
@@ -152,6 +154,7 @@ class Settlement(NamedTuple):
     `withheld` makes the children that were left out because the frontier is known to know them; they are made and added
     where that is not so any more (see `relies` of `Frontier.exchange`).
     `kept` is how many items the page brought that are kept elsewhere (a file, a database, a list): the frontier only counts them.
+    `visit` is what the page was like, for its record in a lane that keeps records.
     """
 
     lease: Lease
@@ -166,6 +169,7 @@ class Settlement(NamedTuple):
     push: Sequence[tuple[str, bytes]] = ()
     withheld: Callable[[], Sequence[Request]] | None = None
     kept: int = 0
+    visit: PageVisit | None = None
 
 
 class CounterOp(enum.Enum):

@@ -149,7 +149,7 @@ class WorkerConfig:
     def remembers(self) -> bool:
         """Whether what was once seen stays seen for long, so that a worker may remember it too."""
         return not self.forgetful and all(
-            lane.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) for lane in self.lanes.values()
+            lane.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) and lane.records is None for lane in self.lanes.values()
         )
 
     @cached_property

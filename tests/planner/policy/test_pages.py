@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossamer.model import PageState, RevisitRules
 from gossamer.planner.policy.pages import (
     PageRecord,
-    PageState,
     RediscoveryRules,
-    RevisitRules,
     Visit,
     neocrawler_rules,
     rediscovered,

@@ -138,7 +138,9 @@ class ServedSite:
         self.remembering = frozenset(
             f"{self.name}.{name}"
             for name, policy in self._lanes.items()
-            if policy.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) and policy.seen.scope is not SeenScope.NEVER
+            if policy.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM)
+            and policy.seen.scope is not SeenScope.NEVER
+            and policy.records is None
         )
         """The lanes whose seen memory holds for the whole round, so that a worker may keep a cache of it."""
         self.lasting = frozenset(

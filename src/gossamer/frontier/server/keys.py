@@ -61,6 +61,10 @@ SUFFIXES: dict[str, str] = {
     "seen_names": ":sn",  # hash: group|policy -> number of the memory
     "seen_policy": ":sp",  # hash: number -> policy
     "purge": ":sx",  # list: memories to unlink
+    "recorded": ":pr",  # hash: id of a lane that keeps page records -> number of its records
+    "pages": ":pg:",  # hash per number: fingerprint -> page record
+    "page_due": ":pd:",  # sorted set per number: fingerprint by when the page is due
+    "feeds": ":pf",  # sorted set: lane id by when the first of its pages may be due
     "rounds": ":rn",  # hash: group -> round
     "starts": ":st",  # hash: group -> start lease
     "ends": ":re",  # hash: group -> lease of what comes after a round

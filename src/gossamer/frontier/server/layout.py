@@ -37,7 +37,7 @@ FETCHED = RecordLayout("id nonce feedback")
 FEEDBACK = RecordLayout("verdict latency retry_after")
 """How the host answered."""
 SETTLEMENT = RecordLayout(
-    "id nonce ending delay priority reason detail feedback first_item items group pushed lists kept"
+    "id nonce ending delay priority reason detail feedback first_item items group pushed lists kept visit"
 )
 """How a lease ends, with what its page brought. Only the first two for a page that is done and brought nothing."""
 BATCH = RecordLayout("lane host priority delay entries lengths pages")
@@ -59,6 +59,9 @@ ANSWER = RecordLayout("sequence settled children added ids nonce open paused roo
 ENTRY = RecordLayout("line kind")
 """A line of a snapshot on its way back, of any kind; the others say what follows for each kind."""
 ENTRY_REQUEST = RecordLayout("line kind state lane host priority due filtered fingerprint attempts strikes")
+ENTRY_PAGE = RecordLayout(
+    "line kind lane host priority state first last since due interval version status changes misses signature trail"
+)
 ENTRY_DEAD = RecordLayout("line kind group lane host priority attempts strikes reason detail at")
 ENTRY_MEMORY = RecordLayout("line kind name policy")
 ENTRY_SEEN = RecordLayout("line kind name fingerprints began behind")

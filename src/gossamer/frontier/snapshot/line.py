@@ -16,7 +16,19 @@ from typing import Any
 from gossamer.errors import DecodingError, EncodingError, SnapshotError
 from gossamer.frontier import codec
 from gossamer.frontier.codec.redaction import redacted, without
-from gossamer.model import Document, GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
+from gossamer.model import (
+    Document,
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    Order,
+    PageInfo,
+    RecordPolicy,
+    RevisitRules,
+    SeenKind,
+    SeenPolicy,
+    SeenScope,
+)
 
 FORMAT = 1
 
@@ -169,9 +181,47 @@ def document(kind: str, version: Document) -> dict[str, Any]:
     return {"type": "document", "kind": kind, **known}
 
 
+def page_record(page: PageInfo) -> dict[str, Any]:
+    """The record of a page, without its request. What is 0 is left out."""
+    row = {name: getattr(page, name) for name in _PAGE if getattr(page, name)}
+    return {
+        "type": "page",
+        "lane": page.lane,
+        "host": page.host,
+        "fingerprint": fingerprint_text(page.fingerprint),
+        "state": page.state.value,
+        "first": page.first,
+        "since": page.since,
+        **row,
+        **({"signature": fingerprint_text(page.signature)} if page.signature else {}),
+        "trail": [[event.value, at] for event, at in page.trail],
+    }
+
+
+_PAGE = ("last", "due", "interval", "version", "status", "changes", "misses", "priority")
+
+
+def record_policy(table: Mapping[str, Any]) -> dict[str, Any]:
+    times = {name: table[name] / 1000 for name in ("failed", "finished", "gone", "max_age") if name in table}
+    revisit = table.get("revisit")
+    rules = {
+        **{name: revisit[name] / 1000 for name in ("every", "min", "max")},
+        **{name: revisit[name] for name in ("adaptive", "gone")},
+    } if revisit else None  # fmt: skip
+    return {**times, "newer": table["newer"], "max_pages": table["max_pages"], "revisit": rules}
+
+
+def record_policy_from(fields: Mapping[str, Any]) -> RecordPolicy:
+    revisit = fields.get("revisit")
+    usual: dict[str, Any] = {"failed": None, "finished": None, "gone": None}
+    return RecordPolicy(**usual | {**fields, "revisit": RevisitRules(**revisit) if revisit else None})
+
+
 def lane_policy(table: Mapping[str, Any]) -> dict[str, Any]:
     seen = table["seen"]
+    records = {"records": record_policy(table["records"])} if table.get("records") else {}
     return {
+        **records,
         **{name: table[name] for name in ("order", "tier", "weight", "max_queued", "max_leased", "stage")},
         "seen": {
             **{name: seen[name] for name in ("kind", "scope", "capacity", "error", "window_count")},
@@ -184,4 +234,7 @@ def lane_policy(table: Mapping[str, Any]) -> dict[str, Any]:
 def lane_policy_from(fields: Mapping[str, Any]) -> LanePolicy:
     seen = dict(fields["seen"])
     policy = SeenPolicy(**{**seen, "kind": SeenKind(seen["kind"]), "scope": SeenScope(seen["scope"])})
-    return LanePolicy(**{**fields, "order": Order(fields["order"]), "seen": policy})
+    given = {**fields, "order": Order(fields["order"]), "seen": policy}
+    if fields.get("records"):
+        given["records"] = record_policy_from(fields["records"])
+    return LanePolicy(**given)

@@ -25,7 +25,8 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs import rounds
 from gossamer.frontier.verbs.batch import RECORD
 from gossamer.frontier.verbs.documents import checked_text, digest_of, kind_of, name_of
-from gossamer.model import RoundInfo
+from gossamer.frontier.verbs.plan.pages import EVENTS, STATES
+from gossamer.model import PageEvent, PageState, RoundInfo
 
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1_000_000
@@ -280,6 +281,21 @@ class Restore:
             round(row.get("due", 0) * 1000), filtered, signed, int(row.get("attempts", 0)), int(row.get("strikes", 0)),
         ]  # fmt: skip
         record = RECORD.pack(0 if filtered else 2, int(row["fingerprint"], 16)) + payload
+        self._put(keys.partition_of(host, self.frontier.partitions), entry, record)
+
+    def _restore_page(self, row: Line) -> None:
+        if row["lane"] not in self._lanes:
+            raise SnapshotError(f"lane {row['lane']!r} was not defined by a line before")
+        checked = self.frontier.verbs.control.checked
+        host = checked.host(row["host"])
+        high, low = divmod(int(row.get("signature", "0"), 16), 2**32)
+        trail = [[EVENTS.index(PageEvent(event)) + 1, int(at)] for event, at in row["trail"]]
+        entry = [
+            "page", row["lane"], host, checked.priority(row.get("priority", 0)), STATES.index(PageState(row["state"])) + 1,
+            *(round(row.get(name, 0) * 1000) for name in ("first", "last", "since", "due", "interval")),
+            *(int(row.get(name, 0)) for name in ("version", "status", "changes", "misses")), [high, low], trail,
+        ]  # fmt: skip
+        record = RECORD.pack(0, int(row["fingerprint"], 16)) + self._payload(row)
         self._put(keys.partition_of(host, self.frontier.partitions), entry, record)
 
     def _restore_dead(self, row: Line) -> None:

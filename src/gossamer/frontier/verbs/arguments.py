@@ -7,7 +7,7 @@ from typing import Any
 
 from gossamer.errors import InvalidRequest
 from gossamer.frontier.verbs import lists
-from gossamer.model import CounterChange, Feedback, Settlement
+from gossamer.model import CounterChange, Feedback, PageVisit, Settlement
 
 ITEM_MAX = 256_000_000
 """Bytes of one item or datum for a list; a server takes no argument of twice as many."""
@@ -30,6 +30,11 @@ def feedback(feedback: Feedback | None) -> list[Any] | bool:
     if feedback is None:
         return False
     return [feedback.verdict.value, milliseconds(feedback.latency), milliseconds(feedback.retry_after)]
+
+
+def visit(visit: PageVisit) -> list[Any]:
+    high, low = divmod(visit.signature % 2**64, 2**32)
+    return [visit.status if 0 <= visit.status < 65536 else 0, high, low]
 
 
 def milliseconds(seconds: float | None) -> int:

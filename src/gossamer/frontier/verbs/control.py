@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gossamer.errors import LaneKept, PolicyError, UnknownDeadLetter, UnknownGroup, UnknownLane
@@ -15,7 +16,18 @@ from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read,
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.batch import RECORD, RequestChecker, entry_of
 from gossamer.frontier.verbs.outbox import Outbox
-from gossamer.model import DeadLetter, GroupPolicy, HostPolicy, LanePolicy, SeenPolicy, StartState, Task, Token
+from gossamer.model import (
+    DeadLetter,
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    RecordPolicy,
+    SeenPolicy,
+    SeenScope,
+    StartState,
+    Task,
+    Token,
+)
 from gossamer.model.policy import group_name, lane_name
 
 DROP_BUDGET = 500
@@ -40,10 +52,31 @@ def seen_table(policy: SeenPolicy) -> dict[str, Any]:
 
 
 def lane_table(policy: LanePolicy) -> dict[str, Any]:
-    return {
+    table = {
         "order": policy.order.value, "tier": policy.tier, "weight": policy.weight, "max_queued": policy.max_queued,
         "max_leased": policy.max_leased, "stage": policy.stage, "seen": seen_table(policy.seen),
     }  # fmt: skip
+    if policy.records is not None:
+        table |= {
+            "records": record_table(policy.records), "records_spec": repr(policy.records),
+            # The records are its memory.
+            "seen": seen_table(replace(policy.seen, scope=SeenScope.NEVER)),
+        }  # fmt: skip
+    return table
+
+
+def record_table(policy: RecordPolicy) -> dict[str, Any]:
+    """In milliseconds; a time that is None is left out."""
+    times = {name: getattr(policy, name) for name in ("failed", "finished", "gone", "max_age")}
+    table: dict[str, Any] = {name: round(seconds * 1000) for name, seconds in times.items() if seconds is not None}
+    table |= {"newer": policy.newer, "max_pages": policy.max_pages}
+    if (rules := policy.revisit) is not None:
+        low, high = rules.bounds
+        table["revisit"] = {
+            "every": round(rules.every * 1000), "low": round(low * 1000), "high": round(high * 1000), "adaptive": rules.adaptive,
+            "gone": rules.gone, "min": round(rules.min * 1000), "max": round(rules.max * 1000),
+        }  # fmt: skip
+    return table
 
 
 def host_table(policy: HostPolicy) -> dict[str, Any]:

@@ -37,8 +37,11 @@ class ReadVerbs:
         for _, _, _, _, lane_rows, group_rows, counter_rows in parts:
             waiting_in = {name.rpartition(".")[0] for name, _, _, numbers in lane_rows if numbers[0] or numbers[1]}
             for name, paused, policy, numbers in lane_rows:
-                row = lanes.setdefault(name, [paused, policy, [0] * LANE_NUMBERS])
+                found, pages, due = policy.pop("pages", (0, 0, 0))
+                row = lanes.setdefault(name, [paused, policy, [0] * LANE_NUMBERS, 0, 0, 0.0])
                 policy.pop("made", None)  # each partition has its own
+                row[3], row[4] = row[3] + found, row[4] + pages
+                row[5] = min(filter(None, (row[5], due / 1000)), default=0.0)
                 row[2] = [a + b for a, b in zip(row[2], numbers, strict=True)]
             for name, policy, paused, number, numbers, waiting, dead, start in group_rows:
                 policy.pop("born", None)
@@ -61,7 +64,7 @@ class ReadVerbs:
             max(part[0] for part in parts) / 1000,
             ",".join(part[2] for part in parts),
             next((part[3] for part in parts if part[3]), ""),
-            [LaneCounts(*(name, *row[2], row[0])) for name, row in sorted(lanes.items())],
+            [LaneCounts(*(name, *row[2], row[0], *row[3:])) for name, row in sorted(lanes.items())],
             [
                 GroupCounts(
                     name,

@@ -19,6 +19,7 @@ from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
+from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, StartState, Token
@@ -58,6 +59,7 @@ class CrawlVerbs:
         self.page_versions = PageVersionVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
         self.leader = LeaderVerbs(crawl, partitions)
+        self.pages = PageRecordVerbs(crawl, partitions, self.work.checked)
         parts = (
             self,
             self.work,
@@ -69,6 +71,7 @@ class CrawlVerbs:
             self.page_versions,
             self.documents,
             self.leader,
+            self.pages,
         )
         self._parts: dict[type, Any] = {type(part): part for part in parts}
 

@@ -379,6 +379,7 @@ class WorkVerbs:
             and own == group
             and not push
             and not settlement.kept
+            and settlement.visit is None
         ):
             part.settle.append([str(lease.id), lease.nonce])
             return
@@ -403,9 +404,11 @@ class WorkVerbs:
                 row.append([word for key, data in found.items() for word in (key, len(data))])
                 part.items.extend(datum for data in found.values() for datum in data)
                 part.lists.update(dict.fromkeys(found))
-        if settlement.kept:
+        if settlement.kept or settlement.visit is not None:
             row += (0, False)[len(row) - PUSHED :]
-            row.append(settlement.kept)
+            row.append(settlement.kept or False)
+        if settlement.visit is not None:
+            row.append(arguments.visit(settlement.visit))
 
     @staticmethod
     def _fits(part: PartitionExchange, data: Sequence[bytes]) -> bool:

@@ -161,6 +161,7 @@ def _groups(told: Any) -> dict[str, PartitionGroup]:
     _, _, _, _, lanes, groups, _ = told
     held = {name: PartitionGroup(policy, number, {}, {}) for name, policy, _, number, *_ in groups}
     for name, _, policy, _ in lanes:
+        policy.pop("pages", None)
         if (one := held.get(policy["group"])) is not None:
             (one.closed if policy.get("closed") else one.lanes)[name] = policy
     return held

@@ -10,17 +10,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-
-class PageState(enum.Enum):
-    """FOUND: a link led to it, and it waits for its share. SCHEDULED: it is queued. FETCHING: a worker has it. FINISHED: it was read.
-    FAILED: it became a dead letter. GONE: its server says that it does not exist any more."""
-
-    FOUND = "found"
-    SCHEDULED = "scheduled"
-    FETCHING = "fetching"
-    FINISHED = "finished"
-    FAILED = "failed"
-    GONE = "gone"
+from gossamer.model.page_record import PageState, RevisitRules
 
 
 class PageRecord(NamedTuple):
@@ -86,24 +76,6 @@ def rediscovered(record: PageRecord | None, rules: RediscoveryRules, version: in
         stuck = state in (PageState.SCHEDULED, PageState.FETCHING)
         return Rediscovery(now, f"{'stuck: ' if stuck else ''}{state.value} for {now - record.changed:.0f} s")
     return Rediscovery(at, f"{state.value} for {now - record.changed:.0f} s, scheduled again after {after:g} s")
-
-
-class RevisitRules(NamedTuple):
-    """`every`: seconds from one visit to the next; for adaptive ones, the first. An adaptive time is halved when a page has changed
-    and grows by half when it has not, between `min` and `max`. After `gone` visits in a row on which the page does not exist, it is
-    not visited again."""
-
-    every: float
-    min: float = 0.0
-    max: float = 0.0
-    adaptive: bool = False
-    gone: int = 3
-
-    def bounded(self, interval: float) -> float:
-        """An interval within `min` and `max`; without them, a minute or `every`, and 64 times that."""
-        high = self.max or max(self.every * 64, self.min)
-        low = self.min or min(self.every, 60.0, high)
-        return max(min(interval, high), low)
 
 
 SHRINK, GROW = 0.5, 1.5

@@ -19,6 +19,13 @@ from gossamer.testing.contract.guarantees.lists import TestLists
 from gossamer.testing.contract.guarantees.loss import TestNothingLost
 from gossamer.testing.contract.guarantees.order import TestLanes, TestOrder
 from gossamer.testing.contract.guarantees.page import TestAtomicPage
+from gossamer.testing.contract.guarantees.pages import (
+    TestFeed,
+    TestPageRecords,
+    TestRecordsChange,
+    TestRediscovery,
+    TestRevisits,
+)
 from gossamer.testing.contract.guarantees.poison import TestPoison
 from gossamer.testing.contract.guarantees.politeness import TestAdaptiveDelay, TestBlocks, TestPoliteness
 from gossamer.testing.contract.guarantees.rollback import TestWentBack
@@ -61,17 +68,22 @@ __all__ = [
     "TestDropGroup",
     "TestDropLane",
     "TestEverySeenPolicy",
+    "TestFeed",
     "TestFencing",
     "TestLanes",
     "TestLead",
     "TestLists",
     "TestNothingLost",
     "TestOrder",
+    "TestPageRecords",
     "TestPageVersions",
     "TestPause",
     "TestPoison",
     "TestPolicies",
     "TestPoliteness",
+    "TestRecordsChange",
+    "TestRediscovery",
+    "TestRevisits",
     "TestRollingMemories",
     "TestScan",
     "TestSeenMeansStored",

@@ -154,10 +154,10 @@ class Crawl:
         return [data for p in partitions for _, data in self.frontier.read_items(group, p, limit=10_000)]
 
     def balanced(self, group: str = "g") -> None:
-        """What is open is exactly what is queued, delayed, leased and owed: nothing was lost or counted twice."""
+        """What is open is exactly what is queued, delayed, leased, found and owed: nothing was lost or counted twice."""
         rows = [row for row in self.frontier.counts(group).lanes if row.lane.rpartition(".")[0] == group]
         owed = self.group(group).start in ("owed", "leased")
-        assert self.group(group).open == sum(row.queued + row.delayed + row.leased for row in rows) + owed
+        assert self.group(group).open == sum(row.queued + row.delayed + row.leased + row.found for row in rows) + owed
 
     def finish(self, worker: Worker | None = None, most: int = 10_000) -> list[str]:
         """Lease and settle whatever is ready, one after the other; the names in their order."""

@@ -103,6 +103,7 @@ function Lease.reclaim(S, strikes_max)
         if v[LEASE.alone] == 1 and (mark or silent) then
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
+          if lane.records then Pages.ended(S, lane, v, 'failed') end
           bury(S, lane.group, lane.name, v, id, 'poison', 'its lease ran out ' .. v[LEASE.strikes] + (v[LEASE.losses] or 0)
             .. ' times without a word from its worker, the last time while it was tried alone')
         else
@@ -119,11 +120,12 @@ function Lease.reclaim(S, strikes_max)
     end
   end
   drop_leases(S, due)
+  if S.visits then Pages.flush(S) end
 end
 
 -- Ends leases. settle[i] = {id, nonce} for a page that is done and brought nothing, or {id, nonce, ending, delay ms, priority
 -- or nil, reason, detail, feedback or false, items from, items count, group, data for lists (how many), lists or nil if the
--- outbox has the data, items kept elsewhere (how many) or nil}; items are args[from..], then the data for lists. Returns one letter each:
+-- outbox has the data, items kept elsewhere (how many) or false, what the page was like {status, signature in two halves} or nil}; items are args[from..], then the data for lists. Returns one letter each:
 -- s or l; and the set of those lost.
 function Lease.settle(S, incarnation, settle, args, default_group)
   local n = #settle
@@ -158,6 +160,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
         local lane = put_down(S, v, mark_of(marks[i], nonce))
         if lane then
           left[lane] = (left[lane] or 0) + 1
+          if lane.records and s[SETTLEMENT.ending] ~= 'retry' then Pages.ended(S, lane, v, s[SETTLEMENT.ending] or 'done', s) end
           if not s[SETTLEMENT.ending] or s[SETTLEMENT.ending] == 'done' and s[SETTLEMENT.items] == 0 and not s[SETTLEMENT.lists] and not s[SETTLEMENT.kept] then
             done[lane] = (done[lane] or 0) + 1
           else
@@ -183,6 +186,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
     count(S, lane.f.pages, number)
   end
   drop_leases(S, gone, marked)
+  if S.visits then Pages.flush(S) end
   return table.concat(out), lost
 end
 

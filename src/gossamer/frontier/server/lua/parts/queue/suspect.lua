@@ -1,5 +1,7 @@
 -- Suspects: requests that may have killed their workers. They are tried alone.
 
+do
+
 local SUSPECTS_LOOK = 16   -- suspects looked at per call
 local SUSPECTS_WAIT = 1000 -- ms until a worker is asked to look at further ones
 local TASTE_WAIT = 10000 -- ms that a worker waits idly for the host of a request to be tried alone
@@ -78,4 +80,6 @@ function Lease.more(S, call_info, selection)
     end
   end
   return false
+end
+
 end

@@ -4,23 +4,28 @@
 -- first, and lanes of one tier by stride again. `spent` names lanes (by id) and groups (by stage|group) that gave less than they were
 -- asked for in this call. `taking` has what lanes with a limit gave in this call: it is counted as leased only afterwards.
 
+-- A chunk has no more than 200 local names: what only this file needs has a block of its own.
+local pages_left, set_pages_left, tier_lanes, ready_groups
+
+do
+
 local DIRECT_MAX = 16 -- groups that are asked one by one; more are looked for among those that have work
 local WALK_MAX = 512  -- groups walked over in search of those
 local WALK_WAIT = 100 -- ms until a worker looks again that did not see all
 
 -- How many pages the group may still have. When all that it may have are done or in workers' hands, it is held.
-local function set_pages_left(S, group, left)
+function set_pages_left(S, group, left)
   S.pages_left[group] = left
   if left <= 0 then Lane.hold(S, group, 'pages_full') end
   return left
 end
 
-local function pages_left(S, group)
+function pages_left(S, group)
   return S.pages_left[group] or set_pages_left(S, group, Lane.pages_left(S, group, Lane.group(S, group)))
 end
 
 -- Lanes of a tier that may serve now, as many as `want`.
-local function tier_lanes(S, place, tier, want, only)
+function tier_lanes(S, place, tier, want, only)
   local key, list, index = S.b .. K.active .. place .. '|' .. tier, {}, 0
   while #list < want do
     local page = call('ZRANGE', key, index, index + want - 1, 'WITHSCORES')
@@ -215,7 +220,7 @@ local function walk_groups(S, selection, stage, want, list)
   end
 end
 
-local function ready_groups(S, selection, want)
+function ready_groups(S, selection, want)
   local list = {}
   if not selection.groups then
     stage_groups(S, selection.stage, want, list)
@@ -290,4 +295,6 @@ function Lease.shut(S, selection)
     end
   end
   return reason
+end
+
 end

@@ -8,7 +8,9 @@
 local Enqueue = {}
 
 local function queued_in(S, lane_id)
-  return count_now(S, lane_id .. '|q') + count_now(S, lane_id .. '|d')
+  local lane = Lane.by_id(S, lane_id)
+  local found = lane and lane.records and count_now(S, lane_id .. '|w') or 0
+  return count_now(S, lane_id .. '|q') + count_now(S, lane_id .. '|d') + found
 end
 
 -- How many more the lane takes from producers; nil: no limit. `rooms` holds what was found for lanes and groups in this
@@ -103,7 +105,7 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
     else
       local room = room_of(S, lane, rooms)
       local limit = bound and room or huge
-      local letters, records, duplicates = {}, {}, 0
+      local letters, records, duplicates, found = {}, {}, 0, 0
       local book = books[lane]
       if book == nil then
         book = Seen.of(S, lane) or false
@@ -111,6 +113,10 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
       end
       local seen_add = book and book.kind.add
       local refused = any_lost and refused_of(g[BATCH.pages], lost)
+      if lane.records then
+        letters, records, duplicates, found, at = Pages.sift(S, lane, g, blob, at, limit, refused, keyed_before)
+        n = 0
+      end
       for i = 1, n do
         local entry = entries[i]
         local kind = byte(entry)
@@ -133,14 +139,17 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
         if letter == 'a' then records[#records + 1] = sub(blob, at, after - 1) end
         at = after
       end
-      local added = #records
+      local added = #records + found
       if added > 0 then
-        if g[BATCH.delay] > 0 then
+        if found > 0 then count(S, lane.id .. '|w', found) end
+        if #records == 0 then
+          -- All of them wait for the planner.
+        elseif g[BATCH.delay] > 0 then
           for _, record in ipairs(records) do Queue.delay(S, lane, g[BATCH.priority], g[BATCH.host], record, S.now + g[BATCH.delay]) end
-          count(S, lane.id .. '|d', added)
+          count(S, lane.id .. '|d', #records)
         else
           Queue.push(S, lane, g[BATCH.priority], g[BATCH.host], records)
-          count(S, lane.f.q, added)
+          count(S, lane.f.q, #records)
         end
         count(S, lane.f.added, added)
         count(S, lane.f.open, added)

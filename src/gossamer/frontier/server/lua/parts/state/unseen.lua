@@ -21,6 +21,7 @@ end
 
 -- Records of a lane were dropped before anybody fetched them: the lane's memory knows them no more.
 function Seen.unmark(S, lane, records)
+  if lane.records then return Pages.dropped(S, lane, records) end
   local book = #records > 0 and Seen.of(S, lane)
   if not book then return end
   for _, record in ipairs(records) do

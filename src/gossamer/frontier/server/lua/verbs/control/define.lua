@@ -8,7 +8,7 @@
 -- Returns msgpack {config version, changed, whether memories wait for `purge`, born, round, epoch}
 -- Cost    O(lanes of the group)
 
-local SAME = {'order', 'tier', 'weight', 'max_queued', 'max_leased', 'stage'}
+local SAME = {'records_spec', 'order', 'tier', 'weight', 'max_queued', 'max_leased', 'stage'}
 
 local function same_lane(a, b)
   for _, field in ipairs(SAME) do
@@ -40,6 +40,7 @@ local function define_lane(S, group, name, policy, stages, left, salt)
     call('SADD', S.b .. K.group_lanes .. group, id)
   end
   call('HSET', S.b .. K.lane_policy, id, pack(policy))
+  Pages.keep(S, id, policy.records, old and old.records)
   return id
 end
 

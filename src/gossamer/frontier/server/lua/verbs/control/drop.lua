@@ -173,7 +173,7 @@ verb('drop', {'allow-oom'}, function(S, h)
     Lane.unhold_pages(S)
   end
   local phase, cursor = string.match(lane.closed, '^(%a+):(.*)$')
-  local queued, delayed = 0, 0
+  local queued, delayed, found = 0, 0, 0
   if phase == 'leases' then
     cursor = end_leases(S, lane, cursor)
     if cursor == '0' then phase = 'hosts' end
@@ -201,6 +201,12 @@ verb('drop', {'allow-oom'}, function(S, h)
     call('HDEL', S.b .. K.lane_names, lane.name)
     call('HDEL', S.b .. K.lane_policy, lane.id)
     call('HDEL', S.b .. K.shares .. lane.group, lane.id)
+    -- Pages that wait go with it.
+    found = count_now(S, lane.id .. '|w')
+    open_change(S, lane.group, -found)
+    Pages.keep(S, lane.id, nil)
+    S.counts[lane.id .. '|w'] = nil
+    call('HDEL', S.b .. K.counts, lane.id .. '|w')
     for _, what in ipairs(LANE_COUNTS) do
       S.counts[lane.id .. '|' .. what] = nil
       call('HDEL', S.b .. K.counts, lane.id .. '|' .. what)
@@ -217,5 +223,5 @@ verb('drop', {'allow-oom'}, function(S, h)
   end
   Seen.save(S)
   finish(S)
-  return pack({done and lane_gone(S) or phase == 'empty' and 3 or 0, queued + delayed, 1, Lane.births(lane)})
+  return pack({done and lane_gone(S) or phase == 'empty' and 3 or 0, queued + delayed + found, 1, Lane.births(lane)})
 end)

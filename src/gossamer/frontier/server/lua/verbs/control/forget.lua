@@ -10,7 +10,7 @@ verb('forget', {'allow-oom'}, function(S, h)
   if not lane then return fail('NOLANE', h.lane) end
   local book, out = Seen.of(S, lane), {}
   for i, fp in ipairs(h.fps) do
-    local known = book and (h.probe and book.kind.has(book, fp) or not h.probe and book.kind.forget(book, fp))
+    local known = lane.records and Pages.known(S, lane, fp, not h.probe) or book and (h.probe and book.kind.has(book, fp) or not h.probe and book.kind.forget(book, fp))
     out[i] = known and 'y' or 'n'
   end
   Seen.save(S)

@@ -1,4 +1,5 @@
--- purge: unlinks memories that are no longer used, a bounded part per call.
+-- purge: unlinks memories that are no longer used and page records of lanes that keep none any more, a bounded part per call. Pages that
+-- wait there are queued. Also makes pages due of lanes that visit them again from now on.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {budget (keys to unlink)}
@@ -8,6 +9,12 @@
 verb('purge', {'allow-oom'}, function(S, h)
   local number = call('LINDEX', S.b .. K.purge, 0)
   if not number then return 1 end
+  if not tonumber(number) then
+    local done = Pages.purge(S, number, h.budget)
+    if done then call('LPOP', S.b .. K.purge) end
+    finish(S)
+    return done and call('EXISTS', S.b .. K.purge) == 0 and 1 or 0
+  end
   local raw = call('HGET', S.b .. K.seen_policy, number)
   if raw then
     local book = Seen.open(S.b .. K.seen .. number, unpack_msg(raw), S.now)

@@ -2,7 +2,7 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {group or ''}
--- Returns {msgpack {now, change counter, config version, paused, lanes [[name, paused, policy, counts {}]], groups [[name, policy,
+-- Returns {msgpack {now, change counter, config version, paused, lanes [[name, paused, policy (in lanes that keep records with `pages`: found, known, ms when the first is due), counts {}]], groups [[name, policy,
 --            held, round, counts {}, items waiting, dead, start state]]}, msgpack {group -> counters [name, value...]}}
 -- Cost    O(lanes + groups + counters)
 
@@ -33,6 +33,7 @@ verb('counts', {'no-writes'}, function(S, h)
         local lane = Lane.by_id(S, id)
         if lane then
           local policy = unpack_msg(call('HGET', S.b .. K.lane_policy, id))
+          if lane.records then policy.pages = Pages.numbers(S, lane) end
           lanes[#lanes + 1] = {lane.name, lane.paused, policy, numbers(S, id .. '|', LANE_COUNTS)}
         end
       end

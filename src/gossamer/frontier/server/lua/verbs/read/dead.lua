@@ -37,6 +37,10 @@ local function replay(S, id, v)
   if not lane or lane.closed or not sound(v[DEAD.record]) then return 0 end
   -- As a new request: its attempts and strikes are forgiven, its place in seen stays.
   Seen.mark(S, lane, v[DEAD.record])
+  if lane.records and not Pages.queued(S, lane, v[DEAD.host], v[DEAD.priority], v[DEAD.record]) then
+    dead_remove(S, v[DEAD.group], id)
+    return 1
+  end
   Queue.push(S, lane, v[DEAD.priority], v[DEAD.host], {v[DEAD.record]})
   count(S, lane.id .. '|q', 1)
   open_change(S, lane.group, 1)

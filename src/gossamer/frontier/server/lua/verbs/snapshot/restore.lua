@@ -4,7 +4,8 @@
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {snapshot, upto (line), entries[], epoch (of the state that has what was restored before; another one may lack lines of
 --            it) or ''}; then one record per entry ('' where it needs none). Entries, each after
---            its line: request {state, lane, host, priority, due ms, filtered, fingerprint, attempts, strikes}; dead {group,
+--            its line: request {state, lane, host, priority, due ms, filtered, fingerprint, attempts, strikes}; page {lane, host, priority, state, first, last, since, due, interval (ms), version, status,
+--            changes, misses, signature in two halves, trail[{event, seconds}]}; dead {group,
 --            lane, host, priority, attempts, strikes, reason, detail, at ms}; memory {name, policy}; seen {name,
 --            fingerprints[], began ms, generations behind}; forgotten {name, fingerprints[]}; layers {name, flat state};
 --            bits {name, layer, segment, offset}; counts {fields, lane or false}; counters {group, flat}; round {group, round,
@@ -29,6 +30,7 @@ function Restores.request(S, e, record)
   local priority, due = e[ENTRY_REQUEST.priority], e[ENTRY_REQUEST.due]
   local filtered, fp = e[ENTRY_REQUEST.filtered], e[ENTRY_REQUEST.fingerprint]
   if not lane or lane.closed then return 'u' end
+  if filtered and lane.records and not Pages.restored(S, lane, host, priority, record) then return 'k' end
   local book = filtered and Seen.of(S, lane)
   -- A bloom may take a new one for known: rather twice than never.
   if book and not book.kind.add(book, fp) and lane.seen.kind ~= 'bloom' then return 'k' end
@@ -51,6 +53,21 @@ function Restores.request(S, e, record)
   end
   open_change(S, lane.group, 1)
   return 'r'
+end
+
+-- Stands behind the requests: what they queued has its record by now, and gets its history.
+function Restores.page(S, e, record)
+  local lane = Lane.by_name(S, e[ENTRY_PAGE.lane])
+  if not lane or lane.closed or not lane.records then return 'u' end
+  local trail = {}
+  for i, event in ipairs(e[ENTRY_PAGE.trail]) do trail[i] = struct.pack('>BI4', event[1], event[2]) end
+  local signature = e[ENTRY_PAGE.signature]
+  return Pages.restore(S, lane, sub(record, 2, 9), {
+    state = e[ENTRY_PAGE.state], first = e[ENTRY_PAGE.first], last = e[ENTRY_PAGE.last], since = e[ENTRY_PAGE.since],
+    interval = e[ENTRY_PAGE.interval], version = e[ENTRY_PAGE.version], status = e[ENTRY_PAGE.status],
+    signature = struct.pack('>I4I4', signature[1], signature[2]), changes = e[ENTRY_PAGE.changes], misses = e[ENTRY_PAGE.misses],
+    priority = e[ENTRY_PAGE.priority], trail = table.concat(trail), host = e[ENTRY_PAGE.host], payload = sub(record, 10),
+  }, e[ENTRY_PAGE.due])
 end
 
 function Restores.dead(S, e, record)

@@ -136,6 +136,7 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   local child_outcomes = Enqueue.add(S, h.children, args[2], false, lost, h.group)
   local add_outcomes, room = Enqueue.add(S, h.add, args[3], true, {})
   Enqueue.counters(S, h.counters)
+  if S.m.due > 0 and h.want > 0 then Pages.feed_due(S) end
   Host.wake_due(S)
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
   Lane.unhold_pages(S)
@@ -162,7 +163,8 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   end
   local heads, records, ids = Lease.grant(S, info, taken, alone)
   Lane.unhold_pages(S)
-  local ready_in = -1
+  local ready_in, page_at = -1, S.m.due > 0 and Pages.ready_at(S)
+  if page_at then look_again(S, page_at) end
   if #ids < h.want then
     ready_in = Lease.ready_in(S) or -1
     -- What was not asked for because memory is short may be asked for soon.

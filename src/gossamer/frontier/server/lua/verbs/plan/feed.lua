@@ -1,0 +1,27 @@
+-- feed: moves pages that are due into the queues of their lanes: the planner's part while it leads. Never more than a lane has room
+-- for. From the first call of a leader on, found pages wait for it, until it leads no more.
+--
+-- KEYS    1: the partition's base key
+-- ARGV    1: msgpack {term (of the leader; 0: one that need not lead, and that nobody waits for), lanes[] {lane, most (pages to move), limit
+--            (queued and delayed requests here that it may lead to; -1: the lane's own limits alone)}}
+-- Returns msgpack {now, rows[] {moved, due pages that are left, queued and delayed; all 0 for a lane that keeps no records}}
+-- Cost    O(most log pages)
+
+local function feed(S, name, most, limit)
+  local lane = Lane.by_name(S, name)
+  if not lane or not lane.records then return {0, 0, 0} end
+  local queued, moved = count_now(S, lane.id .. '|q') + count_now(S, lane.id .. '|d'), 0
+  if limit >= 0 then most = min(most, limit - queued) end
+  if most > 0 and not memory_full(S) then moved = Pages.feed(S, lane, most) end
+  if moved > 0 then S.changed = true end
+  return {moved, Pages.left(S, lane), queued + moved}
+end
+
+verb('feed', {'allow-oom'}, function(S, h)
+  local refusal, rows = Leader.refusal(S, h.term), {}
+  if refusal then return refusal end
+  if h.term > 0 then Pages.feeder(S) end
+  for i, one in ipairs(h.lanes) do rows[i] = feed(S, one[1], one[2], one[3]) end
+  finish(S)
+  return pack({S.now, rows})
+end)
