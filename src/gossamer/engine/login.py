@@ -14,11 +14,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gossamer.engine.http.cookies import Cookie, CookieJar
+from gossamer.engine.http.credentials import is_own_url
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.sessions import Sessions
 from gossamer.engine.sites import ServedSite
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached
 from gossamer.frontier.contract import Frontier
+from gossamer.model import host_of
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
 from gossamer.model.reply import LOGIN_FAILED
@@ -205,4 +207,10 @@ class SiteLogins:
             if target is None:
                 return response
             request = next_hop(sent, response, target, hops, REDIRECTS)
+            if request.body and not is_own_url(request.url, site.login_layer.options):
+                raise LoginFailed(
+                    f"{sent.url}: it sends the form on to {host_of(request.url)}; if that host may have the password, name it in "
+                    "politeness.hosts",
+                    refused=True,
+                )
             hops.append(sent.url)

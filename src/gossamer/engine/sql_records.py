@@ -181,7 +181,7 @@ def facts_of(layer: ServedLayer, response: Response, request: PageRequest, numbe
         "site": layer.site.name,
         "layer": layer.name,
         "status": response.status,
-        "file": layer.file(response),
+        "file": layer.file(response, request),
         "parent": site.identity(request.trail[-1]) if request.trail else None,
     }
 

@@ -148,7 +148,8 @@ class CompiledSite:
         rule = self.layers.get(layer)
         if rule is None or not (rule.identity or self.site.identity).canonical:
             return page.url
-        return own_url(page, lambda address: self._content(layer, rule, page).absolute(address))
+        url = own_url(page, lambda address: self._content(layer, rule, page).absolute(address))
+        return url if self.secrets is None else self.secrets.hidden(url)
 
     # Pages.
 

@@ -50,7 +50,10 @@ class Secrets:
         shown = {
             form: name for name, value in long.items() for form in (quote(value, safe=""), quote_plus(value), value)
         }
-        self._shown = [(form, f"${{{name}}}") for form, name in sorted(shown.items(), key=lambda one: -len(one[0]))]
+        self._named_by = shown
+        self._shown = sorted(shown.items(), key=lambda one: -len(one[0]))
+        forms = "|".join(re.escape(form) for form, _ in self._shown)
+        self._arguments = re.compile(rf"(?<==)(?:{forms})(?=[&#]|$)") if forms else None
 
     def revealed(self, request: PageRequest, own: bool) -> PageRequest:
         """The request as it is sent. `own`: it goes to a host of the site; others get no header or cookie with a variable in it, and a
@@ -98,10 +101,27 @@ class Secrets:
 
     def hidden(self, text: str) -> str:
         """A text with names instead of values."""
+        return self.named(text)[0]
+
+    def named(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """The same, and which names these are."""
+        found: dict[str, None] = {}
         for form, name in self._shown:
             if form in text:
-                text = text.replace(form, name)
-        return text
+                text = text.replace(form, f"${{{name}}}")
+                found[name] = None
+        return text, tuple(found)
+
+    def in_urls(self, value: Any) -> Any:
+        """A value of a record, with names instead of values where these are arguments of a URL: some servers repeat a key in their
+        links. Elsewhere a value may be a word like another."""
+        if isinstance(value, str):
+            if self._arguments is None or not value.startswith(("http://", "https://")):
+                return value
+            return self._arguments.sub(lambda found: f"${{{self._named_by[found[0]]}}}", value)
+        if isinstance(value, dict):
+            return {name: self.in_urls(one) for name, one in value.items()}
+        return [self.in_urls(one) for one in value] if isinstance(value, list) else value
 
     def response(self, response: Response, request: PageRequest) -> Response:
         """What came back for a request, without the values that were sent with it."""

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.support.example_sites import Place
+from tests.support.site import Reply, Site
 
 from gossamer.cli import exit_codes
 from gossamer.testing.server_process import QuietHandler, ThreadedServer
@@ -155,7 +156,8 @@ def test_a_wrong_password_stops_the_site_and_burns_nothing(
     tried = place.run("site", "try", f"{members.server.url}/page/1", "--file", "site.yaml", code=exit_codes.FAILED)
     assert "login failed: " in tried
     assert members.refused == 3
-    place.run("crawl", "site.yaml", "-w", "2", code=exit_codes.FAILED)
+    _, told = place.said("crawl", "site.yaml", "-w", "2", code=exit_codes.FAILED)
+    assert "members: its login failed: " in told
     # Three tries in all, however many workers and pages there are.
     assert (members.refused, members.pages) == (6, [])
     with place.frontier() as frontier:
@@ -165,6 +167,16 @@ def test_a_wrong_password_stops_the_site_and_burns_nothing(
             row.paused
             == f"login failed: {members.server.url}/session: nothing on the page is a.logout (login.check.css)"
         )
+    with Site() as asked, Site("127.0.0.2") as other:
+        asked.on("/session", Reply(status=307, headers={"Location": f"{other.url}/session"}))
+        text = (tmp_path / "site.yaml").read_text("utf-8")
+        place.write(text.replace(f"{members.server.url}/session", f"{asked.url}/session"), "sent_on.yaml")
+        tried = place.run(
+            "site", "try", f"{members.server.url}/page/1", "--file", "sent_on.yaml", code=exit_codes.FAILED
+        )
+        assert "it sends the form on to 127.0.0.2" in tried
+        assert len(asked.visits) == 3
+        assert other.visits == []
     place.environ["SITE_PASSWORD"] = PASSWORD
     assert "text of /page/2" in place.run("site", "try", f"{members.server.url}/page/2", "--file", "site.yaml")
     place.run("crawl", "site.yaml", "-w", "2")

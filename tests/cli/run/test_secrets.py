@@ -24,7 +24,8 @@ request: {retries: 0}
 layers:
   list:
     match: '^/list'
-    fields: {q: i}
+    identity: {canonical: true}
+    fields: {q: i, next: {css: a.next, attr: href, type: url}}
     follow:
       - {css: a.next, to: list}
       - {url: 'SITE/made?key=${SITE_KEY}&q={q}', to: end}
@@ -54,7 +55,14 @@ def test_values_are_sent_and_stand_nowhere_else(
         links += f'<a class=head href="{other.url}/head">x</a><a class=form href="{other.url}/form">x</a>'
         # A server that repeats the key.
         links += '<a class=next href="/list?key=k%22%7By%7D%20%26%3D%2B%C3%BC%24%7BHOME%7D&page=2">x</a>'
-        site.on("/list", Reply(body=f"<html>{links}</html>", times=1), Reply(body="<html><i>2</i></html>"))
+        own = "?key=k%22%7By%7D%20%26%3D%2B%C3%BC%24%7BHOME%7D"
+        site.on(
+            "/list",
+            Reply(body=f"<html><head><link rel=canonical href='/list{own}&own=1'></head>{links}</html>", times=1),
+            Reply(body="<html><i>2</i></html>"),
+        )
+        sent_on = f"<html><head><meta http-equiv=refresh content='0;url=/end{own}'></head></html>"
+        site.on("/head", Reply(body=sent_on))
         site.on("/json", Reply(status=500))
         place.write(SITE.replace("SITE/", f"{site.url}/"))
         place.run("crawl", "site.yaml", "-w", "1")
@@ -79,7 +87,12 @@ def test_values_are_sent_and_stand_nowhere_else(
         ]
         with place.frontier() as frontier:
             assert sorted(letter.reason for letter in frontier.dead_letters("api")) == ["bad_request", "http_500"]
-        assert len(place.rows("select url from lists")) == 2
+        urls, key = f"{site.url}/list?key=", "%24%7BSITE_KEY%7D"
+        assert place.rows("select url, next from lists order by url") == [
+            (f"{urls}{key}&own=1", f"{urls}${{SITE_KEY}}&page=2"),
+            (f"{urls}{key}&page=2", None),
+        ]
+        assert parse_qs(urlsplit(seen["/end"].target).query) == {"key": [KEY]}
         place.run("export", "crawl.jsonl", "--secrets")
         everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         for value in (KEY, WORD, "sesame+open", "sesame%20open", json.dumps(KEY, ensure_ascii=False)[1:-1], "k%22%7By"):

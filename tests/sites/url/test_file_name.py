@@ -31,4 +31,5 @@ def test_each_page_has_its_own() -> None:
     urls = [f"http://a.example/{path}" for path in ("a/b", "a_b", "a/b?x=1", "a/b?x=2", "A/b")]
     assert len({file_name(url).lower() for url in urls}) == len(urls)
     assert file_name(urls[0]) == file_name(urls[0])
+    assert len({file_name(urls[0], sent=body) for body in (b"", b"id=1", b"id=2")}) == 3
     assert len(file_name("http://a.example/" + "x" * 5000)) < LONGEST + 40

@@ -12,7 +12,7 @@ from gossamer.cli.run.seeds import SeedCounts
 from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.fleet import Fleet
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.reply import PAGES_FULL
+from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
 from gossamer.settings import Settings
 from gossamer.status.progress import Progress, read_progress_of, with_earlier
 
@@ -106,6 +106,9 @@ class CrawlReport:
                 "round, or for this one if you raise limits.pages"
             )
             left = [name for name in left if name not in full]
+        for name in left:
+            if self.now[name].paused.startswith(LOGIN_FAILED):
+                output.write_notice(f"{name}: its {self.now[name].paused}")
         if left:
             output.write_notice(f"{title_of(left)} not drained; go on with: {again}")
             return exit_codes.FAILED

@@ -14,7 +14,6 @@ from gossamer.model import Request
 from gossamer.model.counter_names import FILTERED
 from gossamer.model.page import PageRequest
 from gossamer.sites.crossing import crosses, split
-from gossamer.sites.secrets import names_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,13 +85,13 @@ class ChildRequests:
         site, known, trail = layer.site, self._known.has, None
         remembering = site.remembering
         children = []
-        hide = None if site.compiled.secrets is None else site.compiled.secrets.hidden
+        secrets = site.compiled.secrets
         for link in links:
-            if hide is not None and (url := hide(link.url)) != link.url:
+            if secrets is not None and (named := secrets.named(link.url))[1]:
                 # A server that repeats a key in its links.
+                url, names = named
                 number = site.compiled.fingerprint(link.layer, url, link.method, link.body)
-                names = (*link.secrets, *names_of(url))
-                link = link._replace(url=url, fingerprint=number, secrets=names)
+                link = link._replace(url=url, fingerprint=number, secrets=(*link.secrets, *names))
             crossing = crosses(link.layer)
             lane = link.layer if crossing else site.layers[link.layer].lane
             unfiltered = link.dont_filter or (bool(request.again) and link.layer == request.again)

@@ -268,9 +268,15 @@ class PageProcessor:
             raise PageFailed("session_over", f"The session is over: {why}.")
 
     def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
-        fingerprint = layer.site.compiled.fingerprint(layer.name, hop.url, hop.method, hop.body)
+        url, names = hop.url, request.secrets
+        if (secrets := layer.site.compiled.secrets) is not None:
+            # A page that sends its visitors on with a key in the address.
+            url, more = secrets.named(url)
+            names = (*names, *more)
+        fingerprint = layer.site.compiled.fingerprint(layer.name, url, hop.method, hop.body)
         replacing = request._replace(
-            url=hop.url,
+            url=url,
+            secrets=names,
             method=hop.method,
             headers=hop.headers,
             cookies=request.cookies and hop.cookies,

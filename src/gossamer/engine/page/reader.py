@@ -48,11 +48,13 @@ async def read_page(layer: ServedLayer, response: Response, round: int | None = 
 
 
 async def records_to_store(layer: ServedLayer, records: list[Record]) -> list[Record]:
-    """The records that the hook before_store leaves."""
-    if layer.before_store is None:
-        return records
-    changed = [await hooks.call(layer.before_store, record) for record in records]
-    return [record for record in changed if record is not None]
+    """The records that the hook before_store leaves, without values of the site's variables in their URLs."""
+    if layer.before_store is not None:
+        changed = [await hooks.call(layer.before_store, record) for record in records]
+        records = [record for record in changed if record is not None]
+    if (secrets := layer.site.compiled.secrets) is not None:
+        records = [record._replace(fields=secrets.in_urls(record.fields)) for record in records]
+    return records
 
 
 class PageReader:
@@ -100,7 +102,7 @@ class PageReader:
                 records = await self._scrapy_fetcher.through(layer.site.name, response.url, records)
             except ItemFailed as error:
                 raise PageFailed(PIPELINE, error.detail, again=False) from error
-        if (name := layer.file(response)) is not None:
+        if (name := layer.file(response, request)) is not None:
             try:
                 await asyncio.to_thread(self._archive.keep_file, layer.site, name, response)
             except ArchiveFailed as error:
@@ -139,7 +141,7 @@ class PageReader:
         # A function may yield records of other layers, too.
         tables = layer.site.compiled.site.store
         about = {"url": layer.own_url(response)}
-        if (name := layer.file(response)) is not None:
+        if (name := layer.file(response, request)) is not None:
             about["file"] = name
         items = [
             codec.encode({"layer": one.layer, **about, **one.fields}, limit=self._payload_max)

@@ -12,7 +12,7 @@ from gossamer.engine.page.retry import RETRY_STATUS
 from gossamer.model import LanePolicy, SeenKind, SeenScope
 from gossamer.model.fetch import AGENT, FetchOptions
 from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
-from gossamer.model.page import NOTHING, Response
+from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import leads
 from gossamer.sites.format import Layer
@@ -72,12 +72,12 @@ class ServedLayer:
         if rule is not None and rule.handler:
             self.function = FunctionReader(hooks.find(rule.handler, grant), site.compiled, name)
 
-    def file(self, response: Response) -> str | None:
+    def file(self, response: Response, request: PageRequest) -> str | None:
         """The name of the file that a page is kept in, below that of the site; None if it is kept in none."""
         if not self.saves_files:
             return None
         url = self.site.compiled.canonical(self.name, self.own_url(response))
-        return file_name(url, response.headers.get("content-type", ""))
+        return file_name(url, response.headers.get("content-type", ""), request.body)
 
     def wants(self, status: int) -> bool:
         """Whether the layer reads pages of this status although others of it are failures."""
