@@ -18,7 +18,7 @@ from gossamer.fleet import Fleet, WorkerProcess, stop_on_signals
 from gossamer.fleet.fleet import STEADY_SECONDS
 from gossamer.model import GroupCounts, LaneCounts
 from gossamer.model.reply import Counts
-from gossamer.status.progress import Progress, progress_of
+from gossamer.status.progress import GroupTotals, LaneTotals, Progress, progress_of
 from gossamer.testing.process import wait_until
 
 READY = "ready"
@@ -252,10 +252,23 @@ def test_an_account_is_a_groups_own() -> None:
     group = GroupCounts("g", 7, 8, 30, 40, 35, 1, 0, 0, 0, "", "done", {})
     counts = Counts(0.0, "", "all of it", lanes, [group], {}, {})
     now = progress_of(counts, "g", hosts=2)
-    assert now == Progress(7, 4, 1, 2, 2, 31, 1, 5, 2, 1, 40, "all of it", True)
+    by_lane = LaneTotals("g.a", 11, 1, 5, 2), LaneTotals("g.b", 20, 0, 0, 0)
+    by_group = (GroupTotals("g", 30, 40),)
+    assert now == Progress(7, 4, 1, 2, 2, 31, 1, 5, 2, 1, 40, "all of it", True, 0, by_lane, by_group)
     assert now.open == 7
-    then = now._replace(pages=30, items=38, failed=1, queued=0, round=6)
+    assert now.since(Progress()) == now
+    then = progress_of(
+        counts._replace(lanes=[lanes[0]._replace(done=9), lanes[1]], groups=[group._replace(items=38)]), "g"
+    )
     assert now.since(then) == now._replace(pages=1, items=2, failed=0, replaced=0, expired=0)
+    # Lane b was dropped, and lane a and then all of the group were made anew since.
+    dropped = progress_of(counts._replace(lanes=lanes[:1], groups=[group._replace(pages=33)]), "g")
+    assert dropped.since(now)[5:11] == (3, 0, 0, 0, 1, 0)
+    anew = progress_of(
+        counts._replace(lanes=[lanes[0]._replace(done=3)], groups=[group._replace(pages=4, items=5)]), "g"
+    )
+    assert anew.since(now)[5:11] == (4, 1, 5, 2, 1, 5)
+    assert Progress().since(now) == Progress()
     assert progress_of(counts, "other") == Progress()
 
 

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gossamer.frontier import inspection
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.reply import Counts
+
+
+class LaneTotals(NamedTuple):
+    """What was counted of a lane since it was made."""
+
+    lane: str
+    pages: int
+    failed: int
+    replaced: int
+    expired: int
+
+
+class GroupTotals(NamedTuple):
+    """What was counted of a group since it was made."""
+
+    group: str
+    pages: int
+    items: int
 
 
 class Progress(NamedTuple):
@@ -29,6 +47,8 @@ class Progress(NamedTuple):
     paused: str = ""
     exists: bool = False
     dead_before: int = 0
+    by_lane: tuple[LaneTotals, ...] = ()
+    by_group: tuple[GroupTotals, ...] = ()
 
     @property
     def dead_now(self) -> int:
@@ -41,9 +61,11 @@ class Progress(NamedTuple):
         return self.queued + self.waiting + self.leased
 
     def since(self, then: Progress) -> Progress:
-        """The same with only what happened after `then`."""
-        grown = ("pages", "failed", "replaced", "expired", "items")
-        return self._replace(**{name: getattr(self, name) - getattr(then, name) for name in grown})
+        """The same with only what happened after `then`. A lane or group that was dropped meanwhile takes its counts along: what is there
+        of its name began at nothing. The pages of a lane that is gone are still its group's."""
+        _, pages, failed, replaced, expired = _grown(self.by_lane, then.by_lane, 5)
+        _, counted, items = _grown(self.by_group, then.by_group, 3)
+        return self._replace(pages=max(pages, counted), failed=failed, replaced=replaced, expired=expired, items=items)
 
 
 def read_progress(frontier: ValkeyFrontier, group: str) -> Progress:
@@ -88,7 +110,21 @@ def progress_of(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Progre
         items=sum(row.items for row in rows),
         paused=counts.paused or _paused([row.paused for row in rows]),
         exists=True,
+        by_lane=tuple(LaneTotals(x.lane, x.done + x.failed, x.failed, x.replaced, x.expired) for x in lanes),
+        by_group=tuple(GroupTotals(row.group, row.pages, row.items) for row in rows),
     )
+
+
+def _grown(now: Sequence[tuple[Any, ...]], then: Sequence[tuple[Any, ...]], columns: int) -> list[int]:
+    """By how much each column has grown, all rows together; the first names the row."""
+    before = {row[0]: row for row in then}
+    sums = [0] * columns
+    for row in now:
+        old = before.get(row[0], ())
+        anew = not old or any(new < was for new, was in zip(row[1:], old[1:], strict=True))
+        for column in range(1, columns):
+            sums[column] += row[column] - (0 if anew else old[column])
+    return sums
 
 
 def _paused(reasons: Sequence[str]) -> str:
