@@ -182,7 +182,7 @@ def test_eight_processes_on_a_cluster_never_ask_a_host_too_often(cluster: Cluste
 def test_a_fleet_without_manners_is_noticed(name: str, right: str, wrong: str, host: str, crawl_name: str) -> None:
     source = server_library.source(name)
     assert source.count(right) == 1, f"{name}.lua no longer has {right!r}: change this test, too"
-    library = server_library.library({name: source.replace(right, wrong)})
+    library = server_library.changed_library({name: source.replace(right, wrong)})
     with Server("valkey") as server:
         rows, _ = polite_crawl(at(server.url, crawl_name, 1), library)
     with pytest.raises(AssertionError, match=host):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from gossamer.frontier.server import library as server_library
 from gossamer.frontier.server.info import Library
 
@@ -18,12 +22,15 @@ def test_the_name_says_revision_and_digest() -> None:
     found = server_library.revision_of(server_library.name_of(server_library.library()))
     assert found is not None
     assert found.number >= server_library.REVISION >= 1
-    assert server_library.revision_of(server_library.name_of(server_library.library(revision=77))) == (77, found.digest)
+    assert server_library.revision_of(server_library.name_of(server_library.changed_library({}, 77))) == (
+        77,
+        found.digest,
+    )
 
 
 def test_another_text_has_another_digest_and_is_newer_than_the_recorded_one() -> None:
     changed = server_library.revision_of(
-        server_library.name_of(server_library.library({"clock": server_library.source("clock") + "-- more\n"}))
+        server_library.name_of(server_library.changed_library({"clock": server_library.source("clock") + "-- more\n"}))
     )
     ours = server_library.revision_of(server_library.name_of(server_library.library()))
     assert changed is not None
@@ -53,3 +60,16 @@ def test_a_changed_text_has_a_revision_of_its_own() -> None:
     """Workers of two versions meet on one server: without it neither would know whose functions are newer."""
     found = server_library.revision_of(server_library.name_of(server_library.library()))
     assert found == server_library.recorded(), "the server-side functions have changed: run make docs"
+
+
+def test_shared_files_are_blocks_and_declare_only_what_others_use() -> None:
+    """Lua allows 200 locals outside of blocks; a file may have as many of its own as it likes."""
+    declared = re.findall(r"^local (\w+)$", server_library.library(), re.MULTILINE)
+    assert {"call", "Lane", "Queue", "count", "enter_ring"} <= set(declared)
+    assert "DROPPED_TTL" not in declared
+    assert len(declared) < 150
+
+
+def test_a_declaration_of_both_kinds_is_refused() -> None:
+    with pytest.raises(ValueError, match="declare what other files use apart"):
+        server_library.changed_library({"lane": "local Lane, own = {}, 1\n"})

@@ -59,6 +59,43 @@ def source(name: str) -> str:
     return next(place for place in places if place.is_file()).read_text("utf-8")
 
 
+DECLARED = re.compile(r"^local (?:(function) )?(\w+(?:, \w+)*)(?= *(\(|=|--|$))", re.MULTILINE)
+"""A declaration that stands in no block: whether of a function, the names, and what comes after them."""
+WORD = re.compile(r"\b[A-Za-z_]\w*")
+
+
+@cache
+def _shared_names() -> frozenset[str]:
+    """What a shared file declares and another file uses. Lua allows 200 locals outside of blocks, so the rest stays in its file."""
+    declared: set[str] = set()
+    words: dict[str, int] = {}
+    for name in (*SHARED, *VERBS):
+        code = re.sub("--.*", "", source(name))
+        for word in set(WORD.findall(code)):
+            words[word] = words.get(word, 0) + 1
+        if name in SHARED:
+            declared.update(each for found in DECLARED.finditer(code) for each in found[2].split(", "))
+    return frozenset(word for word in declared if words[word] > 1)
+
+
+def _scoped(code: str) -> str:
+    """A shared file as a block of its own, with the names that others use declared before it."""
+    shared: list[str] = []
+
+    def declare(found: re.Match[str]) -> str:
+        names = found[2].split(", ")
+        used = [name for name in names if name in _shared_names()]
+        if not used:
+            return found[0]
+        if used != names:
+            raise ValueError(f"'{found[0]}': declare what other files use apart from what they do not.")
+        shared.extend(names)
+        return f"{found[1]} {found[2]}" if found[1] else found[2] if found[3] == "=" else ""
+
+    block = DECLARED.sub(declare, code)
+    return "".join(f"local {name}\n" for name in dict.fromkeys(shared)) + f"do\n{block}end\n"
+
+
 class Revision(NamedTuple):
     """A text's place in the order of texts: the larger is the newer. (0, ""): not known."""
 
@@ -75,11 +112,16 @@ def recorded() -> Revision:
 REVISION = recorded().number
 
 
-def library(sources: Mapping[str, str] | None = None, revision: int | None = None) -> str:
-    """The whole library. `sources` replaces files by name and `revision` its number, in tests."""
-    sources = sources or {}
+@cache
+def library() -> str:
+    """The whole library."""
+    return changed_library({})
+
+
+def changed_library(sources: Mapping[str, str], revision: int | None = None) -> str:
+    """As `library`, for tests: `sources` replaces files by name, and `revision` its number."""
     parts = [f"local LIBRARY = '{LIBRARY}'\n{keys.lua_table()}"]
-    parts += [sources.get(name) or source(name) for name in SHARED]
+    parts += [_scoped(sources.get(name) or source(name)) for name in SHARED]
     parts += [f"do\n{sources.get(name) or source(name)}end\n" for name in VERBS]
     body = layout.numbered("\n".join(parts))
     digest = hashlib.sha256(body.encode()).hexdigest()[:16]

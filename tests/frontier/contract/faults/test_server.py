@@ -342,7 +342,7 @@ class TestVersions:
 
     @CLIENTS
     def test_an_older_library_never_replaces_a_newer(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
-        newer = server_library.library(revision=server_library.REVISION + 5)
+        newer = server_library.changed_library({}, revision=server_library.REVISION + 5)
         with Server() as server:
             server.call("FUNCTION", "LOAD", newer)
             crawl: Crawl = opened(server.url, asynchronous=asynchronous)
@@ -350,7 +350,7 @@ class TestVersions:
             assert newer in code_of(server)
 
     def test_a_newer_library_of_one_node_goes_to_all(self, opened: Callable[..., Crawl]) -> None:
-        newer = server_library.library(revision=server_library.REVISION + 5)
+        newer = server_library.changed_library({}, revision=server_library.REVISION + 5)
         with Cluster(3) as nodes:
             nodes.nodes[2].call("FUNCTION", "LOAD", newer)
             opened(nodes.url, GOSSAMER_PARTITIONS=3)
@@ -358,7 +358,7 @@ class TestVersions:
                 assert newer in code_of(node)
 
     def test_an_older_library_is_replaced(self, opened: Callable[..., Crawl]) -> None:
-        older = server_library.library(revision=server_library.REVISION - 1)
+        older = server_library.changed_library({}, revision=server_library.REVISION - 1)
         with Server() as server:
             server.call("FUNCTION", "LOAD", older)
             opened(server.url)
@@ -368,11 +368,11 @@ class TestVersions:
     @pytest.mark.parametrize("there", [None, 1], ids=["none there", "an older one there"])
     def test_a_newer_library_that_comes_in_between_stays(self, kind: Any, there: int | None) -> None:
         """Between an older worker's look and its load, and at any other moment."""
-        newer = server_library.library(revision=server_library.REVISION + 5)
+        newer = server_library.changed_library({}, revision=server_library.REVISION + 5)
         for moment in range(4):
             with Server(kind) as server, connect(load({"GOSSAMER_URL": server.url}, environ={})) as connection:
                 if there:
-                    server.call("FUNCTION", "LOAD", server_library.library(revision=there))
+                    server.call("FUNCTION", "LOAD", server_library.changed_library({}, revision=there))
                 talk = connection.commands.function_install(server_library.library())
                 ours, other = 0, False
                 try:
@@ -393,7 +393,7 @@ class TestVersions:
     @pytest.mark.parametrize("kind", ["valkey", "redis"])
     def test_of_two_texts_of_one_revision_one_stays(self, opened: Callable[..., Crawl], kind: Any) -> None:
         texts = [
-            server_library.library({"clock": server_library.source("clock") + f"-- {n}\n"}, revision=9)
+            server_library.changed_library({"clock": server_library.source("clock") + f"-- {n}\n"}, revision=9)
             for n in range(3)
         ]
         with Server(kind) as server, connect(load({"GOSSAMER_URL": server.url}, environ={})) as connection:
@@ -406,7 +406,7 @@ class TestVersions:
 
     @pytest.mark.parametrize("kind", ["valkey", "redis"])
     def test_a_server_without_memory_keeps_the_functions_it_has(self, opened: Callable[..., Crawl], kind: Any) -> None:
-        older = server_library.library(revision=1)
+        older = server_library.changed_library({}, revision=1)
         with Server(kind) as server:
             server.call("FUNCTION", "LOAD", older)
             server.call("CONFIG", "SET", "maxmemory", "1mb")

@@ -102,7 +102,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
     source = server_library.source(name)
     assert source.count(right) == 1, f"{name}.lua no longer has {right!r}: plant the bug anew"
     with (
-        single(server_library.library({name: source.replace(right, wrong)})) as ground,
+        single(server_library.changed_library({name: source.replace(right, wrong)})) as ground,
         pytest.raises((AssertionError, FrontierError)),
     ):
         run(ground, examples=100)
