@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider
 from scrapy.utils.misc import load_object
 
-from gossamer.errors import DecodingError, EncodingError, UnknownCallback
+from gossamer.errors import DecodingError, EncodingError, PayloadTooLarge, UnknownCallback
 from gossamer.frontier import codec
 from gossamer.frontier.checks import RequestChecker
 from gossamer.model import Lease, host_of
@@ -20,9 +20,11 @@ from gossamer.model import Request as FrontierRequest
 from gossamer.scrapy.download.slots import APART
 from gossamer.scrapy.lanes import ATTRIBUTE, MAIN, META
 from gossamer.scrapy.request.objects import ObjectCodec, method_name
+from gossamer.scrapy.request.request_class import added, adds, declared, made_again
 
 SLOT = "download_slot"
-CLASS = "class"
+CLASS, ATTRIBUTES = "class", "attributes"
+"""Of a request of a class of the project's own: its path, and what it has besides Scrapy's attributes."""
 CARRIED = "gossamer:items"
 """The address of what is no request: it brings items into the stream."""
 
@@ -55,6 +57,7 @@ class RequestCodec:
         self._names: dict[Any, str] = {}
         self._checked = RequestChecker(payload_max)
         self._classes: dict[str, type[Request]] = {}
+        self._paths: dict[type[Request], str] = {}
         self._full = {name: f"{group}.{name}" for name in lanes}
         # A request without a callback goes to the spider's parse.
         self._default = getattr(getattr(spider, "parse", None), ATTRIBUTE, MAIN)
@@ -110,9 +113,7 @@ class RequestCodec:
             fields["flags"] = list(request.flags)
         if request.dont_filter:
             fields["dont_filter"] = True
-        if type(request) is not Request:
-            self._add_class(request, fields)
-        payload = codec.encode_request(fields, limit=self._payload_max, store=self._objects.store)
+        payload = self._encode_own(request, fields) if adds(request) else self._encode(fields)
         try:
             host = str(slot) if slot is not None else self._host_of(request.url)
         except ValueError as error:
@@ -128,12 +129,34 @@ class RequestCodec:
             return str(name)
         return host
 
-    def _add_class(self, request: Request, fields: dict[str, Any]) -> None:
-        kind = type(request)
-        fields[CLASS] = f"{kind.__module__}.{kind.__qualname__}"
-        for name in kind.attributes:
-            if name not in Request.attributes and name not in fields:
-                fields[name] = getattr(request, name)
+    def _encode(self, fields: dict[str, Any]) -> bytes:
+        return codec.encode_request(fields, limit=self._payload_max, store=self._objects.store)
+
+    def _encode_own(self, request: Request, fields: dict[str, Any]) -> bytes:
+        """With what a class of the project's own adds, by its state; by what the class declares where that cannot be stored."""
+        if type(request) is not Request:
+            fields[CLASS] = self._path_of(type(request))
+        try:
+            return self._encode({**fields, ATTRIBUTES: added(request)})
+        except EncodingError as error:
+            if isinstance(error, PayloadTooLarge) or not (rest := declared(request)):
+                raise
+            return self._encode({**rest, **fields})
+
+    def _path_of(self, kind: type[Request]) -> str:
+        path = self._paths.get(kind)
+        if path is None:
+            path = f"{kind.__module__}.{kind.__qualname__}"
+            try:
+                found: Any = self._class(path)
+            except DecodingError:
+                found = None
+            if found is not kind:
+                raise EncodingError(
+                    f"class: {path} cannot be found by its name, so another worker could not make it; define it at the top of a module."
+                )
+            self._paths[kind] = path
+        return path
 
     def _name_of(self, callback: Any, field: str) -> Any:
         if type(callback) is partial:
@@ -171,9 +194,10 @@ class RequestCodec:
             raise ItemsLease(fields.get("items", []))
         fields["callback"] = self._method(fields["callback"], "callback")
         fields["errback"] = self._method(fields["errback"], "errback")
-        kind = self._class(fields.pop(CLASS, None))
+        kind, attributes = self._class(fields.pop(CLASS, None)), fields.pop(ATTRIBUTES, None)
+        fields["priority"] = lease.priority
         try:
-            return kind(priority=lease.priority, **fields)
+            return kind(**fields) if attributes is None else made_again(kind, fields, attributes)
         except Exception as error:
             raise DecodingError(f"The stored request cannot be made again: {error}") from error
 

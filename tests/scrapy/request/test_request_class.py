@@ -1,0 +1,109 @@
+"""Requests of a project's own classes: another worker gets what was yielded, whatever their constructors do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest
+
+from gossamer.errors import EncodingError
+from gossamer.model import Lease, SeenPolicy
+from gossamer.scrapy.lanes import declared
+from gossamer.scrapy.request.codec import RequestCodec
+
+
+class Browser(Request):
+    """As packages for browsers have it: nothing says which of these belong to it."""
+
+    def __init__(self, wait: int, *args: Any, **more: Any) -> None:
+        self.wait = wait
+        super().__init__(*args, **more)
+
+
+class Proxied(Request):
+    def __init__(self, url: str, *args: Any, **more: Any) -> None:
+        super().__init__(f"http://proxy.example/?url={url}", *args, **more)
+
+
+class Slotted(Browser):
+    __slots__ = ("never", "tag")
+
+
+class Counted(JsonRequest):
+    count = 0
+
+
+class Declared(Request):
+    attributes = (*Request.attributes, "tag")
+
+    def __init__(self, *args: Any, tag: str = "", **more: Any) -> None:
+        self.tag, self.lock = tag, object()
+        super().__init__(*args, **more)
+
+
+class Plain(Spider):
+    name = "plain"
+
+    def parse_other(self, response: Any) -> None: ...
+
+
+def through(request: Request) -> Request:
+    spider = Plain()
+    codec = RequestCodec(spider, "plain", declared(spider, SeenPolicy()), lambda _: 1, 1 << 20)
+    values: dict[str, Any] = dict.fromkeys(Lease._fields, 0)
+    payload = codec.encode(request, "plain.main", 1).payload
+    return codec.decode(Lease(**{**values, "lane": "plain.main", "payload": payload, "priority": request.priority}))
+
+
+def state(request: Request) -> tuple[Any, ...]:
+    own = {name: getattr(request, name, None) for name in ("wait", "tag", "note", "count", "dumps_kwargs")}
+    return (
+        type(request),
+        request.url,
+        request.method,
+        request.body,
+        request.headers,
+        request.meta,
+        request.priority,
+        own,
+    )
+
+
+def noted(request: Request, **attributes: Any) -> Request:
+    for name, value in attributes.items():
+        setattr(request, name, value)
+    return request
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Browser(3, "http://h.example/", meta={"a": 1}, priority=2),
+        Proxied("http://h.example/", headers={"A": ["1", "2"]}),
+        noted(Slotted(1, "http://h.example/"), tag={"x"}, note="n"),
+        noted(Counted("http://h.example/", data={"a": 1}, dumps_kwargs={"indent": 1}), count=2),
+        FormRequest("http://h.example/", formdata={"a": "1"}),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_it_has_all_that_it_had(request_: Request) -> None:
+    assert state(through(request_)) == state(request_)
+
+
+def test_what_cannot_be_stored_is_named_or_left_to_a_constructor_that_says_what_it_needs() -> None:
+    with pytest.raises(EncodingError, match=r"attributes\['wait'\]: .*object cannot be stored"):
+        through(Browser(object(), "http://h.example/"))  # type: ignore[arg-type]
+    made = through(Declared("http://h.example/", tag="t"))
+    assert isinstance(made, Declared)
+    assert made.tag == "t"
+    assert made.lock is not None
+
+
+def test_a_class_that_no_other_worker_could_find_is_refused() -> None:
+    class Local(Request):
+        pass
+
+    with pytest.raises(EncodingError, match=r"Local cannot be found by its name.* top of a module"):
+        through(Local("http://h.example/"))
