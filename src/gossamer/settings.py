@@ -504,6 +504,18 @@ SETTINGS: tuple[Setting, ...] = (
         _flag,
         "Whether the command line shows where an error was raised, instead of one line.",
     ),
+    Setting(
+        "GOSSAMER_PLAN_CYCLE_SECONDS",
+        1.0,
+        _seconds,
+        "How often `gossamer plan` looks at the crawl and decides; a planner that waits asks for the lead as often.",
+    ),
+    Setting(
+        "GOSSAMER_PLAN_LEAD_SECONDS",
+        4.0,
+        _seconds,
+        "How long a planner leads after its last cycle. When it dies, another takes over after this time and one cycle at most.",
+    ),
 )
 
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}

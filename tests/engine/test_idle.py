@@ -41,7 +41,7 @@ async def idle_calls(crawl: Crawl, server: Server, worker: NativeWorker, sites: 
     await until(lambda: all_over(crawl, sites))
     rounds_of: Any = worker._rounds
     # Each is over, and when its next round is due was asked for, which it is once.
-    await until(lambda: rounds_of.over and len(rounds_of._over) == len(rounds_of._due) == sites)
+    await until(lambda: rounds_of.over and len(rounds_of._over) == len(rounds_of.next_rounds.looks) == sites)
     courier = worker._engine.courier
     # What it was still about to say and to learn.
     await until(lambda: not rounds_of._forced and courier.hints is not None and courier.hints.open == 0)
@@ -104,13 +104,13 @@ async def test_a_changed_schedule_is_in_force_when_the_file_has_changed(crawl: C
     crawl.push(described(0, "schedule: {every: 1d}"), "idle0")
     worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))
     async with working(worker):
-        await until(lambda: "idle0" in worker._rounds._due if hasattr(worker, "_rounds") else False)
+        await until(lambda: "idle0" in worker._rounds.next_rounds.looks if hasattr(worker, "_rounds") else False)
         crawl.push(described(0, "schedule: {every: 1s}"), "idle0")
         await until(lambda: site.paths().count("/idle0") == 3)
         # And the other way round: it is put off.
         crawl.push(described(0, "schedule: {every: 2d}"), "idle0")
-        known = worker._rounds._due
-        await until(lambda: "idle0" in known and known["idle0"][1] > time.time() + 86400)
+        known = worker._rounds.next_rounds.looks
+        await until(lambda: "idle0" in known and known["idle0"].at > time.time() + 86400)
 
 
 async def test_the_tables_of_many_sites_are_prepared_at_once(

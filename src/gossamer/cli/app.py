@@ -29,6 +29,7 @@ NOUNS: Mapping[str, str] = {
     "demo": "gossamer.cli.run.demo",
     "crawl": "gossamer.cli.run.crawl",
     "work": "gossamer.cli.run.work",
+    "plan": "gossamer.cli.run.plan",
     "doctor": "gossamer.cli.setup.doctor",
     "acl": "gossamer.cli.setup.acl",
     "export": "gossamer.cli.transfer.export",

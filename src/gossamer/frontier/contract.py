@@ -35,6 +35,7 @@ from gossamer.model import (
     PageName,
     PageState,
     PartitionState,
+    PlanState,
     Request,
     RoundInfo,
     ScanPage,
@@ -149,10 +150,13 @@ class Frontier(Protocol):
         """Report that the start has run to its end and its requests are added. False: the right had been given to
         another worker."""
 
-    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0) -> int:
+    def new_round(
+        self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0, again: bool = False
+    ) -> int:
         """Begin round `number`, which is one more than the current round: starts are due again, memories of scope
         `round` are empty, counts begin at 0, and the log records when, why and by whom. Return the current round; an
-        older number changes nothing. A planner gives its `term` (see `lead`)."""
+        older number changes nothing. A planner gives its `term` (see `lead`). With `again`, the log
+        says of a round that is not over that it was seeded again, and not that it was cut short."""
 
     def end_round(self, group: str, token: Token) -> tuple[EndState, int]:
         """Ask for the right to do what follows the group's current round. Return the state and the round. The
@@ -355,3 +359,7 @@ class Frontier(Protocol):
     ) -> tuple[str, list[PageInfo]]:
         """Some records of a lane, all or those in one state, and the cursor of the next ones; "" at the end. A record that is there all
         the while is returned at least once."""
+
+    def plan_state(self) -> PlanState:
+        """Who leads, and of all groups what planners decide by: their present rounds and what waits. Costs O(lanes); where nothing has
+        changed since this client asked last, next to nothing."""

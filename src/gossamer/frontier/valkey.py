@@ -24,6 +24,7 @@ from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
+from gossamer.frontier.verbs.plan.state import PlanVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -182,6 +183,7 @@ class ValkeyFrontier(FunctionClient):
     feed = blocking(PageRecordVerbs, PageRecordVerbs.feed)
     page_records = blocking(PageRecordVerbs, PageRecordVerbs.page_records)
     scan_page_records = blocking(PageRecordVerbs, PageRecordVerbs.scan_page_records)
+    plan_state = blocking(PlanVerbs, PlanVerbs.plan_state)
 
     scan = blocking(SnapshotVerbs, SnapshotVerbs.scan)
 

@@ -20,6 +20,7 @@ from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
+from gossamer.frontier.verbs.plan.state import PlanVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import HostPolicy
@@ -141,6 +142,7 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     feed = awaited(PageRecordVerbs, PageRecordVerbs.feed)
     page_records = awaited(PageRecordVerbs, PageRecordVerbs.page_records)
     scan_page_records = awaited(PageRecordVerbs, PageRecordVerbs.scan_page_records)
+    plan_state = awaited(PlanVerbs, PlanVerbs.plan_state)
 
     scan = awaited(SnapshotVerbs, SnapshotVerbs.scan)
 

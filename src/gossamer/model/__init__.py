@@ -1,7 +1,16 @@
 """Frozen values that every room speaks in."""
 
 from gossamer.model.document import Document, DocumentInfo, PageName
-from gossamer.model.page_record import LaneFeed, PageEvent, PageInfo, PageState, PageVisit, RecordPolicy, RevisitRules
+from gossamer.model.plan import GroupState, LaneState, Leader, PlanState
+from gossamer.model.plan.page_record import (
+    LaneFeed,
+    PageEvent,
+    PageInfo,
+    PageState,
+    PageVisit,
+    RecordPolicy,
+    RevisitRules,
+)
 from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
 from gossamer.model.reply import (
     Added,
@@ -15,7 +24,6 @@ from gossamer.model.reply import (
     Hints,
     HostInfo,
     LaneCounts,
-    Leader,
     PartitionState,
     RoundInfo,
     SeenInfo,
@@ -60,6 +68,7 @@ __all__ = [
     "Fetched",
     "GroupCounts",
     "GroupPolicy",
+    "GroupState",
     "Hints",
     "HostInfo",
     "HostPolicy",
@@ -67,6 +76,7 @@ __all__ = [
     "LaneCounts",
     "LaneFeed",
     "LanePolicy",
+    "LaneState",
     "Leader",
     "Lease",
     "Order",
@@ -76,6 +86,7 @@ __all__ = [
     "PageState",
     "PageVisit",
     "PartitionState",
+    "PlanState",
     "RecordPolicy",
     "Request",
     "RevisitRules",

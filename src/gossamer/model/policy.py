@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from gossamer.errors import PolicyError
-from gossamer.model.page_record import RecordPolicy
+from gossamer.model.plan.page_record import RecordPolicy
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\Z")
 LANE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}\Z")

@@ -240,21 +240,10 @@ class EndState(enum.Enum):
     OPEN = "open"
 
 
-class Leader(NamedTuple):
-    """Who leads the planners of a crawl, until when in server time (0: nobody does), and in which term. `granted`: it is whoever asked.
-    Terms grow with every change of the leader."""
-
-    granted: bool
-    term: int
-    name: str
-    until: float
-    now: float
-
-
 class RoundInfo(NamedTuple):
     """One round of a group. Times are server time in seconds, None where unknown: `began`, `ended` when it was found
     drained, `closed` when all was done that comes after it. `state`: running, ending (what comes after it is under way), ended,
-    or cut short (the next round began before). The counts are those of this round: `pages` with those that failed, `failed`
+    seeded again (the next round began before, to be fetched along with it), or cut short (it began before for another reason). The counts are those of this round: `pages` with those that failed, `failed`
     those that a worker gave up, `dead` all requests that became dead letters in it, also those that were replayed since. `late`
     and `note` are as recorded by `round_note`."""
 
@@ -300,7 +289,8 @@ LOGIN_FAILED = "login failed: "
 
 
 class Counts(NamedTuple):
-    """A whole crawl at a glance, summed over its partitions. `policies` are the raw tables by lane and by group."""
+    """A whole crawl at a glance, summed over its partitions. `policies` are the raw tables by lane and by group; `led`: a planner
+    leads the crawl, and begins its rounds."""
 
     now: float
     config_version: str
@@ -309,6 +299,7 @@ class Counts(NamedTuple):
     groups: list[GroupCounts]
     lane_policies: Mapping[str, Mapping[str, Any]]
     group_policies: Mapping[str, Mapping[str, Any]]
+    led: bool = False
 
 
 class HostInfo(NamedTuple):

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from gossamer.model.page_record import PageVisit
+from gossamer.model.plan.page_record import PageVisit
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
 

@@ -11,12 +11,6 @@ from cronsim import CronSim
 from gossamer.sites.format import Schedule
 
 
-def next_due(schedule: Schedule, began: float, site: str, number: int) -> float:
-    """The time (Unix seconds) at which the round after `number`, which began at `began`, should begin. The jitter is the same
-    in every worker."""
-    return next_point(schedule, began, began) + jitter(schedule, site, number)
-
-
 def next_point(schedule: Schedule, began: float, after: float) -> float:
     """The first point in time that a schedule names after a moment. `began` is when the last round began: `every` counts from there."""
     if schedule.every is not None:

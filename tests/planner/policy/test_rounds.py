@@ -19,7 +19,9 @@ from gossamer.planner.policy.rounds import (
     RoundPolicy,
     decide_round,
     is_overdue,
+    round_policy,
 )
+from gossamer.sites.file.load import load_text
 from gossamer.sites.format import Schedule
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -156,3 +158,32 @@ def test_a_round_never_begins_before_its_time_nor_twice(policy: RoundPolicy, las
         slowest = max(every, lasts + (every if policy.overlap is Overlap.SKIP else 0)) + policy.schedule.jitter + 600
         gaps = [later - earlier for earlier, later in zip(moments, [*moments[1:], DAY / 3], strict=True)]
         assert max(gaps) <= slowest + every
+
+
+def test_a_site_file_says_all_of_it() -> None:
+    [site] = load_text(
+        """
+site: s
+seeds: http://s.example/
+layers: {a: {}}
+schedule:
+  cron: 0 * * * *
+  tz: Asia/Shanghai
+  overlap: reseed
+  catch_up: none
+  blackout: [{from: 22:00, to: 24:00, days: [sat, sun]}, {from: 3:30, to: 04:00, tz: UTC}]
+"""
+    )
+    assert round_policy(site.schedule) == RoundPolicy(
+        site.schedule,
+        Overlap.RESEED,
+        CatchUp.NONE,
+        (Blackout(time(22), time(0), frozenset({5, 6}), "Asia/Shanghai"), Blackout(time(3, 30), time(4))),
+    )
+    assert round_policy(None) == RoundPolicy(None)
+
+
+def test_seeds_that_are_still_being_added_are_not_added_again() -> None:
+    for overlap in (Overlap.RESEED, Overlap.REPLACE):
+        decision = decide_round("s", RoundPolicy(TEN, overlap), LastRound(0, 0.0, seeding=True), HOUR)
+        assert decision == (Action.WAIT, None, "the seeds of the last round are still being added")

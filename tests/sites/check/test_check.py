@@ -48,6 +48,8 @@ def layer(text: str) -> str:
         (layer("records: {xpath: '//a['}"), "records.xpath: this is not an XPath expression: invalid expression"),
         (layer("records: {}"), "records: nothing says where the records are"),
         (BEGIN + "schedule: {cron: '61 * * * *'}\nlayers: {a: {}}\n", "schedule.cron: this is not a cron expression: bad minute (minute hour day month weekday, as */10 * * * *)"),
+        (BEGIN + "schedule: {every: 1h, blackout: {from: 22:00, to: 06:00, tz: Europe/Berlni}}\nlayers: {a: {}}\n", "schedule.blackout.tz: there is no time zone Europe/Berlni (did you mean Europe/Berlin?)"),
+        (BEGIN + "schedule: {every: 1h, blackout: {from: 0:00, to: 24:00}}\nlayers: {a: {}}\n", "schedule.blackout: no round would ever begin (name fewer hours or days)"),
         (BEGIN + "schedule: {cron: '0 0 * * *', tz: Europe/Berlni}\nlayers: {a: {}}\n", "there is no time zone Europe/Berlni (did you mean Europe/Berlin?)"),
         # fields
         (BEGIN + "layers: {a: {fields: {t: {xpath: 'foo(.)'}}}}\n", "fields.t.xpath: this is not an XPath expression: unregistered function"),
@@ -114,6 +116,7 @@ def layer(text: str) -> str:
         ("site: s\nseeds: {url: http://s.example/, since: 1h}\nlayers: {a: {}}\n", "seeds.since: since is only for sitemaps and feeds"),
         ("site: s\nseeds: ['http://s.example/[1-10]', 'http://s.example/[1-999999999999]']\nlayers: {a: {}}\n", "seeds[1]: up to here the seeds are 1,000,000,000,009 URLs; at most 1,000,000 are allowed"),
         ("site: s\nlayers: {a: {}}\n", "warning: site: there are no seeds"),
+        (BEGIN + "schedule: {every: 1h, deadline: 2h}\nlayers: {a: {}}\n", "warning: schedule.deadline: the deadline is longer than every: a round is late only after the next one was due (write a deadline of at most every)"),
         # ways
         (BEGIN + "layers: {a: {}, b: {match: ^/b}, c: {}}\n", "warning: layers.b: nothing leads to layer b"),
         (BEGIN + "layers: {a: {match: ^/, follow: {css: a, to: b, pass: t}, fields: {t: h1}}, b: {fields: {x: {from: parent.tt}}}}\n", "warning: layers.b.fields.x.from: nothing passes tt to this layer (did you mean t?)"),

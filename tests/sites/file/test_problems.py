@@ -61,6 +61,13 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
             "site: a\nschedule: {every: soon}\n" + LAYERS,
             "f.yaml:2:19: schedule.every: 'soon' is not a duration (write 0.5s, 10m, 1h30m or 7d)",
         ),
+        ("site: a\nschedule: {every: 0}\n" + LAYERS, "schedule: every must be longer than 0"),
+        (
+            "site: a\nschedule: {every: 1h, blackout: [{from: 25:00, to: 6:00}]}\n" + LAYERS,
+            "f.yaml:2:41: schedule.blackout[0].from: '25:00'",
+        ),
+        ("site: a\nschedule: {every: 1h, blackout: [{from: 1:00, to: 6:00, days: sunday}]}\n" + LAYERS, "sun"),
+        ("site: a\nschedule: {every: 1h, overlap: reseeds}\n" + LAYERS, "(did you mean reseed?)"),
         ("site: a\nrequest: {max_size: 5 acres}\n" + LAYERS, "is not a size (write 500000, 500kB or 10MiB)"),
         (
             "site: a\nlayers: {a b: {}}\n",

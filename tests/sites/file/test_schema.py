@@ -20,7 +20,14 @@ params: {forum: [python, rust]}
 seeds:
   - http://bbs.example/{forum}/list/[1-3]/1
   - {sitemap: http://bbs.example/sitemap.xml, since: 1d}
-schedule: {cron: "*/10 * * * *", tz: Europe/Berlin, jitter: 30, deadline: 9m}
+schedule:
+  cron: "*/10 * * * *"
+  tz: Europe/Berlin
+  jitter: 30
+  deadline: 9m
+  overlap: reseed
+  catch_up: none
+  blackout: [{from: 22:00, to: '6:00', days: [sat, sun], tz: UTC}, {from: 3:00, to: 4:00, days: mon}]
 limits: {backlog: 10000, pages: 1e6, depth: '{depth}'}
 politeness: {delay: 0.5s, concurrency: 4, adaptive: true, robots: obey, hosts: {bbs.example: {delay: 1s}}}
 seen: {policy: rolling, window: 7d}

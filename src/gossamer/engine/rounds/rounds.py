@@ -16,14 +16,14 @@ from gossamer.engine import hooks
 from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
+from gossamer.engine.rounds.next_round import NextRounds
 from gossamer.engine.rounds.start import RoundStart
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, StartState
 from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
-from gossamer.sites.format import Schedule
-from gossamer.sites.schedule import is_late, next_due
+from gossamer.sites.schedule import is_late
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +65,7 @@ class SiteRounds:
         self._over: dict[str, int] = {}
         self._resting: set[str] = set()
         """Sites with waiting pages, none of which can be fetched in this round."""
-        self._due: dict[str, tuple[Schedule, float]] = {}
-        """When the next round begins, and by which schedule."""
+        self.next_rounds = NextRounds(calls.ask)
         self._forced = True
         self._not_before = 0.0
         self._back: set[str] = set()
@@ -86,7 +85,7 @@ class SiteRounds:
     def rolled_back(self) -> None:
         """The frontier may have an older state: ask again whether rounds are over."""
         self._over.clear()
-        self._due.clear()
+        self.next_rounds.forget()
         self._resting.clear()
         self._back = set(self._site_set.sites)
         self.look()
@@ -153,16 +152,14 @@ class SiteRounds:
         number = self._over.get(site.name)
         if number is None:
             return site.name not in self._under_way
-        schedule = site.compiled.site.schedule
-        if number == GONE or schedule is None or not self._repeat:
-            return False
-        known = self._due.get(site.name)
-        return known is None or known[0] != schedule or time.time() >= known[1]
+        return number != GONE and self._repeat and self.next_rounds.concerns(site, number)
 
     async def _look(self, name: str) -> None:
         """At one site, or at all: ""."""
         try:
-            rows, lanes = _by_group(await self._calls.ask(Frontier.counts, name))
+            counts = await self._calls.ask(Frontier.counts, name)
+            self.next_rounds.heard(counts)
+            rows, lanes = _by_group(counts)
             for other in [other for other in self._awaits if name in ("", other)]:
                 del self._awaits[other]
             for site in list(self._site_set):
@@ -209,11 +206,15 @@ class SiteRounds:
             if end is EndState.GRANTED:
                 self._begin(site, self._end(site, number))
             elif end is EndState.DONE:
-                self._over[site.name] = number
+                self._is_over(site, number)
             elif end is EndState.BUSY:
                 self._awaits[site.name] = f"the end of round {number} of {site.name}"
-        elif site.name in self._over and self._repeat:
-            await self._next(site, row.round)
+        elif self._repeat:
+            await self._next(site, row)
+
+    def _is_over(self, site: ServedSite, number: int) -> None:
+        self._over[site.name] = number
+        self.next_rounds.forget(site.name)
 
     def _fed(self, site: ServedSite, rows: Mapping[str, GroupCounts], lanes: Mapping[str, list[LaneCounts]]) -> bool:
         """Whether another site that this worker serves may still lead to pages of this one."""
@@ -228,7 +229,6 @@ class SiteRounds:
         led_to = row.open > 0 and site.name in self._over and bool(self._site_set.feeders(site.name))
         if led_to or self._over.get(site.name) != row.round or row.start in ("owed", "leased"):
             self._over.pop(site.name, None)
-            self._due.pop(site.name, None)
 
     def _rests(self, site: ServedSite, row: GroupCounts, lanes: list[LaneCounts]) -> bool:
         """The site has its maximum of pages, and the rest, also seeds without room, waits until the limit is raised or the next round
@@ -253,7 +253,7 @@ class SiteRounds:
             )
             logger.info("Round %d of %s rests: %s.", row.round, site.name, why)
         if self._repeat:
-            await self._next(site, row.round)
+            await self._next(site, row, rests=True)
 
     def _begin(self, site: ServedSite, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -280,24 +280,14 @@ class SiteRounds:
                     note["note"] = f"after_round failed: {type(error).__name__}: {error}"[:500]
                     logger.exception("The hook after_round of %s failed.", site.name)
             if await self._calls.patiently(Frontier.ended, site.name, self._calls.token, note):
-                self._over[site.name] = number
+                self._is_over(site, number)
                 logger.info("Round %d of %s is over.", number, site.name)
 
-    async def _next(self, site: ServedSite, number: int) -> None:
-        schedule = site.compiled.site.schedule
-        if schedule is None:
-            return
-        known = self._due.get(site.name)
-        if known is None or known[0] != schedule:
-            info = next(iter(await self._calls.ask(Frontier.rounds, site.name, 1)), None)
-            began = info.began if info is not None and info.began is not None else time.time()
-            known = self._due[site.name] = schedule, next_due(schedule, began, site.name, number)
-        if time.time() >= known[1]:
-            await self._calls.ask(Frontier.new_round, site.name, number + 1, trigger="schedule")
+    async def _next(self, site: ServedSite, row: GroupCounts, *, rests: bool = False) -> None:
+        if await self.next_rounds.begun(site, row, over=site.name in self._over, rests=rests):
             if site.name in self._under_way:
                 # A start that had no room: its seeds come again, with those of the next round.
                 self._under_way[site.name].cancel()
-            self._due.pop(site.name, None)
             self.look()
 
 

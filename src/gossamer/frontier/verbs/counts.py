@@ -34,7 +34,7 @@ class ReadVerbs:
         groups: dict[str, list[Any]] = {}
         counters: dict[str, dict[str, float]] = {}
         going_on: set[str] = set()
-        for _, _, _, _, lane_rows, group_rows, counter_rows in parts:
+        for _, _, _, _, lane_rows, group_rows, counter_rows, _ in parts:
             waiting_in = {name.rpartition(".")[0] for name, _, _, numbers in lane_rows if numbers[0] or numbers[1]}
             for name, paused, policy, numbers in lane_rows:
                 found, pages, due = policy.pop("pages", (0, 0, 0))
@@ -85,6 +85,7 @@ class ReadVerbs:
             ],
             {name: row[1] for name, row in lanes.items()},
             {name: row[0] for name, row in groups.items()},
+            any(part[7] == 1 for part in parts),
         )
 
     def open(self, group: str) -> Verb[tuple[int, tuple[int, ...], tuple[str, ...]]]:

@@ -20,6 +20,7 @@ from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
+from gossamer.frontier.verbs.plan.state import PlanVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, StartState, Token
@@ -60,6 +61,7 @@ class CrawlVerbs:
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
         self.leader = LeaderVerbs(crawl, partitions)
         self.pages = PageRecordVerbs(crawl, partitions, self.work.checked)
+        self.plan = PlanVerbs(crawl, partitions)
         parts = (
             self,
             self.work,
@@ -72,6 +74,7 @@ class CrawlVerbs:
             self.documents,
             self.leader,
             self.pages,
+            self.plan,
         )
         self._parts: dict[type, Any] = {type(part): part for part in parts}
 
@@ -100,12 +103,13 @@ class CrawlVerbs:
     def start(self, group: str, token: Token) -> Verb[tuple[StartState, int]]:
         return (yield from self._known(group, lambda: self.control.start(group, token)))
 
-    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0) -> Verb[int]:
-        return (
-            yield from self._known(
-                group, lambda: self.rounds.new_round(group, number, trigger=trigger, who=who, term=term)
-            )
-        )
+    def new_round(
+        self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0, again: bool = False
+    ) -> Verb[int]:
+        def begin() -> Verb[int]:
+            return self.rounds.new_round(group, number, trigger=trigger, who=who, term=term, again=again)
+
+        return (yield from self._known(group, begin))
 
     def _known(self, group: str, ask: Callable[[], Verb[V]]) -> Verb[V]:
         """The answer, though one of several partitions may have forgotten the group."""

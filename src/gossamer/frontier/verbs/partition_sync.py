@@ -158,7 +158,7 @@ def _dropping(what: str, name: str, partition: int) -> GroupDropping:
 
 
 def _groups(told: Any) -> dict[str, PartitionGroup]:
-    _, _, _, _, lanes, groups, _ = told
+    _, _, _, _, lanes, groups, *_ = told
     held = {name: PartitionGroup(policy, number, {}, {}) for name, policy, _, number, *_ in groups}
     for name, _, policy, _ in lanes:
         policy.pop("pages", None)

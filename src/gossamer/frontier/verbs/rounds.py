@@ -21,6 +21,7 @@ COUNTS = ("pages", "items", "failed", "dead")
 TIMES = ("began", "ended", "closed")
 NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note")
 WORDS = 2000
+AGAIN = "seeded again"
 
 Counted = tuple[int, int, int, int]
 """Pages, items, failed, dead."""
@@ -37,10 +38,12 @@ class RoundVerbs:
     def home(self, group: str) -> int:
         return keys.home_of(group, self.partitions)
 
-    def new_round(self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0) -> Verb[int]:
+    def new_round(
+        self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0, again: bool = False
+    ) -> Verb[int]:
         home, others, present = self.home(group), NONE, 0
         header = {"salt": secrets.token_hex(8), "group": group, "round": number, "term": term}
-        told = {"trigger": _words("trigger", trigger), "who": _words("who", who)}
+        told = {"trigger": _words("trigger", trigger), "who": _words("who", who), "again": again}
         # Cookies first: whoever gets a page of the new round hears that those of the last one are no more.
         [reply] = yield [function_call("new_round", self.bases[home], {**header, "jar": True})]
         [session] = read(reply)
@@ -120,7 +123,7 @@ def _info(group: str, row: Mapping[str, Any], present: int, live: Counted | None
     if "closed" in row or ("ended" in row and number < present):
         state = "ended"
     elif number < present:
-        state = "cut short"
+        state = AGAIN if row.get("again") else "cut short"
     else:
         state = "ending" if "ended" in row else "running"
     began, ended, closed = (row[name] / 1000 if name in row else None for name in TIMES)
@@ -133,7 +136,8 @@ def _info(group: str, row: Mapping[str, Any], present: int, live: Counted | None
 def stored(info: RoundInfo) -> dict[str, Any]:
     """The fields of a round as they are kept."""
     times = {name: round(value * 1000) for name in TIMES if (value := getattr(info, name)) is not None}
-    return {**times, **{name: getattr(info, name) for name in (*COUNTS, "late", "trigger", "who", "note")}}
+    again = {"again": True} if info.state == AGAIN else {}
+    return {**times, **again, **{name: getattr(info, name) for name in (*COUNTS, "late", "trigger", "who", "note")}}
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:

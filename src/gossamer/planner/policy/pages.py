@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from gossamer.model.page_record import PageState, RevisitRules
+from gossamer.model.plan.page_record import PageState, RevisitRules
 
 
 class PageRecord(NamedTuple):

@@ -76,14 +76,39 @@ class RoundPolicy(NamedTuple):
     blackout: tuple[Blackout, ...] = ()
 
 
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def round_policy(schedule: Schedule | None) -> RoundPolicy:
+    """What a site file says about rounds."""
+    if schedule is None:
+        return RoundPolicy(None)
+    hours = (
+        Blackout(
+            _time(rule.begin),
+            _time(rule.end),
+            frozenset(map(DAYS.index, rule.days or DAYS)),
+            rule.tz or schedule.tz or "UTC",
+        )
+        for rule in schedule.blackout
+    )
+    return RoundPolicy(schedule, Overlap(schedule.overlap), CatchUp(schedule.catch_up), tuple(hours))
+
+
+def _time(text: str) -> time:
+    hour, minute = text.split(":")
+    return time(int(hour) % 24, int(minute))
+
+
 class LastRound(NamedTuple):
     """The round of a site as the frontier knows it. `ended` is None while it runs. `seeded` is when its seeds were added last:
-    later than `began` if it was seeded again."""
+    later than `began` if it was seeded again. `seeding`: they are still being added."""
 
     number: int
     began: float
     ended: float | None = None
     seeded: float | None = None
+    seeding: bool = False
 
 
 class Action(enum.Enum):
@@ -124,6 +149,9 @@ def decide_round(
         return RoundDecision(Action.WAIT, until, "no round begins in these hours")
     if not running:
         return RoundDecision(Action.BEGIN, None, "due")
+    if last is not None and last.seeding:
+        # Otherwise the last seeds of a long list would never be added.
+        return RoundDecision(Action.WAIT, None, "the seeds of the last round are still being added")
     if policy.overlap is Overlap.REPLACE:
         return RoundDecision(Action.REPLACE, None, "due, and the last round is still running")
     if policy.overlap is Overlap.RESEED:

@@ -20,6 +20,7 @@ from gossamer.sites.check.match import check_match
 from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
+from gossamer.sites.check.schedule import check_schedule
 from gossamer.sites.check.store import check_store
 from gossamer.sites.check.values import check_variables
 from gossamer.sites.crossing import NO_SEEDS
@@ -112,8 +113,7 @@ def _check_site(checker: Checker) -> None:
     if not site.layers:
         checker.add(("layers",), "there are no layers", "a site has at least one")
     if site.schedule is not None:
-        checker.must(expressions.cron, site.schedule.cron, ("schedule", "cron"))
-        checker.must(expressions.zone, site.schedule.tz, ("schedule", "tz"))
+        check_schedule(checker, site.schedule, ("schedule",))
     _policy(checker, ("seen",), lambda: plan.seen(site.seen))
     for name, group in site.proxies.items():
         if not group.urls and group.file is None:

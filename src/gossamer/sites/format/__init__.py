@@ -23,6 +23,7 @@ from gossamer.sites.format.selector import (
     stored_fields,
 )
 from gossamer.sites.format.site import (
+    BlackoutRule,
     ChildTable,
     HostRule,
     Limits,
@@ -39,6 +40,7 @@ __all__ = [
     "NAME",
     "PLAIN_STEPS",
     "SELECTORS",
+    "BlackoutRule",
     "Body",
     "ChildTable",
     "Clean",

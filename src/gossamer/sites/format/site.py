@@ -49,6 +49,23 @@ class Seed(Body):
         return self
 
 
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+TimeOfDay = Annotated[str, Field(pattern=r"^(([01]?[0-9]|2[0-3]):[0-5][0-9]|24:00)$")]
+
+
+class BlackoutRule(SiteModel):
+    """Hours in which no round begins."""
+
+    begin: TimeOfDay = Field(alias="from")
+    """A time of the day, as 22:00."""
+    end: TimeOfDay = Field(alias="to")
+    """The time at which rounds begin again; an earlier time than `from`, or the same, is that of the next day."""
+    days: Annotated[tuple[Day, ...], BeforeValidator(listed), LISTED] = ()
+    """The days on which the hours begin: mon, tue, wed, thu, fri, sat, sun; none: every day."""
+    tz: str | None = None
+    """The time zone; without it, that of the schedule, or else UTC."""
+
+
 class Schedule(SiteModel):
     """When a new round begins."""
 
@@ -62,6 +79,13 @@ class Schedule(SiteModel):
     """Start up to this much later, at random."""
     deadline: Duration | None = None
     """A round that takes longer is late."""
+    overlap: Literal["queue", "skip", "reseed"] = "queue"
+    """What to do when a round is due and the last one is not over: `queue` begins it when that one is over, `skip` waits for the next
+    time after that; `reseed` begins it now and keeps what waits."""
+    catch_up: Literal["once", "none"] = "once"
+    """What to do when a round could not begin at its time, since nobody was there: `once` begins it now, `none` waits for the next time."""
+    blackout: Annotated[tuple[BlackoutRule, ...], BeforeValidator(listed), LISTED] = ()
+    """Hours in which no round begins; a round that runs goes on."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -42,6 +42,7 @@ from gossamer.testing.contract.operations.dead import TestDeadLetters
 from gossamer.testing.contract.operations.drop import TestDropGroup, TestDropLane
 from gossamer.testing.contract.operations.input import TestBadInput, TestBadPolicies
 from gossamer.testing.contract.operations.page_versions import TestPageVersions
+from gossamer.testing.contract.operations.plan import TestPlanState
 from gossamer.testing.contract.operations.snapshot import TestScan
 from gossamer.testing.contract.operations.task import TestTasks
 
@@ -78,6 +79,7 @@ __all__ = [
     "TestPageRecords",
     "TestPageVersions",
     "TestPause",
+    "TestPlanState",
     "TestPoison",
     "TestPolicies",
     "TestPoliteness",

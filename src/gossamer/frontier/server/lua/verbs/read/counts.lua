@@ -2,8 +2,9 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {group or ''}
--- Returns {msgpack {now, change counter, config version, paused, lanes [[name, paused, policy (in lanes that keep records with `pages`: found, known, ms when the first is due), counts {}]], groups [[name, policy,
---            held, round, counts {}, items waiting, dead, start state]]}, msgpack {group -> counters [name, value...]}}
+-- Returns msgpack {now, change counter, config version, paused, lanes [[name, paused, policy (in lanes that keep records with `pages`:
+--            found, known, ms when the first is due), counts {}]], groups [[name, policy, held, round, counts {}, items waiting, dead,
+--            start state]], counters [[group, [name, value...]]], whether a planner leads (1 or 0)}
 -- Cost    O(lanes + groups + counters)
 
 local GROUP_WHAT = {'open', 'pages', 'items', 'dead', 'lost', 'refused_items', 'refused_children'}
@@ -39,5 +40,5 @@ verb('counts', {'no-writes'}, function(S, h)
       end
     end
   end
-  return pack({S.now, S.m.chg, S.m.cfg, S.m.paused, lanes, groups, counters})
+  return pack({S.now, S.m.chg, S.m.cfg, S.m.paused, lanes, groups, counters, Leader.present(S) and 1 or 0})
 end)

@@ -42,6 +42,7 @@ verb('end_round', {'allow-oom'}, function(S, h)
   end
   if answer == 'granted' or (answer == 'done' and mine) then
     call('HSET', S.b .. K.ends, h.group, pack(v))
+    S.changed = true
     finish(S)
   end
   return pack({answer, round, v[RIGHT.deadline]})

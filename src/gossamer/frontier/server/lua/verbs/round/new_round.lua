@@ -2,9 +2,11 @@
 -- empty, and counting begins anew. Asked twice for the same round, it answers as the first time.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, group, round (the number to begin), term (of the planner that leads; 0: no planner asks), home, and for the home partition: trigger, who, others (counts of
---            the round before on the other partitions); before all that, on the home partition, `jar`: the cookies that workers share
---            are forgotten, and nothing else happens; on the others, `session`: the version that this has given them}
+-- ARGV    1: msgpack {salt, group, round (the number to begin), term (of the planner that leads; 0: no planner asks), home, and for
+--            the home partition: trigger, who, again (the round before was not over: seeds are added again while what it found is
+--            still fetched), others (counts of the round before on the other partitions); before all that, on the home partition,
+--            `jar`: the cookies that workers share are forgotten, and nothing else happens; on the others, `session`: the version
+--            that this has given them}
 -- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}; with `jar`
 --            {version of the cookies, which workers hear of, or 0: there are none}
 -- Cost    O(memories of the group); emptied memories are unlinked by `purge`
@@ -19,6 +21,7 @@ local function log_turn(S, h, round, counts)
       -- Somebody may have noted more than is counted here.
       for name, n in pairs(noted) do noted[name] = max(n, row[name] or 0) end
     end
+    if h.again then noted.again = true end
     Round.note(S, h.group, round, noted)
   end
   Round.note(S, h.group, h.round, {began = S.now, trigger = h.trigger, who = h.who})

@@ -10,6 +10,7 @@ verb('round_note', {'allow-oom'}, function(S, h)
   if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
   if h.round > Round.present(S, h.group) then return 0 end
   Round.note(S, h.group, h.round, h.fields)
+  S.changed = true
   finish(S)
   return Round.row(S, h.group, h.round) and 1 or 0
 end)

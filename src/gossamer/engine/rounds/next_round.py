@@ -1,0 +1,81 @@
+"""When the next rounds of a worker's sites begin. The planner's policy decides; where a planner leads, it also begins them."""
+
+from __future__ import annotations
+
+import time
+from math import inf
+from typing import NamedTuple
+
+from gossamer.courier.transport import Ask
+from gossamer.engine.sites import ServedSite
+from gossamer.frontier.contract import Frontier
+from gossamer.model import Counts, GroupCounts
+from gossamer.model.reply import PAGES_FULL
+from gossamer.planner.policy.rounds import Action, LastRound, Overlap, decide_round, round_policy
+from gossamer.sites.format import Schedule
+
+
+class NextLook(NamedTuple):
+    """When to decide about the next round of a site again, as long as nothing of the rest changes."""
+
+    schedule: Schedule
+    at: float
+    round: int
+    paused: bool
+
+
+class NextRounds:
+    """Decides by the server's time: a clock of this machine that is wrong begins no round."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._ahead = 0.0
+        """The server's time less the monotonic time of this process."""
+        self._led = False
+        self.looks: dict[str, NextLook] = {}
+
+    def heard(self, counts: Counts) -> None:
+        self._ahead, self._led = counts.now - time.monotonic(), counts.led
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def forget(self, name: str = "") -> None:
+        """Decide about a site anew, or about all of them."""
+        if name:
+            self.looks.pop(name, None)
+        else:
+            self.looks.clear()
+
+    def concerns(self, site: ServedSite, number: int) -> bool:
+        """Whether it is time to decide about a site whose round of this number is over."""
+        schedule, known = site.compiled.site.schedule, self.looks.get(site.name)
+        if schedule is None:
+            return False
+        return known is None or known.schedule != schedule or known.round != number or self.now >= known.at
+
+    async def begun(self, site: ServedSite, row: GroupCounts, *, over: bool, rests: bool = False) -> bool:
+        """Begin the next round if it is due; whether it was. `over`: the last one has ended; `rests`: nothing more can be done for it."""
+        schedule = site.compiled.site.schedule
+        if schedule is None or not (over or rests or Overlap(schedule.overlap) in (Overlap.RESEED, Overlap.REPLACE)):
+            return False
+        paused = row.paused not in ("", PAGES_FULL)
+        known = self.looks.get(site.name)
+        if known is not None and known == (schedule, known.at, row.round, paused) and self.now < known.at:
+            return False
+        info = next(iter(await self._ask(Frontier.rounds, site.name, 1)), None)
+        now = self.now
+        began = info.began if info is not None and info.began is not None else now
+        ended = began if rests else info.ended if info is not None and over else None
+        last = LastRound(row.round, began, ended, seeding=row.start in ("owed", "leased"))
+        action, at, _ = decide_round(site.name, round_policy(schedule), last, now, paused=paused)
+        # That only one layer is crawled is known to its workers alone.
+        led = self._led and not (rests and not row.paused)
+        if action is Action.WAIT or led:
+            again = at if action is Action.WAIT else now
+            self.looks[site.name] = NextLook(schedule, inf if again is None else again, row.round, paused)
+            return False
+        await self._ask(Frontier.new_round, site.name, row.round + 1, trigger="schedule", again=action is Action.RESEED)
+        self.forget(site.name)
+        return True

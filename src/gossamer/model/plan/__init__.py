@@ -1,0 +1,5 @@
+"""What planners and the frontier tell each other."""
+
+from gossamer.model.plan.state import GroupState, LaneState, Leader, PlanState
+
+__all__ = ["GroupState", "LaneState", "Leader", "PlanState"]

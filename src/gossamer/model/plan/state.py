@@ -1,0 +1,59 @@
+"""What the frontier tells planners. Times are server time in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Leader(NamedTuple):
+    """Who leads the planners of a crawl, until when (in the past: nobody does), and in which term. `granted`: it is whoever asked.
+    Terms grow with every change of the leader."""
+
+    granted: bool
+    term: int
+    name: str
+    until: float
+    now: float
+
+    @property
+    def present(self) -> bool:
+        """Whether somebody leads."""
+        return self.until > self.now
+
+
+class LaneState(NamedTuple):
+    """What waits in a lane."""
+
+    lane: str
+    queued: int
+    delayed: int
+    leased: int
+
+
+class GroupState(NamedTuple):
+    """The present round of a group and what waits for it. `has_start`: a round begins with a start, which workers run; its state is
+    none, owed, leased or done. `paused` is why nothing is leased, by hand or for now. `began`, `ended` (when it was found drained) and
+    `closed` (when all was done that comes after it) are None where unknown."""
+
+    group: str
+    has_start: bool
+    round: int
+    start: str
+    paused: str
+    open: int
+    began: float | None
+    ended: float | None
+    closed: float | None
+    late: bool
+    trigger: str
+    lanes: tuple[LaneState, ...]
+
+
+class PlanState(NamedTuple):
+    """What planners decide by. `documents` is the version of the crawl's documents."""
+
+    now: float
+    documents: int
+    leader: Leader
+    groups: Mapping[str, GroupState]

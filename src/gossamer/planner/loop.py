@@ -1,0 +1,146 @@
+"""The loop of a planner: lead, look, decide, do.
+
+Any number of planners run; one leads, and the others wait. Each cycle reads the state of the crawl anew, and everything that is done carries
+the leader's term: a leader that was frozen, or cut off, does nothing any more once another has taken over. The time is the server's.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
+from gossamer.frontier.contract import Frontier
+from gossamer.model import Leader, Token
+from gossamer.planner.decider import Decider, Decision
+from gossamer.planner.policy.rounds import Action
+from gossamer.planner.schedules import Schedules
+
+logger = logging.getLogger(__name__)
+
+RENEW = 0.25
+"""A leader that is busy says that it still leads when so much of its time has passed."""
+TRIGGER = "schedule"
+
+
+class Cycle(NamedTuple):
+    """What one cycle came to: who leads, and what was done."""
+
+    leader: Leader
+    done: Sequence[Decision] = ()
+
+
+class Planner:
+    """One planner of a crawl, called `name`. `seconds` is how long it leads after it has said so last."""
+
+    def __init__(
+        self, frontier: Frontier, name: str, *, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._frontier, self.name, self._seconds, self._clock = frontier, name, seconds, clock
+        self._token = Token.fresh()
+        self.term = 0
+        """The term in which it leads; 0: it does not."""
+        self._followed: str | None = None
+        self._renewed = 0.0
+        self._schedules, self._decider = Schedules(frontier), Decider()
+
+    def cycle(self) -> Cycle:
+        """Lead if nobody else does, and do what is to be done now. Raises `FrontierUnavailable` if the server cannot be reached."""
+        leader = self._lead()
+        if not leader.granted:
+            return Cycle(leader)
+        state = self._frontier.plan_state()
+        if self._schedules.update(state.documents):
+            scheduled = sum(one.policy.schedule is not None for one in self._schedules.groups.values())
+            logger.info("%d groups are planned, %d of them with a schedule.", len(self._schedules.groups), scheduled)
+        done = []
+        try:
+            for decision in self._decider.decide(state, self._schedules.groups):
+                self._keep_leading()
+                if self._done(decision):
+                    done.append(decision)
+        except NotLeader:
+            self._lost()
+        return Cycle(leader, done)
+
+    def resign(self) -> None:
+        """Leave the lead to another planner."""
+        if self.term:
+            term, self.term = self.term, 0
+            self._frontier.resign(self._token, term)
+            logger.info("This planner (%s) does not lead any more: it ends.", self.name)
+
+    def _lead(self) -> Leader:
+        before, self._renewed = self.term, self._clock()
+        leader = self._frontier.lead(self._token, self.name, self._seconds, self.term)
+        if before and not leader.granted:
+            self._lost()
+            leader = self._frontier.lead(self._token, self.name, self._seconds)
+        self.term = leader.term if leader.granted else 0
+        if leader.granted and leader.term != before:
+            logger.info("This planner (%s) leads the crawl, in term %d.", self.name, leader.term)
+            # What it knows may be as old as its last term.
+            self._schedules, self._decider = Schedules(self._frontier), Decider()
+        elif not leader.granted and leader.name != self._followed:
+            logger.info("The planner %s leads the crawl; this one (%s) waits.", leader.name, self.name)
+        self._followed = None if leader.granted else leader.name
+        return leader
+
+    def _keep_leading(self) -> None:
+        if self._clock() - self._renewed < self._seconds * RENEW:
+            return
+        self._renewed = self._clock()
+        if not (leader := self._frontier.lead(self._token, self.name, self._seconds, self.term)).granted:
+            raise NotLeader
+        self.term = leader.term
+
+    def _lost(self) -> None:
+        if self.term:
+            logger.warning("This planner (%s) does not lead any more: its term %d is over.", self.name, self.term)
+        self.term = 0
+
+    def _done(self, decision: Decision) -> bool:
+        group, number = decision.group, decision.round
+        try:
+            if decision.late and self._frontier.round_note(group, number, {"late": True}):
+                logger.warning("Round %d of %s is late: it runs longer than its deadline.", number, group)
+            if decision.action is Action.WAIT:
+                return decision.late
+            again = decision.action is Action.RESEED
+            begun = self._frontier.new_round(
+                group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again
+            )
+        except (NotLeader, FrontierUnavailable):
+            raise
+        except GossamerError as error:
+            logger.error("Round %d of %s could not begin: %s", number + 1, group, error)
+            return False
+        how = ", while what the last one found is still fetched" if again else ""
+        logger.info("Round %d of %s begins%s: %s.", begun, group, how, decision.why)
+        return True
+
+
+def run(
+    planner: Planner, every: float, wait: Callable[[float], bool], clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Run cycles, one begins `every` so many seconds, until `wait` says that it is over: it waits for so long, or until then."""
+    away = False
+    while True:
+        began = clock()
+        try:
+            planner.cycle()
+            if away:
+                logger.info("The server answers again.")
+            away = False
+        except FrontierUnavailable as error:
+            if not away:
+                logger.warning("The planner waits for its server: %s", error)
+            away = True
+        if wait(max(every - (clock() - began), 0.05)):
+            break
+    try:
+        planner.resign()
+    except GossamerError as error:
+        logger.warning("The lead could not be given back; it runs out instead: %s", error)

@@ -1,0 +1,32 @@
+"""Whether rounds can begin as a schedule says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gossamer.sites.check import expressions
+from gossamer.sites.file.problems import Path
+from gossamer.sites.format import BlackoutRule, Schedule
+
+if TYPE_CHECKING:
+    from gossamer.sites.check.site import Checker
+
+
+def check_schedule(checker: Checker, schedule: Schedule, path: Path) -> None:
+    checker.must(expressions.cron, schedule.cron, (*path, "cron"))
+    checker.must(expressions.zone, schedule.tz, (*path, "tz"))
+    for place, hours in enumerate(schedule.blackout):
+        checker.must(expressions.zone, hours.tz, (*path, "blackout", place, "tz"))
+        if _always(hours):
+            checker.add((*path, "blackout", place), "no round would ever begin", "name fewer hours or days")
+    if schedule.every is not None and schedule.deadline is not None and schedule.deadline > schedule.every:
+        checker.warn(
+            (*path, "deadline"),
+            "the deadline is longer than every: a round is late only after the next one was due",
+            "write a deadline of at most every",
+        )
+
+
+def _always(hours: BlackoutRule) -> bool:
+    whole = {hours.begin, hours.end} <= {"0:00", "00:00", "24:00"} or hours.begin == hours.end
+    return whole and len(set(hours.days)) in (0, 7)

@@ -1,0 +1,99 @@
+"""What planners decide by."""
+
+from __future__ import annotations
+
+from gossamer.model import GroupPolicy, GroupState, LanePolicy, LaneState, StartState, Token
+from gossamer.testing.contract.crawl import Crawl
+
+
+class TestPlanState:
+    """One read tells of all groups what planners need, and nothing that has changed is missed."""
+
+    def test_it_tells_the_round_and_what_waits(self, crawl: Crawl) -> None:
+        frontier = crawl.frontier
+        assert frontier.plan_state().groups == {}
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()}, GroupPolicy(start=True))
+        frontier.define("other", {})
+        before = frontier.plan_state()
+        assert before.groups["other"] == GroupState("other", False, 0, "none", "", 0, None, None, None, False, "", ())
+        lanes = (LaneState("g.a", 0, 0, 0), LaneState("g.b", 0, 0, 0))
+        assert before.groups["g"] == GroupState("g", True, 0, "owed", "", 1, None, None, None, False, "", lanes)
+        worker = crawl.worker()
+        assert frontier.start("g", worker.token)[0] is StartState.GRANTED
+        hosts = crawl.spread(6)
+        frontier.add([crawl.request(host, host) for host in hosts])
+        frontier.add([crawl.request(f"later {host}", host, "g.b", delay=60) for host in hosts[:2]])
+        assert self.group(crawl).start == "leased"
+        frontier.started("g", worker.token)
+        leases = worker.lease(6)
+        state = self.group(crawl)
+        assert (state.start, state.open, state.ended) == ("done", 8, None)
+        assert state.began is not None
+        assert state.lanes == (LaneState("g.a", 0, 0, 6), LaneState("g.b", 0, 2, 0))
+        worker.settle(*leases)
+        crawl.advance(61)
+        worker.settle(*worker.lease(2))
+        assert self.group(crawl).open == 0
+        token = Token.fresh()
+        frontier.end_round("g", token)
+        ended = self.group(crawl)
+        assert (ended.ended is None, ended.closed) == (False, None)
+        frontier.ended("g", token)
+        assert self.group(crawl).closed is not None
+        frontier.round_note("g", 0, {"late": True})
+        assert self.group(crawl).late
+        frontier.new_round("g", 1, trigger="schedule")
+        after = self.group(crawl)
+        assert (after.round, after.start, after.ended, after.late, after.trigger) == (
+            1,
+            "owed",
+            None,
+            False,
+            "schedule",
+        )
+        frontier.pause(group="g", reason="by hand")
+        assert self.group(crawl).paused == "by hand"
+        frontier.resume(group="g")
+        assert self.group(crawl).paused == ""
+        assert frontier.plan_state().now > before.now
+        list(frontier.drop_group("other"))
+        assert set(frontier.plan_state().groups) == {"g"}
+
+    def group(self, crawl: Crawl) -> GroupState:
+        return crawl.frontier.plan_state().groups["g"]
+
+    def test_it_tells_who_leads_and_that_a_document_changed(self, crawl: Crawl) -> None:
+        frontier, token = crawl.frontier, Token.fresh()
+        assert not frontier.plan_state().leader.present
+        led = frontier.lead(token, "one", 4)
+        leader = frontier.plan_state().leader
+        assert (leader.present, leader.name, leader.term) == (True, "one", led.term)
+        crawl.advance(5)
+        assert not frontier.plan_state().leader.present
+        version = frontier.plan_state().documents
+        frontier.put_document("site", "s", "text")
+        assert frontier.plan_state().documents > version
+
+    def test_a_full_group_is_full_where_nothing_is_left_to_lease(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(max_pages=crawl.frontier.partitions))
+        hosts = crawl.spread(2 * crawl.frontier.partitions)
+        crawl.frontier.add([crawl.request(f"{host} {n}", host) for n in (1, 2) for host in hosts])
+        assert self.group(crawl).paused == ""
+        worker = crawl.worker()
+        worker.settle(*worker.lease(4 * crawl.frontier.partitions))
+        assert self.group(crawl).paused == "pages_full"
+
+    def test_a_round_that_is_seeded_again_is_not_cut_short(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(start=True))
+        frontier, token = crawl.frontier, Token.fresh()
+        frontier.start("g", token)
+        frontier.started("g", token)
+        crawl.add("one")
+        frontier.new_round("g", 1, again=True)
+        frontier.new_round("g", 2)
+        assert [(info.round, info.state) for info in frontier.rounds("g")] == [
+            (2, "running"),
+            (1, "cut short"),
+            (0, "seeded again"),
+        ]
+        assert crawl.lane().queued == 1
