@@ -152,6 +152,10 @@ class SchemaTooOld(FrontierError):
     """The store was written by an older Gossamer that this one cannot read. Export it with the old version and import it here."""
 
 
+class FunctionsTooNew(FrontierError):
+    """The server has the functions of a newer Gossamer, and this one cannot read what they reply. Upgrade this one."""
+
+
 class TokenReused(FrontierError):
     """A call carried a token older than the last one of its worker. Each call needs the next number."""
 

@@ -8,20 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from gossamer.closeable import Closeable
-from gossamer.errors import FrontierError, FrontierUnavailable
+from gossamer.errors import FrontierError, FrontierUnavailable, FunctionsTooNew
 from gossamer.frontier.call import FunctionCall, Verb, function_missing, translate
 from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
 from gossamer.frontier.server import library as server_library
+from gossamer.frontier.server.info import Library
 from gossamer.frontier.verbs.crawl import RetryTimer
 from gossamer.settings import Settings
 
 T = TypeVar("T")
 REPEAT_SECONDS = 240.0
 """No call is repeated for longer: the server keeps replies for at least five minutes."""
+
+MISREAD = (ValueError, TypeError, LookupError, AttributeError)
+"""What a reply of another form than expected leads to."""
+
+
+def _newer(found: Mapping[str, Sequence[Library]], ours: str) -> FunctionsTooNew | None:
+    """The error of a client that met functions which are newer than its own; None if they are not."""
+    there = server_library.revision_of(server_library.newest(found))
+    here = server_library.revision_of(server_library.name_of(ours))
+    if there is None or here is None or there <= here:
+        return None
+    return FunctionsTooNew(
+        f"The server has functions of revision {there.number}, this Gossamer those of revision {here.number}. {FunctionsTooNew()}"
+    )
 
 
 class FunctionClient(Closeable):
@@ -61,6 +76,10 @@ class FunctionClient(Closeable):
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except MISREAD as error:
+            if newer := _newer(self.connection.function_list(server_library.PATTERN), self._library):
+                raise newer from error
+            raise
 
     def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
         calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]
@@ -116,6 +135,10 @@ class AsyncFunctionClient:
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except MISREAD as error:
+            if newer := _newer(await self.connection.function_list(server_library.PATTERN), self._library):
+                raise newer from error
+            raise
 
     async def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
         calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]

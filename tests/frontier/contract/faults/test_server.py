@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from gossamer.errors import FrontierUnavailable, MemoryLimitReached, SchemaTooNew, SchemaTooOld, UnknownCrawl
+from gossamer.errors import (
+    FrontierUnavailable,
+    FunctionsTooNew,
+    MemoryLimitReached,
+    SchemaTooNew,
+    SchemaTooOld,
+    UnknownCrawl,
+)
 from gossamer.frontier.connection import connect
 from gossamer.frontier.server import keys
 from gossamer.frontier.server import library as server_library
@@ -348,6 +355,21 @@ class TestVersions:
             crawl: Crawl = opened(server.url, asynchronous=asynchronous)
             crawl.define()
             assert newer in code_of(server)
+
+    @CLIENTS
+    def test_a_reply_of_newer_functions_that_cannot_be_read_is_named(
+        self, opened: Callable[..., Crawl], asynchronous: bool
+    ) -> None:
+        drop = server_library.source("drop").replace("return pack({done and", "return pack({'more', done and")
+        with Server() as server:
+            server.call("FUNCTION", "LOAD", server_library.changed_library({"drop": drop}, server_library.REVISION + 5))
+            crawl: Crawl = opened(server.url, asynchronous=asynchronous)
+            crawl.define()
+            crawl.add("1")
+            with pytest.raises(
+                FunctionsTooNew, match=rf"revision {server_library.REVISION + 5}, this .* Upgrade this one"
+            ):
+                sum(crawl.frontier.drop_lane("g.a"))
 
     def test_a_newer_library_of_one_node_goes_to_all(self, opened: Callable[..., Crawl]) -> None:
         newer = server_library.changed_library({}, revision=server_library.REVISION + 5)
