@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from tests.scrapy.spiders import troubled
@@ -81,7 +82,7 @@ def refused(worker: Worker, reason: str, text: str) -> None:
 
 @pytest.mark.parametrize("variant", some((FIRST, "asyncio"), (LAST, "select"), (LAST, "reactorless")), ids=str)
 def test_a_worker_that_may_not_join_says_why_and_ends(
-    variant: Variant, site: Site, valkey_server: Server, crawl_name: str
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
 ) -> None:
     site.hold("/start")
     with Workers(valkey_server.url, crawl_name, variant) as workers:
@@ -90,6 +91,11 @@ def test_a_worker_that_may_not_join_says_why_and_ends(
         strangers = workers.start(Same, site=site.url)
         older = workers.start(Other, site=site.url, patches=[f"{troubled.__name__}.newer_store"])
         other_scrapy = workers.start(Other, site=site.url, patches=[f"{troubled.__name__}.without_inprogress"])
+        feed = tmp_path / "items.jsonl"
+        feed.write_text("of before")
+        feeds = {"FEEDS": {str(feed): {"format": "jsonlines", "overwrite": True}}}
+        refused(workers.start(Other, settings=feeds, name="no name"), "PolicyError", "another name, set GOSSAMER_GROUP")
+        assert feed.read_text() == "of before"
         refused(strangers, "GroupOwned", "The group other is worked on by tests.scrapy.spiders.troubled.Other")
         refused(older, "SchemaTooNew", "Upgrade this worker")
         refused(other_scrapy, "UnsupportedScrapy", "has no engine._slot.inprogress")

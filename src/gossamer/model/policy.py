@@ -196,7 +196,8 @@ def group_name(name: str) -> str:
     """A usable group name, or PolicyError."""
     if not NAME.match(name):
         raise PolicyError(
-            f"group {name!r}: use letters, digits, and _ . : - (at most 100, starting with a letter or digit)."
+            f"group {name!r}: use letters, digits, and _ . : - (at most 100, starting with a letter or digit). "
+            "For a spider with another name, set GOSSAMER_GROUP."
         )
     return name
 

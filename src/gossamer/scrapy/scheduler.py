@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
@@ -54,7 +54,8 @@ from gossamer.scrapy.process.end import WorkerEnd
 from gossamer.scrapy.process.exit_code import fail
 from gossamer.scrapy.process.idle import IdleCheck
 from gossamer.scrapy.process.membership import RoundMembership
-from gossamer.scrapy.process.reactor import Promise, link_for
+from gossamer.scrapy.process.reactor import Promise, close_spider, link_for
+from gossamer.scrapy.process.refusal import RefusedScheduler, refuse
 from gossamer.scrapy.process.shutdown import Shutdown
 from gossamer.scrapy.process.start import SpiderStart
 from gossamer.scrapy.request.codec import ItemsLease, RequestCodec
@@ -74,7 +75,6 @@ logger = logging.getLogger(__name__)
 
 TELL = 5.0
 """Seconds between two looks at itself: what people see of this worker, its start lease, whether the group is drained."""
-REFUSED = 0.2
 
 
 class FleetScheduler(BaseScheduler):
@@ -100,7 +100,12 @@ class FleetScheduler(BaseScheduler):
     def from_crawler(cls, crawler: Crawler) -> Any:
         if commands.is_read_only():
             return commands.scheduler(crawler)
-        return cls(crawler, WorkerConfig.from_crawler(crawler).with_filter(crawler))
+        try:
+            return cls(crawler, WorkerConfig.from_crawler(crawler).with_filter(crawler))
+        except GossamerError as error:
+            if not crawler.crawling:
+                raise  # it is made by the user's own code
+            return RefusedScheduler(crawler, error)
 
     # Opening.
 
@@ -128,12 +133,8 @@ class FleetScheduler(BaseScheduler):
             token = await self._enter_group()
             engine_hooks.check(engine)
         except GossamerError as error:
-            logger.error("%s", error)
             self.link.close()
-            fail(self.crawler, engine, error)
-            # Not raised: most versions of Scrapy would make a long story of it.
-            engine._start = self._refused(type(error).__name__)
-            self._denied = True
+            self.refuse(error)
             return
         worker_config = self.join
         self.request_codec = RequestCodec(
@@ -206,17 +207,9 @@ class FleetScheduler(BaseScheduler):
             known_links.attach(self.crawler, self.requests.is_known)
 
     def refuse(self, error: GossamerError) -> None:
-        """End a worker that has joined, before it does anything: what it lacks was found while its spider was opened."""
-        logger.error("%s", error)
-        fail(self.crawler, self.engine, error)
-        self.engine._start = self._refused(type(error).__name__)
+        """End a worker before it does anything: what it lacks was found while its spider was opened."""
+        refuse(self.crawler, self.engine, error)
         self._denied = True
-
-    async def _refused(self, reason: str) -> AsyncIterator[Any]:
-        """The start of a worker that may not join: its end, as soon as the engine has started."""
-        self.link.later(REFUSED, lambda: self.end(reason))
-        return
-        yield
 
     def _check_server(self) -> None:
         """FrontierUnavailable where it is known already that the server cannot be reached, SettingError where the spider's seeds are
@@ -426,13 +419,8 @@ class FleetScheduler(BaseScheduler):
         self.end(type(error).__name__)
 
     def end(self, reason: str) -> None:
-        engine = self.engine
-        if self.ending.begun or engine.spider is None:
-            return
-        if hasattr(engine, "close_spider_async"):
-            deferred_from_coro(engine.close_spider_async(reason=reason))
-        else:
-            engine.close_spider(self.spider, reason)
+        if not self.ending.begun:
+            close_spider(self.engine, reason)
 
     # Idle, drained, paused.
 

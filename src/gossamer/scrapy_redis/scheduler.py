@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Spider
 from scrapy.settings import BaseSettings
 
-from gossamer.errors import SettingError
+from gossamer.errors import GossamerError, SettingError
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.process import commands
+from gossamer.scrapy.process.refusal import RefusedScheduler
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.fleet.backend import reasons, said
@@ -52,6 +53,10 @@ class Scheduler(QueueScheduler):
             if not crawler.crawling:
                 raise  # it is made by the user's own code
             return LeasingScheduler.unreached(crawler, error)
+        except GossamerError as error:
+            if not crawler.crawling:
+                raise
+            return RefusedScheduler(crawler, error)
         made._tell(crawler.settings)
         return made
 

@@ -33,6 +33,7 @@ from gossamer.scrapy.feeds.item_class import kind_of
 from gossamer.scrapy.feeds.position import starts
 from gossamer.scrapy.process.exit_code import fail
 from gossamer.scrapy.process.reactor import in_thread
+from gossamer.scrapy.process.refusal import RefusedScheduler
 from gossamer.scrapy.request.object_state import FIELDS, ITEM, MODEL, assemble, form_of
 from gossamer.scrapy.settings import PROJECT
 
@@ -67,6 +68,8 @@ class FleetFeedExporter(FeedExporter):
         self._as_mappings: set[str] = set()
         self._closed: FeedFile | None = None
         """The file that was closed last, or is."""
+        if isinstance(scheduler, RefusedScheduler):
+            self.feeds.clear()  # the files stay as they are
         worker_config = getattr(scheduler, "join", None)
         if worker_config is not None and worker_config.feeds:
             self._shared = {uri: self.feeds.pop(uri) for uri in list(self.feeds) if urlparse(uri).scheme != STDOUT}

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
@@ -19,7 +19,7 @@ try:
 except ImportError:  # Scrapy 2.13
     from scrapy.utils.reactor import is_asyncio_reactor_installed as on_asyncio
 
-__all__ = ["Promise", "in_thread", "link_for", "on_asyncio"]
+__all__ = ["Promise", "close_spider", "in_thread", "later", "link_for", "on_asyncio"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,27 @@ async def in_thread(do: Callable[[], T]) -> T:
         return await asyncio.to_thread(do)
     done: T = await deferToThread(do)
     return done
+
+
+def later(seconds: float, do: Callable[[], object]) -> None:
+    """Call it then, on Scrapy's thread."""
+    if on_asyncio():
+        asyncio.get_running_loop().call_later(seconds, do)
+    else:
+        from twisted.internet import reactor
+
+        clock: Any = reactor
+        clock.callLater(seconds, do)
+
+
+def close_spider(engine: Any, reason: str) -> None:
+    """Let the engine close its spider, unless it has none any more."""
+    if engine.spider is None:
+        return
+    if hasattr(engine, "close_spider_async"):
+        deferred_from_coro(engine.close_spider_async(reason=reason))
+    else:
+        engine.close_spider(engine.spider, reason)
 
 
 def link_for(settings: Settings, host: HostPolicy) -> SharedTransport:
