@@ -17,6 +17,7 @@ from gossamer.engine.job import NativeJob
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.worker import NativeWorker
 from gossamer.errors import FrontierUnavailable, StoreAway
+from gossamer.frontier.server import keys
 from gossamer.testing.servers import Server
 
 SITE = """
@@ -102,6 +103,41 @@ async def test_no_change_is_missed_although_the_frontier_was_away(crawl: Crawl, 
         worker.left = 1
         await changed(crawl, SITE)
         assert worker.left == 0
+
+
+async def test_a_server_that_went_back_gets_all_groups_again_as_the_files_say_now(
+    crawl: Crawl, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A site whose file has just changed, one whose group is being dropped, and one more."""
+
+    class Recorded(NativeWorker):
+        async def ask(self, method: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if method.__name__ == "define":
+                defined.append((args[0], args[2].max_pages))
+            return await super().ask(method, *args, **kwargs)
+
+    defined: list[tuple[str, int]] = []
+    site.hold("/page/1")
+    for name in ("pages", "stuck", "tail"):
+        crawl.push(SITE.replace("site: pages", f"site: {name}"), name)
+    worker = Recorded(crawl.settings, NativeJob(stage=None, forever=True))
+    async with working(worker):
+        await asyncio.to_thread(site.reached, "/page/1", 3)
+        with crawl.frontier() as frontier:
+            steps = frontier.drop_group("stuck")
+            next(steps)
+            defined.clear()
+            crawl.push(SITE + "    limits: {pages: 1000}\n", "pages")
+            key = keys.meta(frontier.crawl)
+            frontier.connection.execute("HSET", key, "run", "another", key=key)
+            await until(lambda: ("tail", 0) in defined)
+            assert [most for name, most in defined if name == "pages"] == [1000], "and not as it was served before"
+            site.release("/page/1")
+            await asyncio.to_thread(sum, steps)
+            asked = len(defined)
+            await until(lambda: not worker._updates.busy)
+            assert defined[asked:] == [], "what an operator has dropped stays so"
+    assert caplog.text.count("The site stuck is looked at again later") == 1
 
 
 async def test_pages_that_cannot_be_kept_say_so(crawl: Crawl, site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,9 +11,12 @@ from gossamer.courier.rounds import DEFINED_LATELY
 from gossamer.courier.transport import Ask
 from gossamer.engine.sites.files import SiteFiles
 from gossamer.engine.sites.sites import ServedSite
+from gossamer.errors import GroupDropping
 from gossamer.frontier.contract import Frontier
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
+
+logger = logging.getLogger(__name__)
 
 
 class SiteGroups:
@@ -22,6 +26,8 @@ class SiteGroups:
         self._ask, self._files, self._settings = ask, files, settings
         self._defined: dict[str, float] = {}
         """When each site was defined last."""
+        self._dropping: set[str] = set()
+        """Sites that `repair` could not define, because their group was being dropped."""
 
     async def define(self, site: ServedSite) -> None:
         """Define the group of a site and its hosts."""
@@ -38,14 +44,24 @@ class SiteGroups:
             if not _has_lanes(there, other):
                 await self._define_group(other)
 
-    async def repair(self, sites: Iterable[ServedSite]) -> None:
-        """Define the groups and lanes that the frontier has lost, and those whose last definition it may have lost."""
+    async def repair(self, sites: Iterable[ServedSite], since: float) -> bool:
+        """Define the groups and lanes that the frontier has lost, and those whose last definition, before `since` by the loop's clock, it may
+        have lost. False: a group is being dropped, and it has to be looked at again; one that is gone then was dropped by an operator."""
         there = await self._lanes()
-        lately = asyncio.get_running_loop().time() - DEFINED_LATELY
+        lately = since - DEFINED_LATELY
+        dropping, self._dropping = self._dropping, set()
         for site in sites:
-            if self._defined.get(site.name, lately) > lately or not _has_lanes(there, site.compiled):
-                await self.define(site)
-            await self.introduce(site)
+            if site.name in dropping and not any(f"{site.name}.{layer}" in there for layer in site.lanes()):
+                continue
+            try:
+                if lately < self._defined.get(site.name, lately) < since or not _has_lanes(there, site.compiled):
+                    await self.define(site)
+                await self.introduce(site)
+            except GroupDropping as error:
+                if site.name not in dropping:
+                    logger.warning("The site %s is looked at again later: %s", site.name, error)
+                self._dropping.add(site.name)
+        return not self._dropping
 
     async def _define_group(self, compiled: CompiledSite) -> None:
         bounded = replace(

@@ -48,6 +48,7 @@ class SiteUpdates:
         """Sites to serve as soon as their database, or the frontier, can be reached."""
         self.behind = False
         """The frontier may lack what is served here."""
+        self._behind_since = 0.0
         self._outdated = False
         """A site file has changed since the files were read."""
         self._version = ""
@@ -72,7 +73,7 @@ class SiteUpdates:
     def rolled_back(self) -> None:
         """The frontier may have an older state: check its files and groups again."""
         self._files.doubt()
-        self.behind = True
+        self.behind, self._behind_since = True, asyncio.get_running_loop().time()
 
     def look(self, version: str | None) -> None:
         """Serve what has changed, and try again what failed. `version` is that of the crawl's configuration, None if it is not known."""
@@ -180,16 +181,27 @@ class SiteUpdates:
         del self.waiting[name]
 
     async def _serve_again(self, define: bool) -> bool:
-        """Serve changed files; False if that has to be tried again. `define`: also define the groups of unchanged sites."""
+        """Serve changed files; False if that has to be tried again. `define`: also define the groups of unchanged sites, afterwards: what
+        a file said before must not count again, not even for a moment."""
+        done = await self._reached(self._serve())
+        if done and define:
+            done = await self._reached(self._repair())
+        if done:
+            self._rounds.look()
+        else:
+            self.behind = self.behind or define
+        return done
+
+    async def _repair(self) -> None:
+        if not await self._groups.repair(list(self._site_set), self._behind_since):
+            self.behind = True
+        self._rounds.rolled_back()
+
+    async def _reached(self, work: Awaitable[None]) -> bool:
+        """Whether the frontier was there."""
         try:
-            if define:
-                await self._groups.repair(list(self._site_set))
-                self._rounds.rolled_back()
-            await self._serve()
+            await work
         except GossamerError as error:
             logger.error("The site files of the crawl could not be read again: %s", error)
-            if isinstance(error, FrontierUnavailable):
-                self.behind = self.behind or define
-                return False
-        self._rounds.look()
+            return not isinstance(error, FrontierUnavailable)
         return True
