@@ -12,16 +12,25 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli import exit_codes, options
-from gossamer.cli.options import option
+from gossamer.cli import exit_codes, options, output
+from gossamer.cli.options import flag, option
+from gossamer.cli.progress import duration
+from gossamer.cli.timestamp import moment
 from gossamer.errors import SettingError
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.planner.loop import Planner, run
+from gossamer.planner.overview import coming
+from gossamer.planner.policy.rounds import Action
 from gossamer.settings import Settings
 from gossamer.shutdown import handle_signals
 
 app = options.Noun()
 
+WORDS = {
+    Action.BEGIN: "begins",
+    Action.RESEED: "begins, and the last one goes on",
+    Action.REPLACE: "replaces the last one",
+}
 CYCLE, LEAD = "GOSSAMER_PLAN_CYCLE_SECONDS", "GOSSAMER_PLAN_LEAD_SECONDS"
 
 
@@ -30,6 +39,11 @@ def plan(
     name: Annotated[
         str, option("--name", "NAME", "What logs and rounds call this planner; by default, its host and process.")
     ] = "",
+    dry_run: Annotated[
+        bool, flag("--dry-run", "Change nothing: list the rounds that would begin in the next hours.")
+    ] = False,
+    hours: Annotated[float, option("--hours", "N", "How far --dry-run looks ahead.", min=0.01, max=8784)] = 1.0,
+    json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
     """Run a planner: it begins the rounds of sites when they are due.
@@ -37,7 +51,13 @@ def plan(
     Start as many as you like, on any machine: one leads and the others wait; when it ends or dies, another takes over within
     seconds. While one leads, workers leave rounds to it. Without a planner, workers begin rounds themselves, by the same rules.
     Site files that are pushed meanwhile count at once. Logs go to standard error; Ctrl-C or SIGTERM ends it in good order.
+
+    --dry-run runs the same rules on a simulated clock, from the present state. Rounds are taken to last as long as the last
+    ones of their site.
     """
+    if dry_run:
+        _foretell(where, hours, json)
+        return
     settings = where.settings()
     _check(settings)
     logging.basicConfig(
@@ -54,6 +74,20 @@ def plan(
         run(planner, settings[CYCLE], ended.wait)
     if told[0] == signal.SIGINT:
         raise typer.Exit(exit_codes.INTERRUPTED)
+
+
+def _foretell(where: options.Where, hours: float, json: bool) -> None:
+    with where.find() as frontier:
+        state, events = coming(frontier, hours * 3600)
+    if json:
+        output.write_json([{**event._asdict(), "action": event.action.value} for event in events])
+        return
+    leader = f"{state.leader.name} leads" if state.leader.present else "no planner leads"
+    output.write_notice(f"{leader}; it is {moment(state.now)}")
+    output.write_table(
+        ("at", "in", "site", "round", "what", "why"),
+        [(moment(x.at), duration(x.at - state.now), x.group, x.round, WORDS[x.action], x.why) for x in events],
+    )
 
 
 def _check(settings: Settings) -> None:

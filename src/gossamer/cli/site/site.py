@@ -14,6 +14,7 @@ from gossamer.cli import options, output, params, progress
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.site.check import check, schema
 from gossamer.cli.site.reconcile import reconcile
+from gossamer.cli.site.rounds import list_rounds
 from gossamer.cli.site.test import replay
 from gossamer.cli.site.try_ import try_
 from gossamer.cli.timestamp import moment
@@ -72,10 +73,21 @@ def push(
 @app.command("list")
 def list_(
     removed: Annotated[bool, flag("--removed", "Also those that were removed.")] = False,
+    rounds: Annotated[
+        bool, flag("--rounds", "List the sites instead: state, last and next round, what waits, by depth.")
+    ] = False,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """List the site files with their versions and sites."""
+    """List the site files with their versions and sites.
+
+    With --rounds, one row for each site: its state (new, running, ending, waiting for its next round, full, paused), its last
+    round and whether that is late, when the next one begins or what it waits for, how many requests wait and are in
+    progress, and how many wait at each depth.
+    """
+    if rounds:
+        list_rounds(where, json)
+        return
     with where.find() as frontier:
         files = Registry(frontier).files(removed=removed)
     if json:

@@ -1,0 +1,78 @@
+"""What planners will do, as far as it can be known: the policy run on a simulated clock from the present state. Pure.
+
+How long rounds take is not known: each is taken to last as long as those before it. A round that already runs longer than that is taken to
+end now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from statistics import median
+from typing import NamedTuple
+
+from gossamer.model import GroupState, PlanState, RoundInfo
+from gossamer.planner.decider import is_paused, last_round
+from gossamer.planner.policy.rounds import Action, LastRound, RoundDecision, decide_round
+from gossamer.planner.schedules import PlannedGroup
+
+MOST = 10_000
+"""So many events of one group are told at most."""
+
+
+class Event(NamedTuple):
+    """A round that begins at a time, and why."""
+
+    at: float
+    group: str
+    round: int
+    action: Action
+    why: str
+
+
+def usual_duration(rounds: Sequence[RoundInfo]) -> float:
+    """How long the rounds of a group take: the median of the last ones that ended; 0 if none has."""
+    return median(
+        [info.ended - info.began for info in rounds if info.began is not None and info.ended is not None] or [0.0]
+    )
+
+
+def next_decision(group: PlannedGroup, state: GroupState, now: float) -> RoundDecision:
+    """What is to be done about a group's rounds now, or when to look again."""
+    if not state.has_start:
+        return RoundDecision(Action.WAIT, None, "it has no start that a round could run")
+    return decide_round(group.group, group.policy, last_round(state, now), now, paused=is_paused(state))
+
+
+def forecast(
+    state: PlanState, planned: Mapping[str, PlannedGroup], durations: Mapping[str, float], seconds: float
+) -> list[Event]:
+    """The rounds that begin in the next so many seconds, of all groups, in their order."""
+    found = [
+        islice(_events(group, state.groups[name], durations.get(name, 0.0), state.now, state.now + seconds), MOST)
+        for name, group in sorted(planned.items())
+        if name in state.groups and state.groups[name].has_start and not is_paused(state.groups[name])
+    ]
+    return list(merge(*found))
+
+
+def _events(group: PlannedGroup, state: GroupState, duration: float, now: float, until: float) -> Iterator[Event]:
+    last = last_round(state, now)._replace(seeding=False)
+    while now < until:
+        over = max(last.began + duration, now) if last.ended is None else None
+        if over is not None and over <= now:
+            last, over = last._replace(ended=now), None
+        action, at, why = decide_round(group.group, group.policy, last, now)
+        if action is Action.WAIT:
+            moments = [moment for moment in (at, over) if moment is not None]
+            if not moments:
+                return
+            now = max(min(moments), now)
+            if over is not None and now >= over:
+                last = last._replace(ended=over)
+            continue
+        yield Event(now, group.group, last.number + 1, action, why)
+        last = LastRound(last.number + 1, now)
+        if duration == 0:
+            last = last._replace(ended=now)

@@ -1,0 +1,57 @@
+"""`gossamer plan --dry-run` and `gossamer site list --rounds`: what is, and what will begin."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.command import Command
+from tests.support.planned_crawl import PlannedCrawl
+
+from gossamer.testing.servers import Server
+
+
+def test_the_next_hour_and_the_table_of_all_sites(command: Command, valkey_server: Server, crawl_name: str) -> None:
+    with PlannedCrawl(valkey_server, crawl_name) as crawl:
+        crawl.push("slow", "{every: 25m, deadline: 5m}")
+        crawl.push("fast", "{every: 10m}")
+        crawl.frontier.put_document("site", "new", "site: new\nlayers: {page: {}}\n")
+        crawl.push("still", "{every: 10m}")
+        crawl.run_round("fast")
+        crawl.run_round("still")
+        crawl.seed("slow", 3)
+        crawl.frontier.pause(group="still", reason="by hand")
+        crawl.advance(6 * 60)
+        said = command("plan", "--dry-run")
+        assert [row[2:5] for row in said.rows] == [
+            ["fast", "1", "begins"],
+            ["fast", "2", "begins"],
+            ["slow", "1", "begins"],
+            *(["fast", f"{number}", "begins"] for number in (3, 4, 5)),
+            ["slow", "2", "begins"],
+            ["fast", "6", "begins"],
+        ]
+        assert said.err.startswith("no planner leads; it is ")
+        assert said.rows[0][1] in ("3 min 59 s", "4 min 0 s")
+        assert len(command("plan", "--dry-run", "--hours", 0.1, "--json").json) == 1
+        crawl.planner("one").cycle()
+        assert "one leads" in command("plan", "--dry-run").err
+        rows = {row[0]: row for row in command("site", "list", "--rounds").rows}
+        assert [rows[name][1] for name in ("fast", "new", "slow", "still")] == [
+            "waiting",
+            "new",
+            "running",
+            "paused: by hand",
+        ]
+        assert rows["slow"][5] == "late"
+        assert rows["slow"][7:] == ["3", "0", "0: 3"]
+        assert rows["fast"][6].endswith("UTC")
+        assert rows["new"][6] == "no worker has served it yet"
+        assert rows["still"][6] == "the site is paused"
+        told = {row["group"]: row for row in command("site", "list", "--rounds", "--json").json}
+        assert told["slow"]["depths"][0]["waiting"] == 3
+        assert crawl.rounds("fast") == [(0, "ended")], "nothing was begun"
+
+
+def test_settings_that_let_the_lead_run_out_are_refused(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOSSAMER_PLAN_CYCLE_SECONDS", "3")
+    said = command("plan", code=2)
+    assert "a planner that leads must look at least twice in that time" in said.err
