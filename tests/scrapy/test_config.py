@@ -46,6 +46,10 @@ def test_scrapys_politeness_is_the_fleets() -> None:
     settings = Settings({"DOWNLOAD_DELAY": 1.5, "CONCURRENT_REQUESTS_PER_DOMAIN": 3})
     assert host_policy(settings, spider()) == HostPolicy(delay=1.5, concurrency=3, block_base=0)
     assert host_policy(settings, spider(download_delay=4)) == HostPolicy(delay=4.0, concurrency=3, block_base=0)
+    # As in this version of Scrapy, which says that the attributes are ignored then.
+    settings.setdict({"DOWNLOAD_DELAY": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 5}, "cmdline")
+    named = spider(download_delay=0, max_concurrent_requests=16)
+    assert host_policy(settings, named) == HostPolicy(delay=2.0, concurrency=5, block_base=0)
 
 
 def test_autothrottle_becomes_an_adaptive_delay() -> None:

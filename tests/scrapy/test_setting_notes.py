@@ -58,6 +58,7 @@ OWN = "tests.support.site.Site"
         ),
         ({"SCHEDULER_PERSIST": False}, []),
         ({"AUTOTHROTTLE_DEBUG": True}, ["AUTOTHROTTLE_DEBUG is not used", "`gossamer host show`"]),
+        ({"CONCURRENT_REQUESTS_PER_IP": 2}, ["CONCURRENT_REQUESTS_PER_IP counts for each host"]),
         ({"RANDOMIZE_DOWNLOAD_DELAY": "True"}, ["Delays are not varied at random"]),
         ({"RANDOMIZE_DOWNLOAD_DELAY": False, "DOWNLOAD_DELAY_JITTER": 0}, []),
         ({"DOWNLOAD_SLOTS": {"a": {"jitter": 0.3}}}, ["Delays are not varied at random"]),
@@ -76,6 +77,7 @@ OWN = "tests.support.site.Site"
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:The CONCURRENT_REQUESTS_PER_IP")
 def test_a_setting_that_is_not_used_is_said(given: dict[str, str], said: list[str]) -> None:
     found = list(notes(updated(**given)))
     assert len(found) == bool(said)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import SETTINGS_PRIORITIES
 
 from gossamer.errors import PolicyError
 from gossamer.model import HostPolicy, Order, SeenKind, SeenPolicy, SeenScope, Selection
@@ -15,7 +17,6 @@ from gossamer.scrapy.spiders import TaskSpiderMixin
 from gossamer.settings import Settings
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 
@@ -44,9 +45,12 @@ def main_order(settings: BaseSettings | Mapping[str, Any]) -> Order:
 def host_policy(settings: BaseSettings, spider: Spider, block: float = 0.0) -> HostPolicy:
     """Scrapy's politeness as the fleet's: what it says of one process counts for all of them together. `block`: seconds for
     which a host is left alone that refuses without saying for how long."""
-    delay = float(getattr(spider, "download_delay", settings.getfloat("DOWNLOAD_DELAY")))
-    concurrency = settings.getint("CONCURRENT_REQUESTS_PER_IP") or settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-    concurrency = int(getattr(spider, "max_concurrent_requests", concurrency))
+    delay, concurrency = settings.getfloat("DOWNLOAD_DELAY"), settings.getint("CONCURRENT_REQUESTS_PER_IP")
+    concurrency = concurrency or settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+    if _attribute_counts(settings, "DOWNLOAD_DELAY"):
+        delay = float(getattr(spider, "download_delay", delay))
+    if _attribute_counts(settings, "CONCURRENT_REQUESTS_PER_DOMAIN"):
+        concurrency = int(getattr(spider, "max_concurrent_requests", concurrency))
     if not settings.getbool("AUTOTHROTTLE_ENABLED"):
         return HostPolicy(delay=delay, concurrency=concurrency, block_base=block)
     return HostPolicy(
@@ -58,6 +62,13 @@ def host_policy(settings: BaseSettings, spider: Spider, block: float = 0.0) -> H
         target=max(0.01, settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY")),
         block_base=block,
     )
+
+
+def _attribute_counts(settings: BaseSettings, name: str) -> bool:
+    """Whether a spider's attribute goes before the setting. Newer versions of Scrapy make a setting of it, unless that is given for the
+    spider or on the command line."""
+    made = hasattr(Crawler, "_apply_deprecated_spider_attr")
+    return not made or (settings.getpriority(name) or 0) < SETTINGS_PRIORITIES["spider"]
 
 
 def host_policies(settings: BaseSettings, default: HostPolicy) -> dict[str, HostPolicy]:

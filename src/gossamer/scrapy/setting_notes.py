@@ -123,6 +123,11 @@ def _of_delays(settings: BaseSettings) -> Iterator[str]:
     """Settings for what the frontier does in the place of Scrapy's download slots."""
     if settings.getbool("AUTOTHROTTLE_DEBUG"):
         yield "AUTOTHROTTLE_DEBUG is not used: the frontier has the delays. `gossamer host show` shows them."
+    if settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+        yield (
+            "CONCURRENT_REQUESTS_PER_IP counts for each host, and so does DOWNLOAD_DELAY: the frontier does not know which hosts have one "
+            'address. Give requests for such hosts one name in meta["download_slot"], and set CONCURRENT_REQUESTS_PER_DOMAIN instead.'
+        )
     if _wants_jitter(settings):
         yield (
             f"Delays are not varied at random ({' and '.join(JITTER)}, and these of DOWNLOAD_SLOTS): the fleet keeps each delay as it "

@@ -6,6 +6,7 @@ A server of the tests at 127.0.0.2 stands for a public one: its network is allow
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.scrapy.spiders.leading import Leading
@@ -68,14 +69,17 @@ def test_links_and_redirects_of_public_pages_to_private_addresses_are_dead_lette
 
 
 def test_what_a_spider_starts_with_or_vouches_for_and_what_private_pages_lead_to_is_fetched(
-    public: Site, inside: Site, valkey_server: Server, crawl_name: str
+    public: Site, inside: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
 ) -> None:
     [variant] = some((LAST, "uvloop"))[:1]
     shop = f"http://shop.example:{port(public)}"
     inside.on("/a", links("/b"))
     inside.on("/b", links())
-    found = crawled(valkey_server, crawl_name, f"{inside.url}/a", variant)
-    assert (found.ids(), found.dead) == ({"a": 1, "b": 1}, [])
+    inside.on("/d", links())
+    local = tmp_path / "local"
+    local.write_text(f"<a href='{inside.url}/d'>d</a>")
+    found = crawled(valkey_server, crawl_name, f"{inside.url}/a {local.as_uri()}", variant)
+    assert (found.ids(), found.dead) == ({"a": 1, "b": 1, "local": 1, "d": 1}, [])
     public.on("/", links(f"{inside.url}/c"))
     inside.on("/c", links())
     found = crawled(valkey_server, f"{crawl_name}-2", f"{shop}/", variant, vouch="yes")

@@ -49,6 +49,8 @@ PLACES = {OUTER: -10_000, INNER: 20_000}
 MOST_NAMES, LATELY = 10_000, 600.0
 _TWISTED, _OURS = "scrapy.core.downloader.handlers.", "gossamer.scrapy.speedups.handler."
 _NOT_TWISTED = ("httpx", "aiohttp")
+_LOCAL = ("file:", "data:")
+"""Of pages that come from no network: they are the spider's own, or lead as far as the page that led to them."""
 
 
 class Lookups:
@@ -247,7 +249,7 @@ class DownloadGuard(UrlGuard):
         if address and not proxied and host and (why := guard.refusal(host, address)):
             raise AddressRefused(why)
         private = bool(self.strict.refusal("", address)) if address and not proxied else looks_private(_host(request))
-        if not private and OF_SITE not in request.meta:
+        if not private and OF_SITE not in request.meta and not request.url.startswith(_LOCAL):
             request.meta.setdefault(META, False)
             LOOKUPS.public = True
         return response

@@ -62,7 +62,7 @@ def _aiohttp(settings: BaseSettings) -> bool:
 
 OF_USUAL_HANDLER = (
     "DNS_RESOLVER", "DNS_TIMEOUT", "DNSCACHE_ENABLED", "DNSCACHE_SIZE", "DOWNLOADER_CLIENT_TLS_METHOD",
-    "DOWNLOADER_CLIENTCONTEXTFACTORY", "TWISTED_DNS_RESOLVER",
+    "DOWNLOADER_CLIENTCONTEXTFACTORY", "REACTOR_THREADPOOL_MAXSIZE", "TWISTED_DNS_RESOLVER",
 )  # fmt: skip
 """Settings that Scrapy's usual handler has and the one on aiohttp does not."""
 AIOHTTP = "gossamer.scrapy.speedups.handler.LateAiohttpDownloadHandler"
