@@ -324,7 +324,8 @@ class NativeWorker:
         groups = tuple(name for name in self._site_set.sites if name not in away)
         lanes: tuple[str, ...] = ()
         if self._job.layer:
-            lanes, groups = tuple(f"{name}.{self._job.layer}" for name in groups), ()
+            lanes = tuple(lane for name in groups for lane in self._site_set.sites[name].lanes_of(self._job.layer))
+            groups = ()
         selection = Selection(groups=groups, lanes=lanes, stage=self._job.stage)
         if not groups and not lanes:
             # Nothing at all: a stage whose name is not allowed.

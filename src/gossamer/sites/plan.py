@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ SITEMAP = "_sitemap"
 FEED = "_feed"
 LISTINGS = (SITEMAP, FEED)
 """The lanes of sitemaps and feeds, which are read by rules of their own."""
+AGAIN = "_again:"
+"""Before the name of a layer: the lane of its pages that stored rows ask for (`refresh`) and of their page turns, which are fetched again
+although the layer has seen them, once in each round."""
 LISTING_TIER = 1
 LOOKED_AT = 3
 """How many URLs of a seed are looked at to find the layers it leads to."""
@@ -146,7 +150,18 @@ def lanes(layout: LayerGraph) -> dict[str, LanePolicy]:
     for name, used in ((SITEMAP, "sitemap"), (FEED, "feed")):
         if any(getattr(seed, used) is not None for seed in site.seeds):
             found[name] = LanePolicy(tier=LISTING_TIER, seen=SeenPolicy(scope=SeenScope.ROUND))
+    for name in dict.fromkeys(rule.layer for rule in site.refresh):
+        if turns(site, name) and found[name].seen.scope is SeenScope.FOREVER:
+            found[f"{AGAIN}{name}"] = replace(found[name], seen=SeenPolicy(scope=SeenScope.ROUND))
     return found
+
+
+def turns(site: SiteSpec, name: str) -> bool:
+    """Whether pages of a layer may lead to further pages of the same list or thread."""
+    layer = site.layers[name]
+    if layer.handler is not None or (layer.hooks.after_extract or site.hooks.after_extract) is not None:
+        return True
+    return any(follow.pages is not None and follow.to in (None, name) for follow in layer.follow)
 
 
 def lane(site: SiteSpec, layer: Layer, depth: int) -> LanePolicy:

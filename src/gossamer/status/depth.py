@@ -11,7 +11,7 @@ from gossamer.sites.file.load import load_text
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.format import SiteSpec
-from gossamer.sites.plan import LISTINGS, DepthRow, LayerGraph, by_depth
+from gossamer.sites.plan import AGAIN, LISTINGS, DepthRow, LayerGraph, by_depth
 
 MANY = 20
 
@@ -23,7 +23,9 @@ def depths_of(frontier: ValkeyFrontier, lanes: Sequence[LaneCounts]) -> list[tup
     for lane in lanes:
         group, _, layer = lane.lane.rpartition(".")
         if layer not in LISTINGS:
-            counts.setdefault(group, {})[layer] = (lane.queued + lane.delayed, lane.leased)
+            here = counts.setdefault(group, {})
+            waiting, leased = here.get(layer := layer.removeprefix(AGAIN), (0, 0))
+            here[layer] = (waiting + lane.queued + lane.delayed, leased + lane.leased)
     if len(counts) > MANY:
         counts = {group: layers for group, layers in counts.items() if any(map(any, layers.values()))}
     if not counts:

@@ -101,3 +101,17 @@ def test_a_later_run_asks_only_for_what_has_changed(place: Place) -> None:
         place.crawl("site.yaml")
         assert sum(tag is not None for tag in asked(site).values()) == 2
         assert rows() == prices
+        # A list that leads to pages that are fetched once is not sent again, unless one of these has failed.
+        del place.environ["GOSSAMER_CONDITIONAL_PAGES"]
+        once = (
+            text.replace("site: shop", "site: once").replace("^/item/, seen: round", "^/item/").replace("ARCHIVE", "")
+        )
+        place.write(once.replace("conditional: true", "conditional: true, retries: 0"), "once.yaml")
+        for failing, tag in ((2, None), (0, None), (0, '"list"')):
+            serve(site, prices, set())
+            if failing:
+                site.on(f"/item/{failing}", Reply(500))
+            place.crawl("once.yaml")
+            assert [visit.headers.get("If-None-Match") for visit in site.visits if visit.path == "/list"] == [tag]
+            wanted = 0 if tag else PAGES if failing else 1
+            assert len(site.visits) == 1 + wanted

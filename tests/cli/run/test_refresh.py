@@ -28,6 +28,7 @@ layers:
     format: json
     records: {jmespath: items}
     fields: {id: {jmespath: id, type: int}, post: {from: parent.number, type: int}, text: {jmespath: text}}
+    follow: [{jmespath: 'pages[]', pages: 0}]
 store:
   post: {table: posts, key: [number], columns: {number: id}, add: [url]}
   comment: {table: comments, key: [id], add: [parent]}
@@ -45,9 +46,11 @@ politeness: {robots: ignore}
 refresh: {table: posts, where: {id: {min: 3}}, layer: talk, url: 'SITE/api/{id}', pass: {number: id}}
 layers:
   talk:
+    match: ^/api/
     format: json
     records: {jmespath: items}
     fields: {id: {jmespath: id, type: int}, post: {from: parent.number, type: int}, text: {jmespath: text}}
+    follow: [{jmespath: 'pages[]', pages: 0}]
 store:
   talk: {table: comments, key: [id]}
 """
@@ -59,14 +62,16 @@ def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
 
 
 def serve(site: Site, ages: list[int], word: str) -> dict[int, tuple[int, str]]:
-    """Posts of these ages in days, the second one closed, each with two comments. Returns what the table should have."""
+    """Posts of these ages in days, the second one closed, each with two comments, on two pages that link each other. Returns what the table should have."""
     site.visits.clear()
     site.on("/list", links(*(f"/post/{number}" for number in range(len(ages)))))
     for number, age in enumerate(ages):
         written = (datetime.now(UTC) - timedelta(days=age, minutes=1)).isoformat()
         site.on(f"/post/{number}", Reply(body=f"<time>{written}</time>{'<i>closed</i>' if number == 1 else ''}"))
         comments = [{"id": number * 10 + one, "text": f"{word} {number}.{one}"} for one in range(2)]
-        site.on(f"/api/{number}", data({"items": comments}))
+        paths = [f"/api/{number}", f"/api/{number}/2"]
+        for path, comment in zip(paths, comments, strict=True):
+            site.on(path, data({"items": [comment], "pages": paths}))
     return {number * 10 + one: (number, f"{word} {number}.{one}") for number in range(len(ages)) for one in range(2)}
 
 
@@ -86,18 +91,18 @@ def test_comments_of_young_posts_are_fetched_again(place: Place) -> None:
         place.write(text + REFRESH)
         later = serve(site, ages, "later")
         place.crawl("site.yaml")
-        assert sorted(site.paths()) == ["/api/0", "/api/2", "/list"]
+        assert sorted(site.paths()) == ["/api/0", "/api/0/2", "/api/2", "/api/2/2", "/list"]
         assert comments() == {id: later[id] if later[id][0] in (0, 2) else first[id] for id in first}
-        assert place.rows("select distinct parent from comments where post = 2") == [(f"{site.url}/post/2",)]
+        assert place.rows("select distinct parent from comments where id = 20") == [(f"{site.url}/post/2",)]
         # That layer alone, without the list.
         serve(site, ages, "alone")
         place.crawl("site.yaml", "--layer", "comment")
-        assert sorted(site.paths()) == ["/api/0", "/api/2"]
+        assert sorted(site.paths()) == ["/api/0", "/api/0/2", "/api/2", "/api/2/2"]
         # A site of its own, with its own rounds, by the same table.
         place.write(BESIDE.replace("SITE", site.url), "beside.yaml")
         beside = serve(site, ages, "beside")
         place.crawl("beside.yaml")
-        assert sorted(site.paths()) == ["/api/3", "/api/4"]
+        assert sorted(site.paths()) == ["/api/3", "/api/3/2", "/api/4", "/api/4/2"]
         found = comments()
         assert {id: found[id] for id in found if found[id][0] > 2} == {id: beside[id] for id in beside if id >= 30}
         # A table that is not there.

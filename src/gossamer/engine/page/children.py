@@ -60,7 +60,7 @@ class ChildRequests:
         site = layer.site
         return all(
             not crosses(link.layer)
-            and site.layers[link.layer].lane in site.lasting
+            and _lane(link, layer) in site.lasting
             and not link.dont_filter
             and (not self._only or link.layer == self._only)
             for link in links
@@ -93,7 +93,7 @@ class ChildRequests:
                 number = site.compiled.fingerprint(link.layer, url, link.method, link.body)
                 link = link._replace(url=url, fingerprint=number, secrets=(*link.secrets, *names))
             crossing = crosses(link.layer)
-            lane = link.layer if crossing else site.layers[link.layer].lane
+            lane = link.layer if crossing else _lane(link, layer)
             unfiltered = link.dont_filter or (bool(request.again) and link.layer == request.again)
             if omitted is not None and lane in remembering and not unfiltered and known(lane, link.fingerprint):
                 omitted.append(link)
@@ -108,3 +108,8 @@ class ChildRequests:
                 self._site_counters.of(site.name).add("site/links_refused")
                 logger.warning("A link of %s cannot be followed: %s", request.url, error)
         return children
+
+
+def _lane(link: PageRequest, layer: ServedLayer) -> str:
+    """The lane of a link within the site. A page turn stays in the lane of its page: a thread that is fetched again is so as a whole."""
+    return layer.lane if link.turn and link.layer == layer.name else layer.site.layers[link.layer].lane

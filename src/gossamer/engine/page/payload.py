@@ -8,6 +8,7 @@ from gossamer.errors import DecodingError
 from gossamer.frontier import codec
 from gossamer.model import Lease, Request, host_of
 from gossamer.model.page import NOTHING, PageRequest
+from gossamer.sites.plan import AGAIN
 
 
 def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
@@ -67,7 +68,7 @@ def unpack(lease: Lease) -> PageRequest:
         headers,
         fields["cookies"] if isinstance(fields["cookies"], dict) else NOTHING,
         fields["body"],
-        layer,
+        layer.removeprefix(AGAIN),
         lease.fingerprint,
         lease.priority,
         meta.get("inherited", NOTHING),

@@ -151,11 +151,13 @@ class PageProcessor:
         site = self._site_set.sites.get(name)
         if site is None:
             return None
+        if request.layer in site.layers:
+            return site.layers[request.layer]  # Only the lane is gone that it had for stored rows.
         found = site.compiled.layer_of(request.url)
         if found is None:
             raise PageFailed(
                 "unknown_layer",
-                f"The site {name} has no layer {lease.lane.rpartition('.')[2]}, and none matches {request.url}.",
+                f"The site {name} has no layer {request.layer}, and none matches {request.url}.",
                 again=False,
             )
         return site.layers[found[0]]

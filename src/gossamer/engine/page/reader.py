@@ -107,13 +107,16 @@ class PageReader:
                 await asyncio.to_thread(self._archive.keep_file, layer.site, name, response)
             except ArchiveFailed as error:
                 raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
-        further = turns(reading, layer.name) if layer.site.compiled.part(layer.name) is not None else ()
+        part = layer.site.compiled.part(layer.name)
+        further = turns(reading, layer.name) if part is not None else ()
         items, kept = await self._store(layer, request, response, records, further)
         if layer.function is not None or layer.after_extract is not None:
             await self._children.meet(layer.site, reading.links)
         children, withheld = self._children.of(reading.links, layer, request)
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
-        return settlement, self._children.lasting(reading.links, layer)
+        # A thread is known as a whole only if all its pages are read.
+        whole = part is None or part.whole or not (request.turn or further)
+        return settlement, whole and self._children.lasting(reading.links, layer)
 
     async def _read_listing(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response

@@ -239,8 +239,8 @@ class SiteRounds:
             return not any(lane.leased for lane in lanes)
         if not self._only or row.start in ("owed", "leased"):
             return False
-        only = f"{site.name}.{self._only}"
-        return not any(lane.queued + lane.delayed + lane.leased for lane in lanes if lane.lane == only)
+        only = site.lanes_of(self._only)
+        return not any(lane.queued + lane.delayed + lane.leased for lane in lanes if lane.lane in only)
 
     async def _rest(self, site: ServedSite, row: GroupCounts) -> None:
         self._heard(site, row)

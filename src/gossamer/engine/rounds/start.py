@@ -18,6 +18,7 @@ from gossamer.frontier.contract import Frontier
 from gossamer.model import LanePolicy, SeenScope
 from gossamer.model.page import PageRequest
 from gossamer.sites.format import RefreshRule
+from gossamer.sites.plan import AGAIN as AGAIN_LANE
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +129,9 @@ class RoundStart:
         self, site: ServedSite, number: int, place: int, rule: RefreshRule, request_adder: RequestAdder
     ) -> None:
         """Add the pages that stored rows ask for. One that was added before is not added again, by whomever."""
-        dont_filter = site.lanes()[rule.layer].seen.scope is not SeenScope.ROUND
+        lanes = site.lanes()
+        lane = again if (again := f"{AGAIN_LANE}{rule.layer}") in lanes else rule.layer
+        dont_filter = lanes[lane].seen.scope is not SeenScope.ROUND
         while True:
             added, without = 0, list[str]()
             try:
@@ -138,7 +141,7 @@ class RoundStart:
                             without.append(link)
                             continue
                         link = link._replace(round=number, dont_filter=dont_filter, always=dont_filter)
-                        request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
+                        request = pack(link, f"{site.name}.{lane}", self._payload_max)
                         key = start_key(site.name, number, f"refresh{place}:{link.fingerprint:x}")
                         request_adder.put(request, key, None)
                         added += 1
@@ -178,6 +181,9 @@ class RoundStart:
             by_lane.setdefault(lane, []).append(fingerprint)
         for lane, failed in by_lane.items():
             await self._calls.patiently(Frontier.forget, lane, failed)
+        if site.conditional and by_lane:
+            # A list that has not changed would not be read, and so not lead to them.
+            await self._calls.patiently(Frontier.forget_page_versions, site.name)
         for partition, numbers in outdated.items():
             await self._calls.patiently(Frontier.drop_dead, partition, numbers)
 

@@ -18,7 +18,7 @@ from gossamer.sites.crossing import leads
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.login import LOGIN
-from gossamer.sites.plan import LISTINGS
+from gossamer.sites.plan import AGAIN, LISTINGS
 from gossamer.sites.python.reader import FunctionReader
 from gossamer.sites.url.file_name import file_name
 
@@ -31,16 +31,16 @@ Hook = Callable[..., Any]
 
 
 class ServedLayer:
-    """One layer, ready for use. `rule` is None for sitemaps and feeds."""
+    """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
         "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "name",
         "on_fail", "options", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "strict",
     )  # fmt: skip
 
-    def __init__(self, site: ServedSite, name: str, rule: Layer | None) -> None:
+    def __init__(self, site: ServedSite, name: str, rule: Layer | None, lane: str = "") -> None:
         self.site, self.name, self.rule = site, name, rule
-        self.lane = f"{site.name}.{name}"
+        self.lane = f"{site.name}.{lane or name}"
         whole, grant = site.compiled.site, site.compiled.grant
         asking = _joined(whole.request, rule.request if rule is not None else None)
         self.saves = rule is not None and rule.save in (True, "warc")
@@ -135,6 +135,10 @@ class ServedSite:
         for name in LISTINGS:
             if name in self._lanes:
                 self.layers[name] = ServedLayer(self, name, None)
+        for lane in self._lanes:
+            if lane.startswith(AGAIN):
+                name = lane.removeprefix(AGAIN)
+                self.layers[lane] = ServedLayer(self, name, compiled.site.layers[name], lane)
         self.remembering = frozenset(
             f"{self.name}.{name}"
             for name, policy in self._lanes.items()
@@ -152,6 +156,11 @@ class ServedSite:
 
     def lanes(self) -> dict[str, LanePolicy]:
         return self._lanes
+
+    def lanes_of(self, layer: str) -> tuple[str, ...]:
+        """The full names of the lanes that have pages of a layer."""
+        again = f"{AGAIN}{layer}"
+        return (f"{self.name}.{layer}", *((f"{self.name}.{again}",) if again in self._lanes else ()))
 
 
 class SiteSet:
