@@ -68,16 +68,20 @@ def test_only_the_projects_own_files_are_written(project: Path, capsys: pytest.C
 
 def test_decisions_are_told_with_line_and_remedy(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "old.py").write_text("print 'scrapy_redis'\n")
+    for name in ("a.json", ".env"):
+        (project / name).write_text('{"SCHEDULER": "scrapy_redis.scheduler.Scheduler"}')
     with (project / "settings.py").open("a") as file:
         file.write("SCHEDULER_SERIALIZER = 'json'\n")
     assert main(["migrate", "scrapy-redis", str(project)]) == 1
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [row[:2] for row in rows[1:4]] == [
+    assert [row[:2] for row in rows[1:6]] == [
+        [".env:1", "decide"],
+        ["a.json:1", "decide"],
         ["old.py:1", "decide"],
         ["old.py:1", "decide"],
         ["settings.py:3", "decide"],
     ]
-    assert "Take it out unless the queue is shared" in rows[3][3]
+    assert "Take it out unless the queue is shared" in rows[5][3]
     assert main(["migrate", "scrapy-redis", str(project), "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     [found] = [each for each in said["findings"] if each["code"] == "serializer"]

@@ -48,6 +48,12 @@ def codes(text: str, name: str = "a.py", **more: str) -> list[str]:
         ("class A:\n    custom_settings = {**made, 'a': 1}", ["3 dynamic-settings"]),
         ("settings.update(other)", ["2 dynamic-settings"]),
         ("globals().update(other)", ["2 dynamic-settings"]),
+        ("locals().update(other)", ["2 dynamic-settings"]),
+        (
+            ("try:\n    from scrapy_redis.spiders import RedisSpider\nexcept ImportError:\n    from .mine import RedisSpider\n"
+            "class A(RedisSpider):\n    def spider_idle(self): ...\n"),
+            ["7 spider-idle"],
+        ),
         ("from scrapy_redis_bloomfilter.scheduler import Scheduler", ["2 package-bloom"]),
         ("SCHEDULER = 'scrapy_redis_bloomfilter.scheduler.Scheduler'", ["2 package-bloom"]),
         ("import scrapy_redis_cluster", ["2 package-cluster"]),

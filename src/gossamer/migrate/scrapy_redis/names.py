@@ -83,7 +83,10 @@ class Module:
                 source = "." * node.level + (node.module or "")
                 for alias in node.names:
                     joined = source + alias.name if source.endswith(".") else f"{source}.{alias.name}"
-                    made.names[alias.asname or alias.name] = original(joined)
+                    name = alias.asname or alias.name
+                    # One that has a stand-in, should the import fail, is what it is where it does not.
+                    if not made.names.get(name, "").startswith(PACKAGE + "."):
+                        made.names[name] = original(joined)
             elif isinstance(node, ast.ClassDef):
                 made.classes.append(node)
         made.functions = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}

@@ -28,6 +28,8 @@ _TEXTS = frozenset(
         ".txt",
         ".in",
         ".ini",
+        ".json",
+        ".env",
         ".service",
         ".conf",
         ".bat",
@@ -35,7 +37,7 @@ _TEXTS = frozenset(
         ".ps1",
     }
 )
-_NAMES = ("dockerfile", "makefile", "procfile", "pipfile", "crontab", "jenkinsfile")
+_NAMES = (".env", "dockerfile", "makefile", "procfile", "pipfile", "crontab", "jenkinsfile")
 _LARGEST_TEXT = 1_000_000
 
 

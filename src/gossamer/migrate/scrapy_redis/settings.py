@@ -178,7 +178,11 @@ def dynamic(module: Module) -> Iterator[Finding]:
             if node.func.attr == "update" and owner.endswith("settings"):
                 for argument in node.args[:1]:
                     yield from _unread(module, argument, f"{owner}.update(…)")
-            elif node.func.attr == "update" and dotted(getattr(node.func.value, "func", node)) in ("globals", "vars"):
+            elif node.func.attr == "update" and dotted(getattr(node.func.value, "func", node)) in (
+                "globals",
+                "locals",
+                "vars",
+            ):
                 yield Finding(module.path, node.lineno, "dynamic-settings", f"{ast.unparse(node.func)}(…)")
 
 
