@@ -93,7 +93,11 @@ class CompiledSite:
         try:
             for name, layer in site.layers.items():
                 if layer.handler is None:
-                    self._readers[name] = compile_layer(name, layer, self)
+                    key = site.store[name].key if name in site.store else ()
+                    told = (
+                        key if key and not site.store[name].history and all(one in layer.fields for one in key) else ()
+                    )
+                    self._readers[name] = compile_layer(name, layer, self, told)
                 self._amended[name] = bool(self._bodied) or any(
                     follow.priority or crosses(follow.to) for follow in layer.follow
                 )

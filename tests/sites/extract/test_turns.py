@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tests.sites.extract.small_site import read
 
-from gossamer.model.page import PageRequest
-from gossamer.sites.file.load import survey_text
+from gossamer.model.page import PageRequest, Response
+from gossamer.sites.compile import compile_site
+from gossamer.sites.file.load import load_text, survey_text
 from gossamer.sites.page import Reading
 
 LIST = "records: li\nfields: {name: b}\nfollow: {url: '/list/x/1?page={turn+1}', to: here, pages: 0}"
@@ -67,6 +68,24 @@ def test_offsets_and_bodies_count_too(rule: str, turn: int, asked: tuple[str, by
     link = next_of(read(text, "<i>1</i>", turn=turn))
     assert (link.url[18:], link.body) == asked
     assert link.headers.get("X-Page") in (None, "2")
+
+
+def test_records_of_the_same_keys_are_the_same_page() -> None:
+    text = (
+        "site: s\nseeds: http://s.example/list\nlayers: {here: {match: ^/list, " + ", ".join(LIST.splitlines()) + "}}\n"
+    )
+
+    def turned(store: str, body: str) -> bool:
+        site = compile_site(load_text(text + store)[0])
+        first = next_of(site.read("here", Response("http://s.example/list", 200, {}, items("a", "b").encode())))
+        page = Response("http://s.example/list", 200, {}, body.encode(), turn=1, inherited=first.inherited)
+        return bool(site.read("here", page).links)
+
+    shown_again = items("a", "b").replace("</li>", "<i>seen 2 times</i></li>")
+    assert turned("", shown_again), "nobody knows what tells these apart"
+    assert not turned("store: {here: {key: [name]}}", shown_again)
+    assert turned("store: {here: {key: [name]}}", items("a", "c"))
+    assert turned("store: {here: {key: [name], history: true}}", shown_again)
 
 
 def test_a_condition_decides_alone() -> None:

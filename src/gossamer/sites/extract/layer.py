@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from gossamer.sites.extract.links import FollowRule, LinkSet
 from gossamer.sites.extract.scope import of_page
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
-from gossamer.sites.extract.turns import has_lists, mark_of
+from gossamer.sites.extract.turns import has_lists, marks_of
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.format import Format, Layer, stored_fields
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading, records_of
@@ -37,11 +37,11 @@ class LayerReader:
     A page that fails `valid`, or is not of the layer's format, is INVALID: no records, no links. A page that exceeds a limit is
     LIMIT: a part of its records or links would pass for all of them, so it has none. A page whose record lacks a required
     field is LACK; with `lacking: fail` nothing of it is used, with `keep` everything, with `drop` its links and its complete
-    records.
+    records. `key` are the fields that tell its records apart where they are stored, if there are such.
     """
 
-    def __init__(self, name: str, layer: Layer, site: SiteContext) -> None:
-        self.name = name
+    def __init__(self, name: str, layer: Layer, site: SiteContext, key: Sequence[str] = ()) -> None:
+        self.name, self._key = name, key
         self._layer = layer
         self._site = site
         problems: list[tuple[Path, str]] = []
@@ -147,14 +147,14 @@ class LayerReader:
                 where = [(None, {})]
             else:
                 where = list(zip(things, filled, strict=True))
-            mark = 0
+            marks: list[int] = []
             if rule.numbered and self._lists:
-                mark = mark_of(None if self._records is None else things, filled[0] if filled else {}, gathered.links)
-                if rule.ends(page, mark):
+                marks = marks_of(None if self._records is None else things, filled, gathered.links, self._key)
+                if rule.ends(page, marks):
                     continue
             for thing, fields in where:
                 page.scopes.append(fields)
-                rule.gather(page, thing, fields, gathered, mark)
+                rule.gather(page, thing, fields, gathered, marks)
                 page.scopes.pop()
         gathered.tell(page)
         return gathered.links
@@ -172,6 +172,6 @@ def missing_message(lacks: list[str]) -> str:
     return "; ".join(f"{count} of {len(lacks)} records lack {names}" for names, count in counts.items())
 
 
-def compile_layer(name: str, layer: Layer, site: SiteContext) -> LayerReader:
+def compile_layer(name: str, layer: Layer, site: SiteContext, key: Sequence[str] = ()) -> LayerReader:
     """The reader of a layer's pages; `RuleProblems` with all that is wrong with its rules. `like` must be resolved."""
-    return LayerReader(name, layer, site)
+    return LayerReader(name, layer, site, key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
@@ -93,8 +93,10 @@ class FollowRule:
         self.numbered = follow.pages is not None and uses_turn(follow)
         """Whether it counts pages; then it comes after the other rules."""
 
-    def gather(self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet, mark: int = 0) -> None:
-        """Add the links of a page, or of one of its records. `mark` is the number of what the page has, for rules that count pages."""
+    def gather(
+        self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet, marks: Sequence[int] = ()
+    ) -> None:
+        """Add the links of a page, or of one of its records. `marks` are the numbers of what the page has, for rules that count pages."""
         follow, parts, document = self._follow, self._parts, page.document
         try:
             if self._when is not None and not counts(self._when({**page.values, **fields} if page.values else fields)):
@@ -105,8 +107,8 @@ class FollowRule:
             if not addresses:
                 return
             carried = self._carried(page, fields)
-            if mark:
-                carried = {**carried, MARK: mark}
+            if marks:
+                carried = {**carried, MARK: marks}
             parts = parts or request_parts(follow, lambda data: filled(data, page, fields))
             self._add(page, addresses, carried, parts, into, follow.limit, document.depth + 1)
         except UnknownName as error:
@@ -114,11 +116,15 @@ class FollowRule:
         except FAILURES as error:
             page.note(f"{self._name}: {type(error).__name__}: {error}")
 
-    def ends(self, page: PageContent, mark: int) -> bool:
+    def ends(self, page: PageContent, marks: Sequence[int]) -> bool:
         """Whether the pages that the rule counts end here: this one is empty, or has the same as the one before it."""
-        if self._follow.when is not None or (mark and page.document.inherited.get(MARK) != mark):
+        if self._follow.when is not None:
             return False
-        if mark:
+        before = page.document.inherited.get(MARK)
+        before = before if isinstance(before, list) else []  # A site in Python may pass on anything.
+        if marks and not any(one == other for one, other in zip(marks, before, strict=False)):
+            return False
+        if marks:
             page.note(f"{self._name}: this page has the same as the one before it, so the pages end here")
         return True
 

@@ -1,7 +1,8 @@
 """Page turns by number: `{turn}`, `{turn+1}`, `{turn*20}` and `{turn*20+1}` in what a rule requests.
 
 The first page is turn 0, so the first link of a rule is for turn 1. The turns end with the first page that is empty, or that has the
-same as the page before it: many sites show their last page again for any higher number.
+same as the page before it: many sites show their last page again for any higher number. Records of the same keys are the same, whatever
+else has changed in them meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gossamer.sites.format import Follow, Layer
 NAME = "turn"
 TURN = re.compile(r"(?<![{$])\{turn(?:\*([0-9]{1,9}))?(?:\+([0-9]{1,9}))?\}(?!\})")
 MARK = "=page"
-"""What a page inherits from the page before it: the number of what that one has. No {name} is written like this."""
+"""What a page inherits from the page before it: the numbers of what that one has. No {name} is written like this."""
 BODY = ("url", "headers", "cookies", "form", "json_", "body")
 
 
@@ -65,13 +66,24 @@ def has_lists(layer: Layer) -> bool:
     )
 
 
-def mark_of(things: Sequence[Any] | None, fields: dict[str, Any], links: Iterable[PageRequest]) -> int:
-    """The number of what a page has: of its records (`things`) if it has many, or else of its lists and links. 0: it is empty."""
+def marks_of(
+    things: Sequence[Any] | None, records: Sequence[dict[str, Any]], links: Iterable[PageRequest], key: Sequence[str]
+) -> list[int]:
+    """The numbers of what a page has: of its records (`things`) if it has many, and of their keys (`key` names the fields), or else of
+    its lists and links. None: it is empty."""
     if things is not None:
         said: list[Any] = [
             etree.tostring(one, with_tail=False) if isinstance(one, etree._Element) else one for one in things
         ]
     else:
+        fields = records[0] if records else {}
         said = [value for value in fields.values() if isinstance(value, list) and value]
         said += [link.fingerprint for link in links if not link.turn]
-    return (crc32(repr(said).encode("utf-8", "replace")) or 1) if said else 0
+    if not said:
+        return []
+    keys = [[record.get(name) for name in key] for record in records] if things is not None and key else []
+    return [_number(said), *([_number(keys)] if keys and not any(None in one for one in keys) else [])]
+
+
+def _number(said: list[Any]) -> int:
+    return crc32(repr(said).encode("utf-8", "replace"))
