@@ -24,6 +24,7 @@ from gossamer.courier.reports import PendingExchange, PendingReports
 from gossamer.courier.rounds import follow
 from gossamer.courier.seen_cache import SeenCache
 from gossamer.courier.starts import FULL_PAUSE
+from gossamer.courier.task_format import reported
 from gossamer.courier.transport import Timer, Transport
 from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.frontier.contract import Frontier
@@ -149,7 +150,7 @@ class Courier:
         # From here on it only has to be reported: it is neither renewed nor overdue.
         self.held.ended(settlement.lease)
         self._reports.note(self.link.now())
-        self._reports.settle.append((settlement, page))
+        self._reports.settle.append((reported(settlement), page))
         self._plan_call()
 
     def add(self, request: Request, ticket: Any) -> None:
@@ -496,7 +497,8 @@ class Courier:
             f"It was worked on for {now - hold.since:.0f} s; GOSSAMER_RENEW_MAX_SECONDS allows {self.plan.renew_max:g}."
         )
         self._reports.note(now)
-        self._reports.settle.append((Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail), None))
+        failed = Settlement(lease, Ending.FAILED, reason=OVERDUE, detail=detail)
+        self._reports.settle.append((reported(failed), None))
         self.held.let_go(lease)
         self.callbacks.lost(lease, OVERDUE)
         self._plan_call()

@@ -1,16 +1,28 @@
-"""The form of a task: a URL, or a JSON object with a `url`. Both engines read it here; each names the keys that it takes."""
+"""The form of a task: a URL, or a JSON object with a `url`. Both engines read it here; each names the keys that it takes.
+
+A task may ask for a report: `"report": {"list": KEY, "key": TEXT, "try": NUMBER}`. Its request carries that along, also through redirects and
+tries, and the call that settles the page appends to the list how it ended.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from gossamer.errors import BadTask
+from gossamer.errors import BadTask, DecodingError
+from gossamer.frontier import codec
+from gossamer.model import Ending, Request, Settlement
 
 Kind = type | tuple[type, ...]
 BODIES = ("body", "form", "json")
+REPORT = "report"
+CARRIED = "gossamer_task"
+"""The name in a request's meta under which it carries what it is to report."""
+_CARRIED = CARRIED.encode()
+REPORT_KEY_MAX = 500
+DETAIL_MAX = 300
 _JSON_NAMES = {str: "string", dict: "object", list: "array", int: "integer", bool: "boolean"}
 
 
@@ -72,3 +84,118 @@ def _check_url(url: str, schemes: Collection[str]) -> None:
 
 def _json_name(kind: type) -> str:
     return _JSON_NAMES.get(kind, kind.__name__)
+
+
+class TaskReport(NamedTuple):
+    """The list that is told how the page of a task ended, and by what its producer knows the task."""
+
+    list: str
+    key: str
+    attempt: int
+
+    def fields(self) -> dict[str, Any]:
+        return {"list": self.list, "key": self.key, "try": self.attempt}
+
+
+class TaskEnd(NamedTuple):
+    """How the page of a task ended: `state` is done or failed."""
+
+    key: str
+    attempt: int
+    state: str
+    detail: str = ""
+
+
+def split_report(data: bytes) -> tuple[bytes, TaskReport | None]:
+    """A task without its report, and the report; BadTask where that cannot be used."""
+    if REPORT.encode() not in data:
+        return data, None
+    try:
+        task = json.loads(data)
+    except ValueError:
+        return data, None
+    if not isinstance(task, dict) or REPORT not in task:
+        return data, None
+    asked = task.pop(REPORT)
+    report = _report(asked)
+    if report is None:
+        raise BadTask(
+            f"The task's report is {asked!r:.200}; it must be an object with a list (a key of the server that is not Gossamer's own), "
+            f"a key (text of at most {REPORT_KEY_MAX} characters) and a try (a number)."
+        )
+    return json.dumps(task, ensure_ascii=False).encode(), report
+
+
+def _report(asked: Any) -> TaskReport | None:
+    if not isinstance(asked, dict) or set(asked) != {"list", "key", "try"}:
+        return None
+    name, key, attempt = asked["list"], asked["key"], asked["try"]
+    sound = isinstance(name, str) and isinstance(key, str) and type(attempt) is int and 0 < len(key) <= REPORT_KEY_MAX
+    if not sound or not name or name.startswith("gossamer:") or not _sound(name + key):
+        return None
+    return TaskReport(name, key, attempt)
+
+
+def _sound(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def carrying(request: Request, report: TaskReport) -> Request:
+    """The request of a task, with what it is to report."""
+    fields = codec.given_fields(request.payload)
+    meta = {**fields.get("meta", {}), CARRIED: report.fields()}
+    return request._replace(payload=codec.encode_request({**fields, "meta": meta}))
+
+
+def _plain(request: Request) -> Request:
+    """A request that has the meta of the page it was found on, without what that one is to report."""
+    if _CARRIED not in request.payload:
+        return request
+    fields = codec.given_fields(request.payload)
+    meta = {name: value for name, value in fields.get("meta", {}).items() if name != CARRIED}
+    return request._replace(payload=codec.encode_request({**fields, "meta": meta}))
+
+
+def report_in(payload: bytes) -> TaskReport | None:
+    """What a request, or a task that could not be used, is to report."""
+    if _CARRIED not in payload:
+        try:
+            return split_report(payload)[1]
+        except BadTask:
+            return None
+    try:
+        return _report(codec.decode_request(payload)["meta"].get(CARRIED))
+    except (DecodingError, AttributeError):
+        return None
+
+
+def reported(settlement: Settlement) -> Settlement:
+    """The settlement with the report of its page, if a task asked for one and the page has come to its end."""
+    # Looked for in the bytes: most requests are of no task, and decoding costs.
+    if _CARRIED not in settlement.lease.payload or settlement.ending not in (Ending.DONE, Ending.FAILED):
+        return settlement
+    report = report_in(settlement.lease.payload)
+    if report is None:
+        return settlement
+    said = {"key": report.key, "try": report.attempt, "state": settlement.ending.value}
+    if settlement.ending is Ending.FAILED:
+        said["detail"] = settlement.reason[:DETAIL_MAX]
+    return settlement._replace(
+        push=[*settlement.push, (report.list, json.dumps(said).encode())],
+        add=[_plain(child) for child in settlement.add],
+    )
+
+
+def read_end(data: bytes) -> TaskEnd | None:
+    """A report as it was appended to its list; None for anything else that may be in a list."""
+    try:
+        said = json.loads(data)
+        end = TaskEnd(said["key"], said["try"], said["state"], said.get("detail", ""))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    sound = type(end.attempt) is int and end.state in ("done", "failed")
+    return end if sound and isinstance(end.key, str) and isinstance(end.detail, str) else None

@@ -14,6 +14,7 @@ from typing import Any
 
 from gossamer.courier.outage import pause
 from gossamer.courier.starts import FULL_PAUSE
+from gossamer.courier.task_format import carrying, split_report
 from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
 from gossamer.frontier.contract import Frontier
@@ -132,7 +133,10 @@ class TaskIntake:
                 )
                 continue
             try:
-                made = list(self._make(task.data))
+                data, report = split_report(task.data)
+                made = list(self._make(data))
+                if made and report is not None:
+                    made[0] = carrying(made[0], report)
             except Exception as problem:
                 self._refuse(task, problem)
                 continue

@@ -179,9 +179,7 @@ class Producer(Closeable):
     def key_of(self, task: bytes) -> str:
         """What a unique task is known by."""
         name = task.decode("utf-8", "surrogateescape") if self._key_of is None else self._key_of(task)
-        data = name.encode("utf-8", "surrogateescape")
-        # A long one costs the server as much for each task that it knows.
-        return name if len(data) <= 64 else blake2b(data, digest_size=24).hexdigest()
+        return short(name)
 
     def waiting(self) -> int:
         """How many tasks wait."""
@@ -192,6 +190,12 @@ class Producer(Closeable):
         command = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD"}[self.kind]
         size = int(self._function_client.connection.execute(command, self.key, key=self.key))
         return Offer("", size, None if self.max_waiting is None else max(0, self.max_waiting - size))
+
+
+def short(name: str) -> str:
+    """The key of a unique task as the server knows it: a long one would cost it as much for each task."""
+    data = name.encode("utf-8", "surrogateescape")
+    return name if len(data) <= 64 else blake2b(data, digest_size=24).hexdigest()
 
 
 def encoded(task: bytes | str | Mapping[str, Any]) -> bytes:

@@ -49,6 +49,8 @@ class PageRequest(NamedTuple):
     """The Referer header, unless `headers` have one."""
     secrets: Sequence[str] = ()
     """The environment variables that stand as ${NAME} in it and are looked up when it is sent."""
+    task: Mapping[str, Any] = NOTHING
+    """What is reported of it to the producer of its task; so is the page it redirects to."""
 
     @property
     def before(self) -> str:

@@ -194,6 +194,21 @@ class Store:
         """All rows of a table, with the columns that were described."""
         return query.read(self._ask, self._known.sql, self._shape(table))
 
+    @property
+    def database(self) -> Database:
+        return self._database
+
+    def transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
+        """Any work in one transaction, tried again where others get in its way."""
+        try:
+            return self._transaction(work, reading=reading)
+        except _SchemaChanged as error:
+            raise StoreError(f"{self.url}: {error}") from error
+
+    def change_tables(self, change: Callable[[Connection], None]) -> None:
+        """A change of tables, which may take its time."""
+        self._change_tables(change)
+
     def disconnect(self) -> None:
         """Cut all connections, from any thread: calls that wait for the database fail with StoreAway at once."""
         self._watchdog.disconnect()

@@ -11,6 +11,7 @@ import typer
 
 from gossamer.cli import options, output, progress
 from gossamer.cli.options import argument, flag, option
+from gossamer.cli.steer.feed import feed
 from gossamer.cli.steer.task_input import TaskInput, checked, member, open_tasks
 from gossamer.cli.view.status import drain
 from gossamer.errors import FrontierUnavailable, PushStopped
@@ -19,6 +20,7 @@ from gossamer.frontier.producer import Kind, Offer, Producer
 from gossamer.status.tasks import task_queues
 
 app = options.Noun("Tasks: what outside producers push to spiders.")
+app.command()(feed)
 
 
 @app.command("list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gossamer.courier.task_format import CARRIED
 from gossamer.errors import DecodingError
 from gossamer.frontier import codec
 from gossamer.model import Lease, Request, host_of
@@ -32,6 +33,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["always"] = True
     if request.secrets:
         meta["secrets"] = list(request.secrets)
+    if request.task:
+        meta[CARRIED] = request.task
     fields: dict[str, Any] = {"url": request.url}
     if meta:
         fields["meta"] = meta
@@ -81,6 +84,7 @@ def unpack(lease: Lease) -> PageRequest:
         always=meta.get("always", False),
         site=site,
         secrets=meta.get("secrets", ()),
+        task=meta.get(CARRIED, NOTHING),
     )
 
 

@@ -149,6 +149,9 @@ def key_rules(
     for source in tasks:
         own, book, *_ = keys.task_keys(source)
         rules += [f"~{keys.escape(own)}", f"~{keys.escape(book)}*"]
+        # Where workers report how the tasks of a table ended.
+        ended = keys.task_reports(own, "")
+        rules += [f"~{keys.escape(key)}*" for key in keys.list_keys(ended)]
     for name in (*tasks, *lists):
         rules += [f"~{keys.escape(key)}" for key in keys.list_keys(name)]
     rules += [f"~{keys.escape(keys.seen_base(name))}*" for name in seen]

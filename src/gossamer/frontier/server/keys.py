@@ -155,6 +155,12 @@ def task_keys(source: str) -> list[str]:
     return [source, book, book + ":d", book + ":a"]
 
 
+def task_reports(source: str, table: str) -> str:
+    """The list, in the slot of a producer's key, that is told how the tasks of a table ended."""
+    tag = _tag(source, "tasks")
+    return f"{source}:ended:{table}" if tag != source else f"{{{source}}}:ended:{table}"
+
+
 def list_keys(name: str) -> list[str]:
     """A list that pages push to and the book beside it, in the same slot; PolicyError if there is no such book."""
     return [name, f"gossamer:lists:{{{_tag(name, 'push')}}}:{name}"]

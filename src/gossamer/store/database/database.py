@@ -67,6 +67,8 @@ class Database(ABC):
     back: ClassVar[Mapping[str, Take]] = {}
     """Converts what the driver returns to Python's value, if they differ."""
     table_options: ClassVar[Mapping[str, Any]] = {}
+    claim_lock: ClassVar[str] = " FOR UPDATE"
+    """The end of a SELECT for rows that are to be changed in the same transaction, and by nobody else."""
 
     def __init__(self, url: URL) -> None:
         self.url = url

@@ -82,6 +82,7 @@ def _all_text(value: Any) -> str:
 
 class PostgreSQL(Database):
     name = "postgresql"
+    claim_lock = " FOR UPDATE SKIP LOCKED"
     types: ClassVar[Mapping[str, str]] = {
         "text": "TEXT",
         "int": "BIGINT",

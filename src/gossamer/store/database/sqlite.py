@@ -83,6 +83,8 @@ class Sqlite(Database):
         "json": json.loads,
     }
 
+    claim_lock = ""  # a transaction that writes is alone
+
     def engine(self) -> Engine:
         path = self.url.database or ""
         if not path or path == ":memory:" or path.startswith("file:"):

@@ -1,0 +1,141 @@
+"""`gossamer task feed`: tasks from a SQL table, and their state back to it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import exit_codes, options, output, progress
+from gossamer.cli.options import argument, flag, option
+from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownCrawl
+from gossamer.shutdown import handle_signals
+
+AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, UnknownCrawl)
+"""What passes: the feeder waits, and goes on where it was."""
+AGAIN_SECONDS = 2.0
+IDLE_SECONDS = 0.5
+
+
+def feed(
+    key: Annotated[str, argument("KEY", "The key that the spider or site reads, such as news:start_urls.")],
+    table: Annotated[
+        str,
+        option(
+            "--table",
+            "URL#TABLE",
+            "The table: sqlite:///pages.db#pages, postgresql://…#pages, mysql://…#pages; TABLE alone: in GOSSAMER_STORE_URL.",
+        ),
+    ],
+    task: Annotated[
+        list[str] | None,
+        option(
+            "--task",
+            "NAME=COLUMN",
+            "What a column is in the task: url=link, meta.id=id. May be repeated. [default: url=url]",
+        ),
+    ] = None,
+    page: Annotated[
+        str, option("--page", "URL", "The URL of every row, with columns in braces, where no column has it.")
+    ] = "",
+    condition: Annotated[str, option("--where", "SQL", "Only rows that meet this condition.")] = "",
+    prepare: Annotated[bool, flag("--prepare", "Add the columns for the state, and an index, where missing.")] = False,
+    retry_failed: Annotated[bool, flag("--retry-failed", "Give out again what failed before.")] = False,
+    max_waiting: Annotated[
+        int, option("--max-waiting", "N", "Let no more than N tasks wait in the key.", min=1)
+    ] = 1000,
+    max_open: Annotated[
+        int, option("--max-open", "N", "Let no more than N rows wait or run at a time.", min=1)
+    ] = 10_000,
+    tries: Annotated[
+        int, option("--tries", "N", "How often a row is given out before it counts as failed if it gets lost.", min=1)
+    ] = 5,
+    forever: Annotated[bool, flag("--forever", "Go on when all rows are done: others may come.")] = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Feed the rows of a SQL table as tasks, and write their state back.
+
+    The primary key prevents repeats: a row is waiting, running, then done or failed; what gets lost is given out again.
+    Ends when all rows are done or failed; the exit code is 1 if some failed. Start it again after Ctrl-C or a crash: it goes on where it was.
+    """
+    url, _, name = table.rpartition("#")
+    url = url or where.settings()["GOSSAMER_STORE_URL"]
+    if not url or not name:
+        raise typer.BadParameter(
+            "write --table as URL#TABLE, such as sqlite:///pages.db#pages, or as TABLE and set GOSSAMER_STORE_URL"
+        )
+    members = dict(_member(each) for each in task or ())
+    stop = threading.Event()
+    with ExitStack() as stack:
+        # Imported here: SQLAlchemy takes long to load, and few commands need it.
+        from gossamer.feeder import RowTask, TableFeeder
+        from gossamer.store import Store
+        from gossamer.store.task_table import TaskTable
+
+        row_task = RowTask(members, page)
+        frontier = stack.enter_context(where.find())
+        store = stack.enter_context(Store.open(url))
+        rows = TaskTable(store, name, row_task.columns, condition)
+        rows.check(prepare=prepare)
+        if retry_failed:
+            output.write_notice(f"{output.counted(rows.renew_failed(), 'row')} that failed are given out again")
+        feeder = TableFeeder(frontier, rows, key, row_task, max_waiting=max_waiting, max_open=max_open, tries=tries)
+        stack.enter_context(handle_signals(lambda _: stop.set(), lambda: None))
+        total = sum(rows.counts().values())
+        show = stack.enter_context(progress.live("feeding", None if forever else total, sys.stderr, "rows"))
+        away = ""
+        while not stop.is_set():
+            try:
+                changed = feeder.step()
+                counts = rows.counts() if changed or away else None
+                ended = not changed and not forever and not rows.left()
+            except AWAY as error:
+                if str(error) != away:
+                    output.write_notice(f"waiting: {error}")
+                away = str(error)
+                stop.wait(AGAIN_SECONDS)
+                continue
+            if away:
+                away = ""
+                output.write_notice("going on")
+            if counts is not None:
+                show(
+                    counts["done"] + counts["failed"],
+                    {state: counts[state] for state in ("waiting", "running", "failed")},
+                )
+            if ended:
+                break
+            if not changed:
+                stop.wait(IDLE_SECONDS)
+        try:
+            left = rows.counts()
+        except GossamerError:
+            left = {}
+    done = feeder.counts
+    if json:
+        output.write_json({"table": name, "key": key, "rows": left, **done._asdict(), "interrupted": stop.is_set()})
+    else:
+        output.write_line(f"{name}: {_sentence(left)}")
+        again = f", {done.pushed_again:,} of them again" if done.pushed_again else ""
+        lost = f"; {output.counted_were(done.lost, 'row')} lost and given out again" if done.lost else ""
+        output.write_line(f"{output.counted_were(done.pushed, 'task')} pushed to {key}{again}{lost}")
+    if stop.is_set():
+        raise typer.Exit(exit_codes.INTERRUPTED)
+    if left.get("failed"):
+        output.write_notice("task_detail of the rows says why they failed; --retry-failed gives them out again")
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _sentence(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count) or "no rows"
+
+
+def _member(text: str) -> tuple[str, str]:
+    name, sign, column = text.partition("=")
+    if not sign or not name or not column:
+        raise typer.BadParameter(f"--task {text}: write NAME=COLUMN, such as url=link")
+    return name, column

@@ -1,0 +1,6 @@
+"""Tasks fed from a SQL table, and their state taken back to it."""
+
+from gossamer.feeder.feeder import FeedCounts, TableFeeder
+from gossamer.feeder.row_task import RowTask
+
+__all__ = ["FeedCounts", "RowTask", "TableFeeder"]

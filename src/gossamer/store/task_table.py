@@ -1,0 +1,289 @@
+"""A table of tasks: its rows become tasks, and their state comes back to the row.
+
+The table is the user's own. Four columns beside his are ours: `task_state` (NULL: not given out yet; waiting, running, done, failed, lost),
+`task_tries` (how often it was given out), `task_at` (when the state changed last, UTC) and `task_detail` (why it failed). Every method is one
+transaction; those that change rows may be repeated after a failure, also where only the answer was lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, inspect, text
+
+from gossamer.errors import StoreError, TableMismatch
+from gossamer.store.database.database import fitted
+from gossamer.store.store import Store
+from gossamer.store.values import same
+
+WAITING, RUNNING, DONE, FAILED, LOST = "waiting", "running", "done", "failed", "lost"
+STATES = (WAITING, RUNNING, DONE, FAILED, LOST)
+STATE, TRIES, AT, DETAIL = "task_state", "task_tries", "task_at", "task_detail"
+# A short text that can be part of an index.
+_TYPES = {STATE: "VARCHAR(16)", TRIES: "INTEGER", AT: "datetime", DETAIL: "text"}
+DETAIL_MAX = 1000
+
+
+class TaskRow(NamedTuple):
+    """A row that was given out. `key` is the text of its primary key, `values` what was asked for of it."""
+
+    key: str
+    tries: int
+    state: str
+    values: Mapping[str, Any]
+
+
+class TaskEnding(NamedTuple):
+    """How the try of a row ended: done or failed."""
+
+    key: str
+    tries: int
+    state: str
+    detail: str = ""
+
+
+class TaskTable:
+    """One table. `columns` are those that tasks are made of; `where` is a condition in SQL for rows that are given out."""
+
+    def __init__(self, store: Store, name: str, columns: Sequence[str], where: str = "") -> None:
+        self._store, self.name = store, name
+        # A colon would name a parameter.
+        self._where = re.sub(r"(?<!:):(?!:)", r"\\:", where)
+        self._columns = tuple(dict.fromkeys(columns))
+        self.primary: tuple[str, ...] = ()
+
+    def check(self, *, prepare: bool) -> None:
+        """Look at the table; TableMismatch says what it lacks. `prepare`: add our columns, and an index, where they are missing."""
+        database = self._store.database
+
+        def look(connection: Connection) -> list[str]:
+            found = {name.lower(): name for name in database.columns(connection, self.name)}
+            if not found:
+                raise TableMismatch(f"{self._store.url}: there is no table {self.name}.")
+            # In the order of the table: a key is a set to some databases.
+            primary = database.primary_key(connection, self.name)
+            self.primary = tuple(name for name in found.values() if name in primary)
+            if not self.primary:
+                raise TableMismatch(
+                    f"The table {self.name} has no primary key, which tells its rows apart. Add one: ALTER TABLE … ADD PRIMARY KEY."
+                )
+            missing = [name for name in self._columns if name.lower() not in found]
+            if missing:
+                raise TableMismatch(
+                    f"The table {self.name} has no column {', '.join(missing)}; it has {', '.join(found.values())}."
+                )
+            return [name for name in _TYPES if name not in found]
+
+        def add(connection: Connection) -> None:
+            with database.schema_lock(connection):
+                table = database.quoted(connection, self.name)
+                for name in look(connection):
+                    kind = database.types.get(_TYPES[name], _TYPES[name])
+                    connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {self._quoted(connection, name)} {kind}"))
+                index = fitted(f"{self.name}_task_state")
+                if index not in {one["name"] for one in inspect(connection).get_indexes(self.name)}:
+                    named = ", ".join(self._quoted(connection, name) for name in (STATE, *self.primary))
+                    connection.execute(text(f"CREATE INDEX {self._quoted(connection, index)} ON {table} ({named})"))
+
+        if prepare:
+            self._store.change_tables(add)
+        lacking = self._store.transaction(look, reading=True)
+        if lacking:
+            raise TableMismatch(
+                f"The table {self.name} has no column {', '.join(lacking)} for the state of its tasks. With --prepare they are added."
+            )
+
+    def claim(self, limit: int) -> list[TaskRow]:
+        """Give out rows that were lost, then new ones, in the order of their keys: they are `waiting` from now on."""
+
+        def take(connection: Connection) -> list[TaskRow]:
+            rows: list[TaskRow] = []
+            for condition in (f"{STATE} = '{LOST}'", f"{STATE} IS NULL"):
+                if len(rows) < limit:
+                    rows += self._select(connection, condition, limit - len(rows), lock=True)
+            self._update(
+                connection,
+                f"{STATE} = '{WAITING}', {TRIES} = :tries, {DETAIL} = NULL",
+                "1 = 1",
+                [{"key": row.key, "tries": row.tries + 1} for row in rows],
+            )
+            return [row._replace(tries=row.tries + 1, state=WAITING) for row in rows]
+
+        return self._store.transaction(take) if limit > 0 else []
+
+    def open_rows(self, after: str, limit: int) -> list[TaskRow]:
+        """Rows that wait or run, in the order of their keys, after one of them ("": from the first)."""
+        return self._store.transaction(
+            lambda connection: self._select(
+                connection, f"{STATE} IN ('{WAITING}', '{RUNNING}')", limit, after=after, every=True
+            ),
+            reading=True,
+        )
+
+    def change(self, rows: Iterable[TaskRow], before: str, after: str) -> None:
+        """Rows that are in one state, at their present try, are in another from now on."""
+        changed = [{"key": row.key, "tries": row.tries} for row in rows]
+        if not changed:
+            return
+        condition = f"{STATE} = '{before}' AND {TRIES} = :tries"
+        self._store.transaction(lambda connection: self._update(connection, f"{STATE} = '{after}'", condition, changed))
+
+    def end(self, endings: Iterable[TaskEnding]) -> None:
+        """How tries ended. What is done stays done; the failure of an earlier try than the present one says nothing of it."""
+        by_state: dict[str, list[dict[str, Any]]] = {DONE: [], FAILED: []}
+        for ending in endings:
+            # In plain ASCII: nobody knows what the user's table can hold.
+            detail = ending.detail[:DETAIL_MAX].encode("ascii", "backslashreplace").decode() or None
+            by_state[ending.state].append({"key": ending.key, "tries": ending.tries, "detail": detail})
+
+        def write(connection: Connection) -> None:
+            self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", "0 < :tries", by_state[DONE])
+            other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {TRIES} <= :tries"
+            self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = :detail", other, by_state[FAILED])
+
+        self._store.transaction(write)
+
+    def lose(self, rows: Iterable[TaskRow], most: int) -> None:
+        """Nobody has these tries any more: the rows are given out again, or have failed if they were tried so often."""
+        rows = list(rows)
+        again = [{"key": row.key, "tries": row.tries} for row in rows if row.tries < most]
+        given_up = [{"key": row.key, "tries": row.tries} for row in rows if row.tries >= most]
+        condition = f"{STATE} IN ('{WAITING}', '{RUNNING}') AND {TRIES} = :tries"
+
+        def write(connection: Connection) -> None:
+            self._update(connection, f"{STATE} = '{LOST}'", condition, again)
+            self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = 'lost, {most} times'", condition, given_up)
+
+        self._store.transaction(write)
+
+    def renew_failed(self) -> int:
+        """Give out again what has failed; returns how many rows."""
+
+        def write(connection: Connection) -> int:
+            done = connection.execute(
+                text(f"UPDATE {self._table(connection)} SET {STATE} = NULL WHERE {STATE} = '{FAILED}'{self._and()}")
+            )
+            return int(done.rowcount)
+
+        return self._store.transaction(write)
+
+    def counts(self) -> dict[str, int]:
+        """How many rows are in each state; "new" has not been given out."""
+
+        def read(connection: Connection) -> dict[str, int]:
+            where = f" WHERE {self._where}" if self._where else ""
+            rows = connection.execute(
+                text(f"SELECT {STATE}, COUNT(*) FROM {self._table(connection)}{where} GROUP BY {STATE}")
+            )
+            found = {str(state or "new"): int(count) for state, count in rows}
+            return {state: found.get(state, 0) for state in ("new", *STATES)}
+
+        return self._store.transaction(read, reading=True)
+
+    def open_count(self) -> int:
+        """How many rows wait or run."""
+        query = f"SELECT COUNT(*) FROM {{}} WHERE {STATE} IN ('{WAITING}', '{RUNNING}')"
+        return self._store.transaction(
+            lambda connection: int(connection.execute(text(query.format(self._table(connection)))).scalar_one()),
+            reading=True,
+        )
+
+    def left(self) -> bool:
+        """Whether a row is new, lost, or waits or runs."""
+        query = f"SELECT 1 FROM {{}} WHERE ({STATE} IS NULL OR {STATE} IN ('{LOST}', '{WAITING}', '{RUNNING}')){self._and()} LIMIT 1"
+        return self._store.transaction(
+            lambda connection: connection.execute(text(query.format(self._table(connection)))).first() is not None,
+            reading=True,
+        )
+
+    def _and(self) -> str:
+        return f" AND ({self._where})" if self._where else ""
+
+    def _quoted(self, connection: Connection, name: str) -> str:
+        return self._store.database.quoted(connection, name)
+
+    def _table(self, connection: Connection) -> str:
+        return self._quoted(connection, self.name)
+
+    def _select(
+        self,
+        connection: Connection,
+        condition: str,
+        limit: int,
+        *,
+        after: str = "",
+        every: bool = False,
+        lock: bool = False,
+    ) -> list[TaskRow]:
+        quoted = [self._quoted(connection, name) for name in (*self.primary, *self._columns)]
+        order = quoted[: len(self.primary)]
+        bound: dict[str, Any] = {"limit": limit}
+        if after:
+            values = _values(after)
+            bound |= {f"a{number}": value for number, value in enumerate(values)}
+            condition += f" AND ({_later(order)})"
+        condition += "" if every else self._and()
+        query = (
+            f"SELECT {TRIES}, {STATE}, {', '.join(quoted)} FROM {self._table(connection)} WHERE {condition} "
+            f"ORDER BY {', '.join(order)} LIMIT :limit"
+        )
+        if lock:
+            query += self._store.database.claim_lock
+        found = []
+        for tries, state, *values in connection.execute(text(query), bound):
+            key = _key(values[: len(order)])
+            found.append(
+                TaskRow(key, int(tries or 0), state or "", dict(zip(self._columns, values[len(order) :], strict=True)))
+            )
+        return found
+
+    def _update(self, connection: Connection, changes: str, condition: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if not rows:
+            return
+        named = " AND ".join(
+            f"{self._quoted(connection, name)} = :k{number}" for number, name in enumerate(self.primary)
+        )
+        statement = text(f"UPDATE {self._table(connection)} SET {changes}, {AT} = :now WHERE {named} AND {condition}")
+        now = self._store.database.bind.get("datetime", same)(datetime.now(UTC))
+        bound = []
+        for row in sorted(
+            rows, key=lambda row: str(row["key"])
+        ):  # in one order, so that writers do not wait for each other
+            values = _values(row["key"])
+            if len(values) != len(self.primary):
+                continue
+            rest = {name: value for name, value in row.items() if name != "key"}
+            bound.append({**rest, "now": now, **{f"k{number}": value for number, value in enumerate(values)}})
+        if bound:
+            connection.execute(statement, bound)
+
+
+def _later(order: Sequence[str]) -> str:
+    """The condition for rows after one, in the order of several columns."""
+    parts = []
+    for last in range(len(order)):
+        same = [f"{name} = :a{number}" for number, name in enumerate(order[:last])]
+        parts.append(" AND ".join([*same, f"{order[last]} > :a{last}"]))
+    return " OR ".join(f"({part})" for part in parts)
+
+
+def _key(values: Sequence[Any]) -> str:
+    """A primary key as text: whole numbers and texts as JSON has them, anything else as its text."""
+    if any(isinstance(value, bytes | bytearray | memoryview) for value in values):
+        raise StoreError("A primary key of bytes cannot name a task. Use a column of text or numbers.")
+    plain = [value if type(value) in (int, str) else str(value) for value in values]
+    return json.dumps(plain[0] if len(plain) == 1 else plain, ensure_ascii=False)
+
+
+def _values(key: str) -> list[Any]:
+    """The values of a primary key; [] for a text that is none."""
+    try:
+        value = json.loads(key)
+    except ValueError:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return values if all(type(one) in (int, str) for one in values) else []

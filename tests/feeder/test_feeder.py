@@ -1,0 +1,279 @@
+"""Rows of a table as tasks: nothing is lost and nothing doubled, whoever is killed and whatever goes back to an older state."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gossamer.courier.task_format import carrying, reported, split_report
+from gossamer.errors import BadTask, PolicyError
+from gossamer.feeder import RowTask, TableFeeder
+from gossamer.frontier import codec
+from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import Ending, GroupPolicy, LanePolicy, Lease, Request, Settlement, Token, fingerprint
+from gossamer.settings import load
+from gossamer.store import Store
+from gossamer.store.task_table import TaskEnding, TaskTable
+from gossamer.testing.servers import Cluster
+
+ROWS = 12
+
+
+class Fed:
+    """A table of rows, a feeder that looks at everything at every step, and a worker that does what workers do."""
+
+    def __init__(self, frontier: ValkeyFrontier, folder: Path) -> None:
+        self.frontier, self.key = frontier, f"{frontier.crawl}:tasks"
+        self.database = sqlite3.connect(folder / "pages.db", isolation_level=None)
+        self.database.execute("CREATE TABLE pages (id INTEGER PRIMARY KEY)")
+        self.database.executemany("INSERT INTO pages (id) VALUES (?)", [(n,) for n in range(1, ROWS + 1)])
+        self.store = Store.open(f"sqlite:///{folder}/pages.db")
+        self.table = TaskTable(self.store, "pages", ["id"])
+        self.table.check(prepare=True)
+        frontier.define("g", {"a": LanePolicy()}, GroupPolicy(tasks=(self.key,)))
+        self.feeder = self.new_feeder()
+        self.fetched: list[int] = []
+        self.token = Token.fresh()
+
+    def new_feeder(self, **more: Any) -> TableFeeder:
+        """As after the death of the one before."""
+        row_task = RowTask({"pass.id": "id"}, "http://h/{id}")
+        self.feeder = TableFeeder(self.frontier, self.table, self.key, row_task, every=0.0, **more)
+        return self.feeder
+
+    def states(self) -> dict[str, int]:
+        return dict(self.database.execute("SELECT COALESCE(task_state, 'new'), COUNT(*) FROM pages GROUP BY 1"))
+
+    def take(self, want: int = 100) -> None:
+        """Tasks become requests."""
+        tasks = self.frontier.lease_tasks(self.token, self.key, want)
+        for task in tasks:
+            data, report = split_report(task.data)
+            url = json.loads(data)["url"]
+            payload = codec.encode_request({"url": url})
+            request = Request(fingerprint(url), url, "g.a", payload, dont_filter=True)
+            assert report is not None
+            self.frontier.add([carrying(request, report)], key=f"t{task.identity}")
+        if tasks:
+            self.frontier.settle_tasks(self.token, self.key, done=tasks)
+        self.token = self.token.next()
+
+    def fetch(self, want: int = 100, ending: Ending = Ending.DONE, *, silent: bool = False) -> int:
+        """Pages are fetched and settled; `silent`: without a report, as if what was reported had been lost."""
+        leases: list[Lease] = []
+        for _ in range(self.frontier.partitions):
+            leases += self.frontier.exchange(self.token, want=want - len(leases)).leases
+            self.token = self.token.next()
+        settled = [Settlement(lease, ending, reason="bad") for lease in leases]
+        for lease in leases:
+            self.fetched.append(int(codec.decode_request(lease.payload)["url"].rpartition("/")[2]))
+        self.frontier.exchange(self.token, settle=settled if silent else [reported(each) for each in settled])
+        self.token = self.token.next()
+        return len(leases)
+
+    def finish(self) -> None:
+        for _ in range(20):
+            self.feeder.step()
+            self.take()
+            self.fetch()
+            if not self.table.left():
+                return
+        raise AssertionError(self.states())
+
+
+@pytest.fixture
+def fed(frontier: ValkeyFrontier, tmp_path: Path) -> Iterator[Fed]:
+    made = Fed(frontier, tmp_path)
+    yield made
+    made.store.close()
+    made.database.close()
+
+
+ALL = list(range(1, ROWS + 1))
+
+
+def test_rows_become_tasks_and_take_their_state_back(fed: Fed) -> None:
+    fed.new_feeder(max_waiting=5, max_open=8)
+    fed.feeder.step()
+    assert fed.states() == {"waiting": 5, "new": 7}
+    fed.take()
+    fed.feeder.step()
+    assert fed.states() == {"waiting": 3, "running": 5, "new": 4}, "no more than eight are open"
+    fed.fetch(2)
+    fed.fetch(1, Ending.FAILED)
+    fed.feeder.step()
+    assert fed.states()["done"] == 2
+    assert fed.states()["failed"] == 1
+    fed.finish()
+    assert fed.states() == {"done": ROWS - 1, "failed": 1}
+    assert sorted(fed.fetched) == ALL
+    assert fed.database.execute("SELECT task_detail FROM pages WHERE task_state = 'failed'").fetchall() == [("bad",)]
+    assert fed.feeder.counts == (ROWS, ROWS - 1, 1, 0, 0)
+    left = [
+        key.decode() for key in fed.frontier.connection.execute("KEYS", "*", key=fed.key) if fed.key in key.decode()
+    ]
+    assert [key for key in left if key.endswith((":w", ":u", ":h", ":x")) or "ended" in key] == [], "nothing is left"
+
+
+def test_on_a_cluster_too(cluster: Cluster, crawl_name: str, tmp_path: Path) -> None:
+    """Where the pages, their tasks and their reports may lie on different servers."""
+    given = {"GOSSAMER_URL": cluster.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 3}
+    with ValkeyFrontier.open(load(given, environ={})) as frontier:
+        fed = Fed(frontier, tmp_path)
+        with closing(fed.database), fed.store:
+            fed.finish()
+            assert sorted(fed.fetched) == ALL
+            assert fed.feeder.counts == (ROWS, ROWS, 0, 0, 0)
+
+
+def test_a_feeder_that_dies_loses_and_doubles_nothing(fed: Fed) -> None:
+    # After rows were claimed, before their tasks were pushed.
+    fed.table.claim(4)
+    fed.new_feeder().step()
+    assert fed.frontier.task_counts([fed.key])[0].waiting == ROWS
+    # While tasks wait, while they run, and after they were reported.
+    fed.new_feeder().step()
+    fed.take(6)
+    fed.new_feeder().step()
+    fed.fetch(3)
+    fed.new_feeder().step()
+    assert fed.states() == {"done": 3, "running": 3, "waiting": 6}
+    # After the table has a report, before it has left the list.
+    fed.fetch(1)
+    [report] = fed.frontier.connection.execute("LRANGE", keys.task_reports(fed.key, "pages"), 0, -1, key=fed.key)
+    fed.database.execute("UPDATE pages SET task_state = 'done' WHERE id = ?", (json.loads(json.loads(report)["key"]),))
+    fed.new_feeder()
+    fed.finish()
+    assert sorted(fed.fetched) == ALL
+    assert fed.states() == {"done": ROWS}
+
+
+def test_what_a_server_lost_that_went_back_is_pushed_again(fed: Fed) -> None:
+    fed.feeder.step()
+    fed.take(6)
+    fed.fetch(2)
+    fed.feeder.step()
+    gone = [*keys.task_keys(fed.key), *(keys.task_keys(fed.key)[1] + end for end in (":w", ":h"))]
+    for key in gone:
+        fed.frontier.connection.execute("DEL", key, key=key)
+    fed.finish()
+    assert set(fed.fetched) == set(ALL)
+    assert fed.states() == {"done": ROWS}
+    assert fed.feeder.counts.pushed_again == ROWS - 2
+
+
+def test_a_table_that_went_back_doubles_nothing(fed: Fed) -> None:
+    fed.feeder.step()
+    fed.take(6)
+    fed.database.execute("UPDATE pages SET task_state = NULL, task_tries = NULL")
+    fed.finish()
+    assert sorted(fed.fetched) == ALL
+    assert fed.states() == {"done": ROWS}
+
+
+def test_what_nobody_has_is_given_out_again_and_not_for_ever(fed: Fed) -> None:
+    fed.new_feeder(tries=2)
+    fed.feeder.step()
+    fed.take()
+    fed.fetch(4, silent=True)
+    fed.fetch(100)
+    fed.feeder.step()
+    assert fed.states() == {"done": ROWS - 4, "lost": 4}
+    fed.feeder.step()
+    assert fed.states() == {"done": ROWS - 4, "waiting": 4}
+    fed.take()
+    assert fed.fetch(3) == 3
+    assert fed.fetch(1, silent=True) == 1
+    fed.feeder.step()
+    assert fed.states() == {"done": ROWS - 1, "failed": 1}
+    assert fed.database.execute("SELECT task_detail FROM pages WHERE task_state = 'failed'").fetchall() == [
+        ("lost, 2 times",)
+    ]
+
+
+def test_two_feeders_take_each_report_once(fed: Fed) -> None:
+    fed.feeder.step()
+    fed.take()
+    fed.fetch(1)
+    name = keys.task_reports(fed.key, "pages")
+    [report] = fed.frontier.connection.execute("LRANGE", name, 0, -1, key=name)
+    fed.feeder.step()
+    fed.fetch(1)
+    # The other one has read the first report, too, and is slower.
+    fed.feeder._end([TaskEnding(json.loads(report)["key"], 1, "done")], [report])
+    fed.finish()
+    assert sorted(fed.fetched) == ALL
+
+
+def test_what_waits_again_is_not_forgotten(fed: Fed) -> None:
+    """As where another feeder was faster."""
+    fed.feeder.step()
+    assert fed.feeder._forget(lost=["1", "2"]) == "ww"
+    fed.take()
+    assert fed.feeder._forget(lost=["1", "2"]) == "ff"
+
+
+def test_dead_letters_that_no_worker_could_report_are_found(fed: Fed) -> None:
+    fed.feeder.step()
+    [bad, killer] = fed.frontier.lease_tasks(fed.token, fed.key, 2)
+    fed.frontier.bury("g", bad.data, reason="bad_task", key="1")
+    _, report = split_report(killer.data)
+    assert report is not None
+    request = carrying(Request(1, "h", "g.a", codec.encode_request({"url": "http://h"})), report)
+    fed.frontier.bury("g", request.payload, reason="poison", key="2")
+    fed.frontier.settle_tasks(fed.token, fed.key, done=[bad, killer])
+    fed.token = fed.token.next()
+    fed.feeder.step()
+    assert fed.states() == {"failed": 2, "waiting": ROWS - 2}
+    told = fed.database.execute("SELECT task_detail FROM pages WHERE task_state = 'failed' ORDER BY id").fetchall()
+    assert told == [("dead letter: bad_task",), ("dead letter: poison",)]
+    # Given out again, the letters of the try before say nothing of them.
+    assert fed.table.renew_failed() == 2
+    fed.new_feeder()
+    fed.finish()
+    assert fed.states() == {"done": ROWS}
+
+
+def test_what_a_row_cannot_be_is_said(fed: Fed) -> None:
+    for members, form in (({"url": "a"}, "http://h/{b}"), ({"filter": "a"}, ""), ({}, "http://h/{")):
+        with pytest.raises(PolicyError):
+            RowTask(members, form)
+    row_task = RowTask({"meta.day": "day", "url": "link"})
+    assert row_task.columns == ["day", "link"]
+    assert row_task.task({"day": None, "link": "http://h"}) == {"url": "http://h"}
+    with pytest.raises(ValueError, match="URL is empty"):
+        row_task.task({"day": 1, "link": None})
+    assert RowTask({}, "http://h/{a}?q={b}").task({"a": "x/y", "b": "ü"})["url"] == "http://h/x%2Fy?q=%C3%BC"
+
+
+@pytest.mark.parametrize(
+    "report", [1, {}, {"list": "gossamer:x", "key": "k", "try": 1}, {"list": "l", "key": "", "try": 1}]
+)
+def test_a_report_that_cannot_be_made_is_a_bad_task(report: Any) -> None:
+    with pytest.raises(BadTask, match="report"):
+        split_report(json.dumps({"url": "http://h", "report": report}).encode())
+
+
+def test_only_the_end_of_a_page_is_reported() -> None:
+    assert split_report(b"http://h/report") == (b"http://h/report", None)
+    assert split_report(b'{"url": "report"}') == (b'{"url": "report"}', None)
+    request = Request(1, "h", "g.a", codec.encode_request({"url": "http://h", "meta": {"a": 1}}))
+    _, report = split_report(b'{"url": "u", "report": {"list": "l", "key": "k", "try": 2}}')
+    assert report is not None
+    page = carrying(request, report)
+    lease = Lease(0, 1, "i", "n", "g.a", "h", 0, 1, page.payload, 1, False, 0.0, 0.0)
+    done = reported(Settlement(lease, add=[page, request], push=[("other", b"x")]))
+    assert done.push == [("other", b"x"), ("l", b'{"key": "k", "try": 2, "state": "done"}')]
+    assert list(done.add) == [request, request]
+    for ending in (Ending.RETRY, Ending.REPLACED):
+        again = Settlement(lease, ending, add=[page])
+        assert reported(again) == again
+    failed = reported(Settlement(lease, Ending.FAILED, reason="status_500"))
+    assert json.loads(failed.push[0][1]) == {"key": "k", "try": 2, "state": "failed", "detail": "status_500"}
