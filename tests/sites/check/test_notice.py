@@ -52,9 +52,14 @@ def field(text: str) -> str:
         (match(r"^s\.example/p/"), r"layers.a.match: match is looked for in path and query, where the host s.example never stands (write '^/p/', or the whole URL: '^https?://s\.example/p/')"),
         (match(r"www.s.example/p/"), "warning: layers.a.match: match is looked for in path and query, where the host www.s.example never"),
         (match("(?:https?)://x.example/"), "warning: layers.a.match: match is looked for in path and query, unless it begins with http"),
+        # languages
+        (field("type: date, format: YYYY-MM-DD"), "t.format: no date is written like this: % begins what stands for a part of it (as %Y-%m-%d)"),
+        (follow("xpath: '//dc:link'"), "follow[0].xpath: this is not an XPath expression: undefined namespace prefix (pages are read without the prefixes of XML: write title, not dc:title)"),
+        (follow("css: 'dc|link'"), "follow[0].css: this CSS selector has a name with a prefix (pages are read"),
         # names
         (follow("css: a, when: tt"), "follow[0].when: there is no field tt (did you mean t?)"),
         (follow("css: a, when: 'length(v[?x == `1`]) > `0`'"), "follow[0].when: there is no field v (there are t and u)"),
+        (follow("css: a, when: 't == \"yes\"'"), "follow[0].when: there is no field yes (a text is written 'yes' in JMESPath, in single quotes)"),
         (follow("css: a, pass: {x: tt.y}"), "follow[0].pass.x: there is no field tt"),
         (follow("url: /q, json: {query: 'query { viewer {login} }'}"), "follow[0].json.query: {login} is not a field, parameter or group of match ({{login}} or { login } stands for the braces themselves, as in GraphQL)"),
         (follow("url: '/q/{posts.id}'"), "follow[0].url: {posts} is not a field"),

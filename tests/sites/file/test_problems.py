@@ -116,11 +116,20 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
         ("site: a\nlayers: {a: {request: {auth: [me]}}}\n", "layers.a.request.auth[1]: this is missing"),
         ("site: a\nlayers: {a: {weight: 0}}\n", "weight is 0; it must be at least 0.001"),
         ("site: a\nstore: {a: {children: {x: {jsn: true}}}}\n" + LAYERS, "unknown key jsn (did you mean json?)"),
+        ("site: a\nuser_agent: x\n" + LAYERS, "unknown key user_agent (it stands under request: request: {user_agent: …})"),
+        ("site: a\nfields: {t: h1}\n" + LAYERS, "unknown key fields (it stands in a layer, below layers: check the indentation)"),
+        ("site: a\nlayers: {a: {seeds: x}}\n", "unknown key seeds (it stands at the top of the file: check the indentation)"),
+        ("site: a\nlayers: {a: {table: x}}\n", "unknown key table (it stands under store: store: {a: {table: …}})"),
+        ("site: a\nlayers: {a: {fields: {t: {selector: h1}}}}\n", "unknown key selector (it is called css here)"),
+        ("site: a\nlayers: {a: {fields: {t: {css: a, type: str}}}}\n", "bytes (did you mean text?)"),
+        ("site: a\nstore: {table: t}\n" + LAYERS, "it must be a mapping (store has a mapping for each layer: store: {LAYER: {table: …}})"),
+        ("site: a\nlayers: {a: {follow: {css: a[rel=next], to: a}}}\n", "f.yaml:2:29: this is not YAML: while parsing a flow mapping did not find expected ',' or '}' (inside { } and [ ], a text with brackets or commas in it needs quotes: 'a[rel=next]…')"),
+        ("site: a\nlayers: {a: {fields: {t: *}}}\n", "a text that begins with * or & needs quotes"),
         ("- a\n", "f.yaml:1:1: a site file is a mapping (it begins with site: name)"),
         ("", "f.yaml:1:1: the file is empty (a site file begins with site: name)"),
         ("# nothing\n", "the file is empty"),
     ],
-)
+)  # fmt: skip
 def test_each_mistake_has_its_sentence(text: str, said: str) -> None:
     (only,) = told(text)
     assert said in only

@@ -55,6 +55,7 @@ def test_further_pages_behind_the_limit_are_told() -> None:
         ("  post: {table: t, key: [id]}\n  api: {table: t, key: [id], columns: {id: title, title: id}}", "key (id) and not (title)"),
         ("  post: {table: t, key: [id]}\n  api: {table: t, key: [id], add: [url], columns: {title: n, url: title}}", ""),
         ("  post: {table: t, key: [id]}\n  api: {table: t, key: [id], add: [status], columns: {title: n, status: title}}", "column title is text there and int here"),
+        ("  post: {key: [id]}\n  list: {key: [id]}", ""),
         ("  post: {table: gossamer_pages, key: [id]}", "a table that the store keeps itself"),
         ("  post: {table: t, key: [id], children: {notes: {json: true}}}", "one column holds those of one page only"),
     ],
@@ -63,3 +64,11 @@ def test_what_is_said_of_tables_that_cannot_be_fed_so(store: str, said: str) -> 
     every = [str(problem) for problem in survey_text(SITE + store + "\n", "s.yaml").problems]
     problems = [problem for problem in every if "nothing leads to layer" not in problem]
     assert [problem for problem in problems if said in problem] if said else not problems, problems
+
+
+def test_a_link_to_the_next_page_that_is_no_page_turn_is_doubted() -> None:
+    text = SITE.replace("to: post, pages: 2}", "to: post}")
+    said = "warning: layers.post.follow[0]: this looks like a link to the next page, whose notes would replace those"
+    for store, doubted in (("  post: {key: [id]}\n", True), ("  post: {key: [url]}\n", False)):
+        problems = list(map(str, survey_text(text + store, "s.yaml").problems))
+        assert any(said in problem for problem in problems) is doubted, problems

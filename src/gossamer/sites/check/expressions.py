@@ -20,6 +20,7 @@ from gossamer.sites.url.match import pattern_of
 
 Complaint = tuple[str, str] | None
 _ESCAPED = re.compile(r"[\x00\x07\x08\x0b\x1b]")
+_PREFIX = "pages are read without the prefixes of XML: write title, not dc:title"
 # What "\0", "\a", "\b", "\v" and "\e" are in YAML.
 
 
@@ -28,7 +29,7 @@ def css(text: str) -> Complaint:
     if not text.strip():
         return "the CSS selector is empty", ""
     try:
-        translated(text)
+        path = translated(text)
     except ValueError as error:
         hint = "write ::text or ::attr(name) only at the end" if "::" in text else ""
         return f"this is not a CSS selector: {_small(error.__cause__ or error)}", hint or (
@@ -36,6 +37,8 @@ def css(text: str) -> Complaint:
         )
     except RecursionError:
         return "this CSS selector is too long", ""
+    if "|" in text and xpath(path) is not None:
+        return "this CSS selector has a name with a prefix", _PREFIX
     return None
 
 
@@ -46,8 +49,34 @@ def xpath(text: str) -> Complaint:
     except ValueError as error:
         said = _small(str(error.__cause__ or error).partition(" in ")[0].removeprefix("XPath error: "))
         looks = re.match(r"[.#]?[\w-]+([.#][\w-]+|\s*>\s*\w)", text)
-        return f"this is not an XPath expression: {said}", "this looks like CSS" if looks else ""
+        hint = _PREFIX if "namespace prefix" in said else "this looks like CSS" if looks else ""
+        return f"this is not an XPath expression: {said}", hint
     return None
+
+
+_DATES = {
+    "YYYY": "%Y",
+    "yyyy": "%Y",
+    "MM": "%m",
+    "DD": "%d",
+    "dd": "%d",
+    "HH": "%H",
+    "hh": "%H",
+    "mm": "%M",
+    "ss": "%S",
+}
+
+
+@lru_cache(1024)
+def date_format(text: str) -> Complaint:
+    """The letters of strptime."""
+    if "%" in text:
+        return None
+    meant = re.sub("|".join(_DATES), lambda found: _DATES[found[0]], text)
+    return (
+        "no date is written like this: % begins what stands for a part of it",
+        f"as {meant if '%' in meant else '%d.%m.%Y'}",
+    )
 
 
 @lru_cache(16_384)

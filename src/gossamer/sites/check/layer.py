@@ -144,6 +144,8 @@ def _check_field(
     checker.must(expressions.zone, rule.tz, (*path, "tz"))
     for place, language in enumerate(rule.languages):
         checker.must(expressions.language, language, (*path, "languages", place))
+    for place, written in enumerate(rule.format):
+        checker.must(expressions.date_format, written, (*path, "format", place))
     if rule.type not in (Kind.DATE, Kind.DATETIME):
         for key in ("format", "languages", "tz"):
             if getattr(rule, key):

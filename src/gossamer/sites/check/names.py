@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -89,13 +90,24 @@ def _check_expressions(checker: Checker, layer: Layer, follow: Follow, path: Pat
         check_when(checker, text, layer.fields, where, "name it in fields; only they are looked at here")
 
 
+def _compared(name: str, text: str) -> bool:
+    """Whether a name stands where an expression compares with a text."""
+    return (
+        re.search(rf"([=!]=\s*|(contains|starts_with|ends_with)\([^,()]+,\s*)\"?{re.escape(name)}\b", text) is not None
+    )
+
+
 def check_when(checker: Checker, text: str | None, fields: Collection[str], path: Path, hint: str) -> None:
     """A JMESPath expression on fields: it must be one, and they must be there."""
     checker.must(expressions.query, text, path)
     if text is not None and expressions.query(text) is None:
         for one in roots(text):
             if one not in fields:
-                checker.add(path, f"there is no field {one}", did_you_mean(one, fields) or hint)
+                quoted = f"a text is written '{one}' in JMESPath, in single quotes" if _compared(one, text) else ""
+                similar = did_you_mean(one, fields)
+                checker.add(
+                    path, f"there is no field {one}", similar if similar[:3] == "did" else quoted or similar or hint
+                )
 
 
 def _texts(follow: Follow) -> Iterator[tuple[Path, str]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
 
 URL = "url"
+_NEXT = re.compile(r"\bnext\b|pagina|[-_]next|next[-_]", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?\Z")
 
 SHARED = (
@@ -71,6 +72,8 @@ def check_store(checker: Checker) -> None:
                 )
         if continues(checker.site, name, EXTRA):
             _check_turns(checker, layer, rule, path)
+        else:
+            _check_next(checker, name, layer, rule)
 
 
 def _contradiction(one: Table, other: Table) -> str:
@@ -99,6 +102,20 @@ def _check_turns(checker: Checker, layer: Layer, rule: StoreRule, path: Path) ->
                 (*path, "children", field, "json"),
                 f"the page turns of this layer bring more {field}, and one column holds those of one page only",
                 "leave json out, so that they go into a table of their own",
+            )
+
+
+def _check_next(checker: Checker, name: str, layer: Layer, rule: StoreRule) -> None:
+    """Links to the next page of a thread that are not written as page turns: its pages would be told apart by nothing."""
+    nested = [field for field, found in stored_fields(layer.fields).items() if found.each is not None]
+    if not nested or layer.records is not None or set(rule.key) <= set(EXTRA) - set(layer.fields):
+        return
+    for place, follow in enumerate(layer.follow):
+        if follow.to == name and follow.pages is None and _NEXT.search(follow.css or follow.xpath or ""):
+            checker.warn(
+                ("layers", name, "follow", place),
+                f"this looks like a link to the next page, whose {nested[0]} would replace those of this one",
+                "write pages: 0, so that they add up",
             )
 
 

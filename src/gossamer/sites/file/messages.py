@@ -33,6 +33,12 @@ _EXPECTED = {
     "tuple_type": "a list",
     "none_required": "nothing",
 }
+_SECTIONS = ("request", "politeness", "limits", "schedule", "valid", "identity")
+_OTHER_WORDS = {
+    "selector": "css", "jsonpath": "jmespath", "path": "xpath", "urls": "seeds", "start_urls": "seeds", "next": "follow", "pagination": "follow", "links": "follow",
+    "str": "text", "string": "text", "integer": "int", "number": "decimal", "boolean": "bool", "timestamp": "datetime", "time": "datetime", "trim": "strip",
+}  # fmt: skip
+"""What other tools call a thing."""
 _PATTERNS = {
     "layers": "the letters a to z and A to Z, digits, _, : and -, beginning with a letter, a digit or _",
     "from": "one of content, url, parent, headers, fields and status, as headers.etag",
@@ -87,7 +93,8 @@ def _problem(path: Path, faults: list[dict[str, Any]], data: Any, spot: Spot) ->
     value = _value_at(path, data)
     name = "this" if path and isinstance(path[-1], int) else path[-1] if path else "the file"
     if kind == "extra_forbidden":
-        hint = _cut_off(str(name), value, _value_at(path[:-1], data)) or did_you_mean(name, keys_at(path[:-1]))
+        hint = _cut_off(str(name), value, _value_at(path[:-1], data)) or _elsewhere(path[:-1], str(name))
+        hint = hint or did_you_mean(name, keys_at(path[:-1]))
         return problem_at(spot, path, f"unknown key {name}", hint, key=True)
     if kind == "missing":
         where = spot.find(path[:-1]).spot
@@ -96,7 +103,27 @@ def _problem(path: Path, faults: list[dict[str, Any]], data: Any, spot: Spot) ->
     if "[key]" in first["loc"]:
         return problem_at(spot, path, f"{name!r} cannot be a name", f"use {_PATTERNS['layers']}", key=True)
     message, hint = _sentence(first, faults, value, str(name))
+    if len(path) == 2 and path[0] == "store" and name in keys_at(("store", "")):
+        hint = f"store has a mapping for each layer: store: {{LAYER: {{{name}: …}}}}"
     return problem_at(spot, path, message, hint)
+
+
+def _elsewhere(path: Path, name: str) -> str:
+    """A hint if a key is known at another place of the file, or by another name."""
+    keys = keys_at(path)
+    for section in _SECTIONS:
+        if section in keys and name in keys_at((*path, section)):
+            return f"it stands under {section}: {section}: {{{name}: …}}"
+    if name in _OTHER_WORDS and _OTHER_WORDS[name] in keys:
+        return f"it is called {_OTHER_WORDS[name]} here"
+    in_layer = len(path) == 2 and path[0] == "layers"
+    if in_layer and name in keys_at(("store", "")):
+        return f"it stands under store: store: {{{path[1]}: {{{name}: …}}}}"
+    if in_layer and name in keys_at(()):
+        return "it stands at the top of the file: check the indentation"
+    if not path and name in keys_at(("layers", "")):
+        return "it stands in a layer, below layers: check the indentation"
+    return ""
 
 
 def _cut_off(name: str, value: Any, around: Any) -> str:
@@ -119,6 +146,8 @@ def _sentence(first: dict[str, Any], faults: list[dict[str, Any]], value: Any, n
     if kind in ("literal_error", "enum"):
         choices = _choices(faults)
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+        if not hint.startswith("did") and (other := _OTHER_WORDS.get(str(value))) in choices:
+            hint = f"did you mean {other}?"
         known = f"{name} is {_shown(value)}; it must be {listed(choices, 'or')}"
         return known, hint if hint.startswith("did") else ""
     if kind == "string_pattern_mismatch":

@@ -42,6 +42,10 @@ def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
         hint = "indent with spaces, not with tabs"
     elif "undefined alias" in said:
         hint = "an anchor &name must come before its *name; a text that begins with * needs quotes"
+    elif "scanning an alias" in said or "scanning an anchor" in said:
+        hint = "a text that begins with * or & needs quotes"
+    elif glued := _glued_bracket(wrong, place, said):
+        hint = glued
     elif "cannot start any token" in said:
         hint = "a text that begins with @, `, % or & needs quotes"
     elif quote := _open_quote(text, place):
@@ -72,6 +76,20 @@ def _tokens(text: str) -> Iterator[Any]:
         yield from yaml.scan(text)
     except (yaml.YAMLError, RecursionError):
         return
+
+
+def _glued_bracket(line: str, place: _Place, said: str) -> str:
+    """A hint if a bracket ends a text that should go on: inside { } and [ ], as in {css: a[href]}."""
+    if not ("flow mapping" in said or "flow sequence" in said) or line[place.column - 1 : place.column] not in (
+        "[",
+        "{",
+    ):
+        return ""
+    before = re.search(r"[^\s,{}\[\]]+$", line[: place.column - 1])
+    after = re.match(r"[\[{][^\s\[\]{}]*[\]}]?", line[place.column - 1 :])
+    if before is None or after is None:
+        return ""
+    return f"inside {{ }} and [ ], a text with brackets or commas in it needs quotes: '{before[0]}{after[0]}…'"
 
 
 def _open_quote(text: str, place: _Place) -> str:
