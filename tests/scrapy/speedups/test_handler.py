@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -145,3 +146,16 @@ def test_settings_that_only_the_usual_handler_has_keep_it(name: str) -> None:
     settings = Settings({name: "mine"})
     apply(settings, "aiohttp")
     assert not settings.getdict("DOWNLOAD_HANDLERS")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"TWISTED_REACTOR": None}, {"TWISTED_REACTOR": ""}, {"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"}],
+    ids=str,
+)  # fmt: skip
+def test_without_asyncio_the_usual_handler_stays(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "twisted.internet.reactor", raising=False)
+    settings = Settings(given)
+    apply(settings, "all")
+    assert not settings.getdict("DOWNLOAD_HANDLERS")
+    assert settings["ASYNCIO_EVENT_LOOP"] is None

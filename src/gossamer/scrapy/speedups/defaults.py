@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from scrapy import version_info
+from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from gossamer.errors import SettingError
 
@@ -29,13 +30,20 @@ class Tune:
     help: str
 
 
+_REACTOR = "twisted.internet.reactor"
+
+
 def _always(settings: BaseSettings) -> bool:
     return True
 
 
 def _asyncio(settings: BaseSettings) -> bool:
-    reactor = settings["TWISTED_REACTOR"]
-    return reactor is None or "AsyncioSelectorReactor" in str(reactor)
+    if not settings.getbool("TWISTED_REACTOR_ENABLED", True):
+        return True
+    if reactor := settings["TWISTED_REACTOR"]:
+        return "AsyncioSelectorReactor" in str(reactor)
+    # The one that is there; else Twisted's default, which is another.
+    return _REACTOR in sys.modules and is_asyncio_reactor_installed()
 
 
 def _uvloop(settings: BaseSettings) -> bool:
@@ -44,7 +52,7 @@ def _uvloop(settings: BaseSettings) -> bool:
         _asyncio(settings)
         and settings["ASYNCIO_EVENT_LOOP"] is None
         and find_spec("uvloop") is not None
-        and "twisted.internet.reactor" not in sys.modules
+        and _REACTOR not in sys.modules
         and settings.getbool("TWISTED_REACTOR_ENABLED", True)
     )
 
