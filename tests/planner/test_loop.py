@@ -98,6 +98,21 @@ def test_what_overlaps(crawl: PlannedCrawl) -> None:
     assert "skip" in [one.group for one in planner.cycle().done]
 
 
+def test_what_is_left_is_dropped_for_the_next_round(crawl: PlannedCrawl) -> None:
+    planner = crawl.planner("one")
+    crawl.push("a", "{every: 10m, overlap: replace}")
+    crawl.seed("a", 700)
+    crawl.advance(10 * MINUTE + 1)
+    done = [decision for _ in range(3) for decision in planner.cycle().done]
+    assert [(one.group, one.action) for one in done] == [("a", Action.REPLACE)]
+    assert crawl.rounds("a") == [(0, "cut short"), (1, "running")]
+    crawl.seed("a", 2)
+    state = crawl.frontier.plan_state().groups["a"]
+    assert state.lanes[0].queued == 2
+    crawl.fetch("a")
+    assert crawl.rounds("a")[1] == (1, "ended")
+
+
 def test_a_late_round_is_noted_once_while_it_runs(crawl: PlannedCrawl, caplog: pytest.LogCaptureFixture) -> None:
     planner = crawl.planner("one")
     crawl.push("a", "{every: 10m, deadline: 5m}")

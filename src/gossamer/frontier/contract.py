@@ -186,6 +186,12 @@ class Frontier(Protocol):
         lane of the group uses is deleted. LaneKept if somebody defines the lane meanwhile: it stays, with what is left
         in it and what is added then."""
 
+    def drop_round(self, group: str, number: int, *, term: int = 0) -> tuple[bool, int]:
+        """Drop what waits of a group's round `number`, one bounded step of it: return whether nothing is left, and how many
+        requests went. From the first step on the lanes of the group take nothing more, and leased requests end as usual first; the
+        next round opens the lanes again: begin it when nothing is left. Dropped requests count as not seen. If another round
+        has begun, nothing happens. A planner gives its `term` (see `lead`)."""
+
     def drop_group(self, group: str) -> Iterator[int]:
         """Drop every lane of a group, then everything kept of it: dead letters, items and their consumers,
         counters, memories, rounds, start and policy. Works in bounded steps and yields how many requests and dead letters

@@ -140,6 +140,7 @@ class ValkeyFrontier(FunctionClient):
     ended = blocking(RoundVerbs, RoundVerbs.ended)
     round_note = blocking(RoundVerbs, RoundVerbs.round_note)
     rounds = blocking(RoundVerbs, RoundVerbs.rounds)
+    drop_round = blocking(RoundVerbs, RoundVerbs.drop_round)
 
     dead_letters = blocking(ControlVerbs, ControlVerbs.dead_letters)
     dead_letter = blocking(ControlVerbs, ControlVerbs.dead_letter)

@@ -99,6 +99,7 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     ended = awaited(RoundVerbs, RoundVerbs.ended)
     round_note = awaited(RoundVerbs, RoundVerbs.round_note)
     rounds = awaited(RoundVerbs, RoundVerbs.rounds)
+    drop_round = awaited(RoundVerbs, RoundVerbs.drop_round)
 
     dead_letters = awaited(ControlVerbs, ControlVerbs.dead_letters)
     dead_letter = awaited(ControlVerbs, ControlVerbs.dead_letter)

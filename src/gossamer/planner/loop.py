@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 RENEW = 0.25
 """A leader that is busy says that it still leads when so much of its time has passed."""
 TRIGGER = "schedule"
+DROP = 0.2
+"""Seconds in which waiting requests of one group are dropped in a cycle."""
 
 
 class Cycle(NamedTuple):
@@ -108,6 +110,8 @@ class Planner:
                 logger.warning("Round %d of %s is late: it runs longer than its deadline.", number, group)
             if decision.action is Action.WAIT:
                 return decision.late
+            if decision.action is Action.REPLACE and not self._dropped(group, number):
+                return False
             again = decision.action is Action.RESEED
             begun = self._frontier.new_round(
                 group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again
@@ -120,6 +124,17 @@ class Planner:
         how = ", while what the last one found is still fetched" if again else ""
         logger.info("Round %d of %s begins%s: %s.", begun, group, how, decision.why)
         return True
+
+    def _dropped(self, group: str, number: int) -> bool:
+        """Drop what is left of a round; False: not all of it yet, since pages are in progress or there is too much for one cycle."""
+        until = self._clock() + DROP
+        while True:
+            over, dropped = self._frontier.drop_round(group, number, term=self.term)
+            if dropped:
+                logger.info("%d waiting requests of round %d of %s are dropped.", dropped, number, group)
+            if over or self._clock() >= until:
+                return over
+            self._keep_leading()
 
 
 def run(

@@ -95,3 +95,22 @@ async def test_what_a_site_leaves_waiting_is_bounded_by_the_settings(
 def _paused(crawl: Crawl) -> str:
     with crawl.frontier() as frontier:
         return next((row.paused for row in frontier.counts("pages").groups), "")
+
+
+async def test_lists_are_read_again_while_details_of_the_last_round_are_still_fetched(crawl: Crawl, site: Site) -> None:
+    """`overlap: reseed`, without a planner: how fresh lists are does not depend on the backlog of details."""
+    site.hold("/page/3")
+    crawl.push(SITE + "    schedule: {every: 1s, overlap: reseed}\n")
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))):
+        await asyncio.to_thread(site.reached, "/list", 3)
+        site.release("/page/3")
+        await until(lambda: _states(crawl).count("ended") > 0)
+    states = _states(crawl)
+    assert states[:2] == ["seeded again", "seeded again"]
+    assert site.paths().count("/page/3") == 1
+
+
+def _states(crawl: Crawl) -> list[str]:
+    """Of the rounds, the oldest first."""
+    with crawl.frontier() as frontier:
+        return [info.state for info in reversed(frontier.rounds("pages"))]

@@ -14,6 +14,9 @@ from gossamer.model.reply import PAGES_FULL
 from gossamer.planner.policy.rounds import Action, LastRound, Overlap, decide_round, round_policy
 from gossamer.sites.format import Schedule
 
+STEPS = 20
+"""So many steps of a drop are made in one look."""
+
 
 class NextLook(NamedTuple):
     """When to decide about the next round of a site again, as long as nothing of the rest changes."""
@@ -76,6 +79,17 @@ class NextRounds:
             again = at if action is Action.WAIT else now
             self.looks[site.name] = NextLook(schedule, inf if again is None else again, row.round, paused)
             return False
+        if action is Action.REPLACE and not await self._dropped(site.name, row.round):
+            return False
         await self._ask(Frontier.new_round, site.name, row.round + 1, trigger="schedule", again=action is Action.RESEED)
         self.forget(site.name)
         return True
+
+    async def _dropped(self, group: str, number: int) -> bool:
+        """Drop what is left of a round; False: not all of it yet. Then the next look goes on."""
+        self.forget(group)
+        for _ in range(STEPS):
+            over, _ = await self._ask(Frontier.drop_round, group, number)
+            if over:
+                return True
+        return False

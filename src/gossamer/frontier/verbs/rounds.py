@@ -13,7 +13,7 @@ from typing import Any
 from gossamer.errors import PolicyError
 from gossamer.frontier.call import FunctionCall, Verb, function_call, read
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.control import ControlVerbs
+from gossamer.frontier.verbs.control import DROP_BUDGET, ControlVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.model import EndState, RoundInfo, Token
 
@@ -22,6 +22,8 @@ TIMES = ("began", "ended", "closed")
 NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note")
 WORDS = 2000
 AGAIN = "seeded again"
+EMPTY = 3
+"""What `drop` says of a lane that is empty and stays."""
 
 Counted = tuple[int, int, int, int]
 """Pages, items, failed, dead."""
@@ -55,6 +57,19 @@ class RoundVerbs:
             others = _sum(others, counts)
         yield from self.control.purge()
         return present
+
+    def drop_round(self, group: str, number: int, *, term: int = 0) -> Verb[tuple[bool, int]]:
+        replies = yield [function_call("counts", base, {"group": group}) for base in self.bases]
+        lanes = [(base, row[0]) for base, reply in zip(self.bases, replies, strict=True) for row in read(reply)[4]]
+        header = {
+            "salt": secrets.token_hex(8), "budget": DROP_BUDGET, "strikes": self.control.strikes, "force": False, "hold": True,
+            "replaces": number, "term": term,
+        }  # fmt: skip
+        if not lanes:
+            return True, 0
+        replies = yield [function_call("drop", base, {**header, "lane": lane}) for base, lane in lanes]
+        told = [read(reply) for reply in replies]
+        return all(done == EMPTY for done, *_ in told), sum(dropped for _, dropped, *_ in told)
 
     def counts(self, group: str) -> Verb[tuple[int, Counted]]:
         """The present round of a group and what it has brought so far."""

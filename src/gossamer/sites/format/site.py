@@ -79,9 +79,10 @@ class Schedule(SiteModel):
     """Start up to this much later, at random."""
     deadline: Duration | None = None
     """A round that takes longer is late."""
-    overlap: Literal["queue", "skip", "reseed"] = "queue"
+    overlap: Literal["queue", "skip", "replace", "reseed"] = "queue"
     """What to do when a round is due and the last one is not over: `queue` begins it when that one is over, `skip` waits for the next
-    time after that; `reseed` begins it now and keeps what waits."""
+    time after that; `replace` drops what waits and begins it when the pages in progress have ended; `reseed` begins it now and keeps what
+    waits."""
     catch_up: Literal["once", "none"] = "once"
     """What to do when a round could not begin at its time, since nobody was there: `once` begins it now, `none` waits for the next time."""
     blackout: Annotated[tuple[BlackoutRule, ...], BeforeValidator(listed), LISTED] = ()

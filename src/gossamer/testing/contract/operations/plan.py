@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from gossamer.model import GroupPolicy, GroupState, LanePolicy, LaneState, StartState, Token
-from gossamer.testing.contract.crawl import Crawl
+import pytest
+
+from gossamer.errors import NotLeader
+from gossamer.model import (
+    AddOutcome,
+    GroupPolicy,
+    GroupState,
+    LanePolicy,
+    LaneState,
+    Settlement,
+    StartState,
+    Token,
+)
+from gossamer.testing.contract.crawl import ADDED, Crawl, names
 
 
 class TestPlanState:
@@ -97,3 +109,50 @@ class TestPlanState:
             (0, "seeded again"),
         ]
         assert crawl.lane().queued == 1
+
+    def test_what_is_left_of_a_round_is_dropped_for_the_next_one(self, crawl: Crawl) -> None:
+        frontier = crawl.frontier
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()}, GroupPolicy(start=True))
+        frontier.define("other", {"a": LanePolicy()})
+        token, worker, hosts = Token.fresh(), crawl.worker("g"), crawl.spread(4)
+        frontier.start("g", token)
+        frontier.started("g", token)
+        frontier.add([crawl.request(f"{host} {n}", host) for host in hosts for n in range(3)])
+        frontier.add([crawl.request("later", hosts[1], "g.b", delay=60), crawl.request("kept", hosts[0], "other.a")])
+        frontier.pause(lane="g.b", reason="by hand")
+        [lease] = worker.lease(1)
+        assert frontier.drop_round("g", 1) == (True, 0), "of another round"
+        assert self.dropped(crawl) == 12
+        assert not frontier.drop_round("g", 0)[0], "a page is in progress"
+        add = [crawl.request("child", hosts[2]), crawl.request("child", hosts[2], "other.a")]
+        assert worker.exchange(settle=[Settlement(lease, add=add)]).children == [[AddOutcome.CLOSED, AddOutcome.ADDED]]
+        self.dropped(crawl)
+        assert frontier.drop_round("g", 0) == (True, 0)
+        assert frontier.new_round("g", 1) == 1
+        assert frontier.drop_round("g", 0) == (True, 0), "late, and without any effect"
+        assert crawl.group().open == 1, "its start"
+        host = next(host for host in hosts if host != lease.host)
+        assert crawl.add(f"{host} 0", f"{host} 1", host=host) == [ADDED, ADDED], "they are not seen"
+        assert [row.paused for row in frontier.counts("g").lanes] == ["", "by hand"]
+        assert sorted(names(worker.lease(9))) == [f"{host} 0", f"{host} 1"]
+        assert crawl.lane("other.a").queued == 2
+        assert [info.state for info in frontier.rounds("g")] == ["running", "cut short"]
+
+    def dropped(self, crawl: Crawl) -> int:
+        """How many go until there is nothing that waits."""
+        dropped = 0
+        for _ in range(100):
+            over, number = crawl.frontier.drop_round("g", 0)
+            dropped += number
+            if over or not any(lane.queued + lane.delayed for lane in self.group(crawl).lanes):
+                return dropped
+        raise AssertionError("it goes on")
+
+    def test_a_former_leader_drops_nothing(self, crawl: Crawl) -> None:
+        frontier = crawl.frontier
+        crawl.add("one")
+        former = frontier.lead(Token.fresh(), "one", 4).term
+        crawl.advance(5)
+        with pytest.raises(NotLeader):
+            frontier.drop_round("g", 0, term=former)
+        assert crawl.finish() == ["one"]

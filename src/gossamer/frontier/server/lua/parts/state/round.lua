@@ -51,6 +51,20 @@ function Round.counted(counts)
   return {pages = counts[1], items = counts[2], failed = counts[3], dead = counts[4]}
 end
 
+-- Lanes that were emptied for the next round are open again, paused as they were.
+function Round.open_lanes(S, group, salt)
+  for _, id in ipairs(Lane.ids(S, group)) do
+    local lane = Lane.by_id(S, id)
+    if lane and lane.replaced then
+      lane.closed, lane.forced, lane.paused, lane.replaced = nil, nil, lane.replaced, nil
+      Lane.save(S, lane)
+      bump_config(S, salt)
+      Lane.activate(S, Lane.by_id(S, id))
+      Lane.note_shut(S, group, {[lane.stage] = true})
+    end
+  end
+end
+
 -- The row of a round and its stored form; nil if it has none.
 function Round.row(S, group, number)
   local raw = call('ZRANGEBYSCORE', S.b .. K.round_log .. group, number, number)[1]

@@ -23,7 +23,7 @@ local function define_lane(S, group, name, policy, stages, left, salt)
   local old = id and unpack_msg(call('HGET', S.b .. K.lane_policy, id))
   if old and same_lane(old, policy) and not old.closed then return false end
   policy.name, policy.group, policy.lifo = full, group, policy.order == 'lifo'
-  policy.paused = old and not old.closed and old.paused or ''
+  policy.paused = old and (old.closed and old.replaced or not old.closed and old.paused) or ''
   policy.made = old and (old.made or 0) or policy.made or S.now
   policy.born = old and not old.closed and old.born or policy.born or salt .. '.' .. name
   if old then policy.former = old.closed and Lane.births(old) or old.former end

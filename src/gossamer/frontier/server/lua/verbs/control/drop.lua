@@ -8,7 +8,8 @@
 --            (the birth of its group, if it is dropped with it: a lane of another group of that name stays) or nil, births (of the lane that is
 --            meant, on every partition: another one of its name stays; none: whichever is there)[] or nil, hold (it is emptied and stays,
 --            until it is empty on all partitions; without it the births are noted as dropped), reopen (somebody defined it on another
---            partition meanwhile: it stays, with what is left in it)}
+--            partition meanwhile: it stays, with what is left in it), replaces (the round whose rest is dropped, with hold: nothing
+--            happens in another one, and the next one opens the lane again) or nil, term (of the planner that leads) or nil}
 -- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`; 3: it is empty and stays), dropped in this call,
 --            known (0: there is no such lane; 1; 2: somebody defined it anew, so it is another one), its births[]}
 -- Cost    O(budget)
@@ -135,7 +136,12 @@ local function reopen(S, lane, salt)
 end
 
 verb('drop', {'allow-oom'}, function(S, h)
+  local refused = Leader.refusal(S, h.term)
+  if refused then return refused end
   local lane = Lane.by_name(S, h.lane)
+  if h.replaces and (not lane or Round.present(S, lane.group) ~= h.replaces or (lane.closed and not lane.replaced)) then
+    return pack({3, 0, lane and 1 or 0, {}})
+  end
   if lane and h.only and Lane.group(S, lane.group).born ~= h.only then lane = nil end
   local known = lane and 1 or 0
   if lane and h.births and not one_of(h.births, lane.born) then
@@ -156,8 +162,10 @@ verb('drop', {'allow-oom'}, function(S, h)
     return pack({lane_gone(S), 0, known, {}})
   end
   lane.born = lane.born or birth(lane, h.salt)
+  if not h.replaces then lane.replaced = nil end
   if not lane.closed then
     Lane.deactivate(S, lane)
+    if h.replaces then lane.replaced = lane.paused end
     lane.closed, lane.paused = 'hosts:0', 'dropped'
     Lane.save(S, lane)
     bump_config(S, h.salt)
