@@ -19,8 +19,8 @@ from scrapy_redis.connection import get_redis
 from gossamer.frontier.call import text
 from gossamer.frontier.server import keys, library
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.batch import entry_of
 from gossamer.frontier.verbs.control import seen_table
+from gossamer.frontier.verbs.work.batch import entry_of
 from gossamer.model import SeenKind, SeenPolicy
 from gossamer.settings import Settings, load
 from gossamer.testing.servers import Server

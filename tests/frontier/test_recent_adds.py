@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gossamer.frontier import recent_adds
 from gossamer.frontier.recent_adds import Known, RecentAdds
-from gossamer.frontier.verbs.batch import Batch
+from gossamer.frontier.verbs.work.batch import Batch
 from gossamer.model import AddOutcome
 
 

@@ -16,7 +16,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gossamer.frontier.verbs.batch import TAKEN, Batch, Slot
+from gossamer.frontier.verbs.work.batch import TAKEN, Batch, Slot
 
 SECONDS = 30.0
 """How long it is kept after it was added, as far as the partition has answered since."""

@@ -20,13 +20,15 @@ from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
-from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.plan.state import PlanVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
+from gossamer.frontier.verbs.work.add import AddVerbs
+from gossamer.frontier.verbs.work.exchange import WorkVerbs
+from gossamer.frontier.verbs.work.leases import LeaseVerbs
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings, load
 
@@ -115,10 +117,10 @@ class ValkeyFrontier(FunctionClient):
         return frontier
 
     exchange = blocking(WorkVerbs, WorkVerbs.exchange)
-    add = blocking(WorkVerbs, WorkVerbs.add)
-    renew = blocking(WorkVerbs, WorkVerbs.renew)
-    release = blocking(WorkVerbs, WorkVerbs.release)
-    permit = blocking(WorkVerbs, WorkVerbs.permit)
+    add = blocking(AddVerbs, AddVerbs.add)
+    renew = blocking(LeaseVerbs, LeaseVerbs.renew)
+    release = blocking(LeaseVerbs, LeaseVerbs.release)
+    permit = blocking(LeaseVerbs, LeaseVerbs.permit)
 
     define = blocking(CrawlVerbs, CrawlVerbs.define)
     pause = blocking(ControlVerbs, ControlVerbs.pause)

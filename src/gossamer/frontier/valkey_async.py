@@ -16,13 +16,15 @@ from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
-from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.plan.state import PlanVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
+from gossamer.frontier.verbs.work.add import AddVerbs
+from gossamer.frontier.verbs.work.exchange import WorkVerbs
+from gossamer.frontier.verbs.work.leases import LeaseVerbs
 from gossamer.model import HostPolicy
 from gossamer.settings import Settings, load
 
@@ -74,10 +76,10 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
         return cls(frontier.connection, CrawlVerbs(crawl, partitions, settings), outage, library)
 
     exchange = awaited(WorkVerbs, WorkVerbs.exchange)
-    add = awaited(WorkVerbs, WorkVerbs.add)
-    renew = awaited(WorkVerbs, WorkVerbs.renew)
-    release = awaited(WorkVerbs, WorkVerbs.release)
-    permit = awaited(WorkVerbs, WorkVerbs.permit)
+    add = awaited(AddVerbs, AddVerbs.add)
+    renew = awaited(LeaseVerbs, LeaseVerbs.renew)
+    release = awaited(LeaseVerbs, LeaseVerbs.release)
+    permit = awaited(LeaseVerbs, LeaseVerbs.permit)
 
     define = awaited(CrawlVerbs, CrawlVerbs.define)
     pause = awaited(ControlVerbs, ControlVerbs.pause)

@@ -15,8 +15,8 @@ from gossamer.frontier.connection import acl
 from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.lists import CALL_BYTES, CALL_DATA
+from gossamer.frontier.verbs.work.exchange import WorkVerbs
 from gossamer.model import Lease, Settlement, Token
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import LOST, SETTLED

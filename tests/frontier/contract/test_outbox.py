@@ -12,7 +12,7 @@ import pytest
 from gossamer.frontier.call import Verb
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs import exchange, outbox
+from gossamer.frontier.verbs.work import outbox, part
 from gossamer.model import ExchangeReply, GroupPolicy, HostPolicy, LanePolicy, Lease, Request, Settlement
 from gossamer.testing.contract import Crawl, Worker
 from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, names
@@ -96,7 +96,7 @@ def test_wherever_a_worker_dies_one_attempt_counts_and_all_of_it(
     crawl: Crawl, twice: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page changes between two attempts. What arrives is what the attempt found that was settled, each once."""
-    monkeypatch.setattr(exchange, "CALL_ITEMS", 2)
+    monkeypatch.setattr(part, "CALL_ITEMS", 2)
     frontier, ended = frontier_of(crawl), False
     for rounds in count():
         crawl.frontier.add([crawl.request(f"page {rounds}", lane="g.a")])

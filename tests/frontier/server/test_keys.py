@@ -8,7 +8,7 @@ from gossamer.errors import PolicyError
 from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import ControlVerbs
-from gossamer.frontier.verbs.exchange import WorkVerbs
+from gossamer.frontier.verbs.work.exchange import WorkVerbs
 from gossamer.model import GroupPolicy
 
 USABLE = [

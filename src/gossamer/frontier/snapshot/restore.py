@@ -23,9 +23,9 @@ from gossamer.frontier.snapshot import line, origin
 from gossamer.frontier.snapshot.export import GROUP_COUNTS, LANE_COUNTS, Line
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs import rounds
-from gossamer.frontier.verbs.batch import RECORD
 from gossamer.frontier.verbs.documents import checked_text, digest_of, kind_of, name_of
 from gossamer.frontier.verbs.plan.pages import EVENTS, STATES
+from gossamer.frontier.verbs.work.batch import RECORD
 from gossamer.model import PageEvent, PageState, RoundInfo
 
 BATCH_ENTRIES = 500

@@ -14,8 +14,8 @@ from typing import Any
 from gossamer.errors import LaneKept, PolicyError, UnknownDeadLetter, UnknownGroup, UnknownLane
 from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.batch import RECORD, RequestChecker, entry_of
-from gossamer.frontier.verbs.outbox import Outbox
+from gossamer.frontier.verbs.work.batch import RECORD, RequestChecker, entry_of
+from gossamer.frontier.verbs.work.outbox import Outbox
 from gossamer.model import (
     DeadLetter,
     GroupPolicy,

@@ -15,7 +15,6 @@ from gossamer.frontier.verbs.control import ControlVerbs, host_table
 from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.documents import DocumentVerbs
-from gossamer.frontier.verbs.exchange import WorkVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
@@ -23,6 +22,7 @@ from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.plan.state import PlanVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 from gossamer.frontier.verbs.scan import SnapshotVerbs
+from gossamer.frontier.verbs.work.exchange import WorkVerbs
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, StartState, Token
 from gossamer.settings import Settings
 
@@ -55,7 +55,7 @@ class CrawlVerbs:
         self.snapshot = SnapshotVerbs(crawl, partitions)
         self.rounds = RoundVerbs(self.control, self.read)
         self.sync = PartitionSync(self.control, self.rounds)
-        self.work.bring = self.sync.bring
+        self.work.adds.bring = self.sync.bring
         self.cookies = CookieVerbs(crawl, partitions)
         self.page_versions = PageVersionVerbs(crawl, partitions)
         self.documents = DocumentVerbs(crawl, settings["GOSSAMER_DOCUMENT_VERSIONS"])
@@ -65,6 +65,8 @@ class CrawlVerbs:
         parts = (
             self,
             self.work,
+            self.work.adds,
+            self.work.leases,
             self.control,
             self.read,
             self.snapshot,
@@ -96,7 +98,7 @@ class CrawlVerbs:
         if self.partitions == 1:
             return
         for partition, (_, _, epoch) in enumerate(told):
-            self.work.recent.heard(partition, epoch, time.monotonic())
+            self.work.adds.recent.heard(partition, epoch, time.monotonic())
         if len({(born, number) for born, number, _ in told}) > 1:
             yield from self.sync.group(group)
 

@@ -50,7 +50,7 @@ def child(number):
     frontier.exchange(used.next().next(), want=1)
 
 # Threads that no child has may hold these at the moment of the fork.
-locks = [frontier.verbs.work._lock, frontier.verbs.work.recent._lock]
+locks = [frontier.verbs.work.adds._lock, frontier.verbs.work.adds.recent._lock]
 for lock in locks:
     lock.acquire()
 children = []

@@ -22,7 +22,7 @@ from tests.frontier.contract.machine.ground import FACTOR
 from gossamer.errors import FrontierError
 from gossamer.frontier.call import Verb
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs import exchange as frontier_exchange
+from gossamer.frontier.verbs.work import part
 from gossamer.model import (
     ExchangeReply,
     HostPolicy,
@@ -60,7 +60,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier_exchange, "CALL_REQUESTS", CALL)
+    monkeypatch.setattr(part, "CALL_REQUESTS", CALL)
 
 
 child = st.integers(1, 24).map(

@@ -8,7 +8,7 @@ from typing import Any
 from gossamer.errors import PolicyError
 from gossamer.frontier.call import Verb, function_call, read, text
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.batch import RequestChecker, entry_of
+from gossamer.frontier.verbs.work.batch import RequestChecker, entry_of
 from gossamer.model import LaneFeed, PageEvent, PageInfo, PageState
 
 STATES = (

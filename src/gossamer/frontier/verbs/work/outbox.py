@@ -19,7 +19,7 @@ from gossamer.frontier.call import FunctionCall, Verb, function_call, read, text
 from gossamer.frontier.recent_adds import RecentAdds
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs import lists
-from gossamer.frontier.verbs.batch import Batch, Batches, Place, Slot
+from gossamer.frontier.verbs.work.batch import Batch, Batches, Place, Slot
 from gossamer.model import Lease, Token
 
 CALL_REQUESTS = 1000

@@ -1,0 +1,1 @@
+"""The verbs of workers and producers: pages are leased, settled and found."""
