@@ -68,24 +68,27 @@ def _pages(
     order: Sequence[str],
     names: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
-    table = tables.of[shape.name]
     givers = tables.database.givers(shape)
+    for row in in_pages(ask, tables.of[shape.name], query, order):
+        yield {name: None if raw is None else givers[name](raw) for name, raw in zip(names, row, strict=True)}
+
+
+def in_pages(ask: Ask, table: SqlTable, query: Select[Any], order: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """All rows of a query that selects the columns of `order` first, in this order, without these columns."""
     width = len(order)
-    paged = query.order_by(*(table.c[name] for name in order)).limit(PAGE)
+    query = query.order_by(*(table.c[name] for name in order)).limit(PAGE)
     after: tuple[Any, ...] | None = None
     while True:
-        page = paged if after is None else paged.where(behind(table, order, after))
+        page = query if after is None else query.where(_behind(table, order, after))
         rows = ask(lambda connection, page=page: connection.execute(page).all())  # type: ignore[misc]
         for row in rows:
-            yield {
-                name: None if raw is None else givers[name](raw) for name, raw in zip(names, row[width:], strict=True)
-            }
+            yield row[width:]
         if len(rows) < PAGE:
             return
         after = plain(rows[-1][:width])
 
 
-def behind(table: SqlTable, order: Sequence[str], after: Sequence[Any]) -> ColumnElement[bool]:
+def _behind(table: SqlTable, order: Sequence[str], after: Sequence[Any]) -> ColumnElement[bool]:
     conditions = []
     for place, name in enumerate(order):
         equal = [table.c[before] == after[number] for number, before in enumerate(order[:place])]

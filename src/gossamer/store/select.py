@@ -14,8 +14,7 @@ from sqlalchemy.sql import ColumnElement
 
 from gossamer.errors import StoreError
 from gossamer.store.database.database import Database, NamedType
-from gossamer.store.query import PAGE, Ask, behind
-from gossamer.store.statements import plain
+from gossamer.store.query import Ask, in_pages
 from gossamer.store.values import CANONICAL, same
 
 
@@ -52,19 +51,11 @@ def chosen(
     query = select(*(table.c[column] for column in (*order, *wanted)))
     if tests:
         query = query.where(and_(*(_condition(database, table, kinds, test, place) for test in tests)))
-    query = query.order_by(*(table.c[column] for column in order)).limit(PAGE)
-    after: tuple[Any, ...] | None = None
-    while True:
-        page = query if after is None else query.where(behind(table, order, after))
-        rows = ask(lambda connection, page=page: connection.execute(page).all())  # type: ignore[misc]
-        for row in rows:
-            yield {
-                column: None if raw is None else database.back.get(kinds[column], same)(raw)
-                for column, raw in zip(wanted, row[len(order) :], strict=True)
-            }
-        if len(rows) < PAGE:
-            return
-        after = plain(rows[-1][: len(order)])
+    for row in in_pages(ask, table, query, order):
+        yield {
+            column: None if raw is None else database.back.get(kinds[column], same)(raw)
+            for column, raw in zip(wanted, row, strict=True)
+        }
 
 
 def _kind(database: Database, type: str) -> str:

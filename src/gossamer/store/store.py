@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from gossamer.closeable import Closeable
 from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
 from gossamer.model.table import PAGES, Row, Table
 from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, with_undescribed
@@ -34,7 +34,7 @@ AGAIN_SECONDS = 15.0
 """How often and how long a transaction is tried that others get in the way of; then the database counts as away."""
 
 
-class Store:
+class Store(Closeable):
     """A database with the tables that were prepared. One connection, to be used by one thread at a time; `prepare` and `archive`
     have a connection of their own and may be called by another thread meanwhile.
 
@@ -327,14 +327,6 @@ class Store:
                 connection.invalidate()
             with suppress(Exception):
                 connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _PreparedTables(NamedTuple):

@@ -19,9 +19,8 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from gossamer.closeable import Closeable
 from gossamer.errors import ArchiveFailed
 from gossamer.model.fetch import AGENT
 from gossamer.model.page import Response
@@ -32,7 +31,7 @@ _LEVEL = 6
 _LOGIN = re.compile(r"//[^/?#]*@")
 
 
-class WarcWriter:
+class WarcWriter(Closeable):
     """The archive of one process in `directory`, which is made if need be. Usable from any thread; a call returns once the
     system has the bytes, and only closing a file waits for the disk."""
 
@@ -134,14 +133,6 @@ class WarcWriter:
             os.fsync(file)
         finally:
             os.close(file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _record(kind: str, number: str, at: float, block: bytes, url: str, content: str, more: dict[str, str]) -> bytes:
