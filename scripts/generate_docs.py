@@ -137,13 +137,15 @@ def tuning_page() -> str:
 def site_files_page() -> str:
     """Every mapping of a site file with all of its keys."""
     intro = (
-        "What may stand in a site file. A key that is not here is an error, as is a key that stands twice; `gossamer site check` "
-        "tells all mistakes of all files at once, each with its line and column.\n\n"
+        "Every key of a site file. An unknown key is an error, as is a key that stands twice; `gossamer site check` reports all "
+        "mistakes of all files at once, each with its line and column.\n\n"
         "The YAML is that of version 1.2: only `true` and `false` are truth values, `1e6` is a number, dates are texts. "
         "A *duration* is a number of seconds or a text as `0.5s`, `10m`, `1h30m`, `7d`, `2w`; a *size* is a number of bytes or a text "
         "as `500kB`, `10MiB`. Where a list may stand, one thing may stand for a list of it.\n\n"
         "`{name}` in a text is a parameter; `{{name}}` stands for `{name}` itself; anything else in braces is left as it is. `${NAME}` is "
-        "an environment variable of the worker, in `database`, `proxies`, `auth`, `proxy`, headers and cookies.\n\n"
+        "an environment variable of the worker: in `database`, in the URLs of `proxies`, in `login`, and in everything that is sent "
+        "with a request (URL, form, json, body, headers, cookies, `auth`, `proxy`). Workers look it up when they use it; it is "
+        "[never stored](../how-to/log-in-and-cookies.md).\n\n"
         "Keys that begin with `x-`, at the top of the file or in a layer, are yours: a home for YAML anchors. "
         "Names of layers and fields have the letters a to z and A to Z, digits, `_`, `:` and `-`.\n\n"
         "Editors that know the YAML language server complete and check keys by the [JSON Schema](site-file.schema.json), if the file "

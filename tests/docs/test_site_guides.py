@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 GUIDES = (
     "many-sources-from-one-file", "pages-turns-and-depth", "log-in-and-cookies", "json-apis-and-posts", "charsets-and-broken-html",
     "prices-over-time", "sites-behind-proxies", "keep-raw-pages", "write-a-handler-in-python", "serve-sites-continuously",
-    "stop-resume-and-rounds", "refresh-stored-pages",
+    "stop-resume-and-rounds", "refresh-stored-pages", "threads-over-several-pages", "fetch-only-what-changed",
 )  # fmt: skip
 
 
@@ -110,19 +110,13 @@ def test_the_api_is_read_as_the_guide_says(tmp_path: Path) -> None:
     ]
 
 
-def test_addresses_of_pages_with_many_records_are_built_in_jmespath() -> None:
-    page = (FOLDER / "json-apis-and-posts.md").read_text("utf-8")
-    [rule] = re.findall(r"`(\{jmespath: \"meta\.cursor.*?\})`", page)
-    text = (
-        "site: s\nseeds: ['https://a.example/v1/books']\nlayers:\n  list:\n    match: '/books'\n    format: json\n"
-        f"    records: {{jmespath: items}}\n    fields: {{id: {{jmespath: id}}}}\n    follow: [{rule}]\n"
-    )
-    found = survey_text(text)
-    assert found.problems == []
-    site = compile_site(found.sites[0].site)
-    for cursor, links in (('"x1"', ["https://a.example/v1/books?cursor=x1"]), ("null", [])):
-        body = f'{{"items": [{{"id": 1}}], "meta": {{"cursor": {cursor}}}}}'
-        assert [one.url for one in read(site, "list", "https://a.example/v1/books", body).links] == links
+def test_a_page_with_many_records_turns_by_its_cursor(tmp_path: Path) -> None:
+    site = next(one for one in sites("pages-turns-and-depth", tmp_path) if one.name == "books")
+    for cursor, links in (('"x1"', ["https://api.example/books?cursor=x1"]), ("null", [])):
+        body = f'{{"items": [{{"id": 1}}, {{"id": 2}}], "meta": {{"cursor": {cursor}, "total": 2}}}}'
+        reading = read(site, "list", "https://api.example/books", body)
+        assert [one.url for one in reading.links] == links
+        assert [one.fields["total"] for one in reading.records] == [2, 2]
 
 
 def test_the_old_forum_is_read_as_the_guide_says(tmp_path: Path) -> None:

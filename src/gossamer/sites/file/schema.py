@@ -130,26 +130,29 @@ class MappingReference(NamedTuple):
 
 
 def reference() -> list[MappingReference]:
-    """Every mapping of the format, the site first, each with all of its keys."""
-    order: list[type[BaseModel]] = [SiteSpec]
+    """Every mapping of the format with all of its keys: the site first, and each before those that stand in it."""
     where: dict[type[BaseModel], list[str]] = {SiteSpec: []}
-    for model in order:
-        for name, field in model.model_fields.items():
+
+    def visit(model: type[BaseModel]) -> None:
+        operating: frozenset[str] = getattr(model, "OPERATING", frozenset())
+        # Those of its first table first.
+        for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] in operating):
             for inner in _models(field.annotation):
-                place = f"{_name(model)}.{field.alias or name}"
-                if inner not in where:
-                    where[inner] = []
-                    order.append(inner)
-                where[inner].append(place)
+                known = inner in where
+                where.setdefault(inner, []).append(f"{_name(model)}.{field.alias or name}")
+                if not known:
+                    visit(inner)
+
+    visit(SiteSpec)
     return [
         MappingReference(
             _name(model),
             _one_line(inspect.getdoc(model) or ""),
-            tuple(where[model]),
+            tuple(places),
             _keys(model),
             getattr(model, "OPERATING", frozenset()),
         )
-        for model in order
+        for model, places in where.items()
     ]
 
 
