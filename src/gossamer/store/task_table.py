@@ -220,6 +220,7 @@ class TaskTable:
         lock: bool = False,
     ) -> list[TaskRow]:
         quoted = [self._quoted(connection, name) for name in (*self.primary, *self._columns)]
+        # Rows to be given out are all in one state: named first, it makes the index serve this order.
         order = quoted[: len(self.primary)]
         bound: dict[str, Any] = {"limit": limit}
         if after:
@@ -229,7 +230,7 @@ class TaskTable:
         condition += "" if every else self._and()
         query = (
             f"SELECT {TRIES}, {STATE}, {', '.join(quoted)} FROM {self._table(connection)} WHERE {condition} "
-            f"ORDER BY {', '.join(order)} LIMIT :limit"
+            f"ORDER BY {', '.join([STATE, *order] if lock else order)} LIMIT :limit"
         )
         if lock:
             query += self._store.database.claim_lock

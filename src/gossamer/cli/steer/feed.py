@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -12,11 +13,12 @@ import typer
 from gossamer.cli import exit_codes, options, output, progress
 from gossamer.cli.options import argument, flag, option
 from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownCrawl
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.shutdown import handle_signals
 
 AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, UnknownCrawl)
 """What passes: the feeder waits, and goes on where it was."""
-AGAIN_SECONDS = 2.0
+AGAIN_SECONDS, OUTAGE_SECONDS = 2.0, 3.0
 IDLE_SECONDS = 0.5
 
 
@@ -77,7 +79,10 @@ def feed(
         from gossamer.store.task_table import TaskTable
 
         row_task = RowTask(members, page)
-        frontier = stack.enter_context(where.find())
+        # It waits here, and not in calls: so it stops at once when it is asked to.
+        given = where.settings()
+        given = replace(given, values={**given.values, "GOSSAMER_OUTAGE_SECONDS": OUTAGE_SECONDS})
+        frontier = stack.enter_context(ValkeyFrontier.find(given))
         store = stack.enter_context(Store.open(url))
         rows = TaskTable(store, name, row_task.columns, condition)
         rows.check(prepare=prepare)
@@ -85,13 +90,14 @@ def feed(
             output.write_notice(f"{output.counted(rows.renew_failed(), 'row')} that failed are given out again")
         feeder = TableFeeder(frontier, rows, key, row_task, max_waiting=max_waiting, max_open=max_open, tries=tries)
         stack.enter_context(handle_signals(lambda _: stop.set(), lambda: None))
-        total = sum(rows.counts().values())
-        show = stack.enter_context(progress.live("feeding", None if forever else total, sys.stderr, "rows"))
+        # Counted once: a large table takes its time.
+        before = rows.counts()
+        total = None if forever else sum(before.values())
+        say = progress.throttled(stack.enter_context(progress.live("feeding", total, sys.stderr, "rows")))
         away = ""
         while not stop.is_set():
             try:
                 changed = feeder.step()
-                counts = rows.counts() if changed or away else None
                 ended = not changed and not forever and not rows.left()
             except AWAY as error:
                 if str(error) != away:
@@ -102,19 +108,16 @@ def feed(
             if away:
                 away = ""
                 output.write_notice("going on")
-            if counts is not None:
-                show(
-                    counts["done"] + counts["failed"],
-                    {state: counts[state] for state in ("waiting", "running", "failed")},
-                )
+            done = feeder.counts
+            figures = {"pushed": done.pushed, "failed": before["failed"] + done.failed, "lost": done.lost}
+            say(before["done"] + before["failed"] + done.done + done.failed, figures)
             if ended:
                 break
             if not changed:
                 stop.wait(IDLE_SECONDS)
-        try:
+        left: dict[str, int] | None = None
+        with suppress(GossamerError):
             left = rows.counts()
-        except GossamerError:
-            left = {}
     done = feeder.counts
     if json:
         output.write_json({"table": name, "key": key, "rows": left, **done._asdict(), "interrupted": stop.is_set()})
@@ -125,12 +128,14 @@ def feed(
         output.write_line(f"{output.counted_were(done.pushed, 'task')} pushed to {key}{again}{lost}")
     if stop.is_set():
         raise typer.Exit(exit_codes.INTERRUPTED)
-    if left.get("failed"):
+    if left is not None and left["failed"]:
         output.write_notice("task_detail of the rows says why they failed; --retry-failed gives them out again")
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _sentence(counts: dict[str, int]) -> str:
+def _sentence(counts: dict[str, int] | None) -> str:
+    if counts is None:
+        return "its rows cannot be counted now"
     return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count) or "no rows"
 
 
