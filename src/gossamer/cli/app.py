@@ -50,6 +50,7 @@ NOUNS: Mapping[str, str] = {
     "seen": "gossamer.cli.steer.seen",
     "site": "gossamer.cli.site.site",
     "round": "gossamer.cli.steer.round",
+    "report": "gossamer.cli.view.report",
 }
 
 INTERRUPT_AGAIN_SECONDS = 0.01

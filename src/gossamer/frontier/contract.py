@@ -17,6 +17,7 @@ from gossamer.model import (
     Added,
     CounterChange,
     Counts,
+    DailyCounts,
     DeadLetter,
     Document,
     DocumentInfo,
@@ -179,6 +180,10 @@ class Frontier(Protocol):
 
     def rounds(self, group: str, limit: int = 100) -> list[RoundInfo]:
         """The last rounds of a group, newest first; the current one with its counts so far. 1,000 are kept."""
+
+    def daily_counts(self, group: str, days: int = 400) -> list[DailyCounts]:
+        """What each lane of a group brought on each of the last days (of UTC), today so far; by day and lane. Days and lanes that
+        brought nothing are left out, and 400 days are kept."""
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         """Empty a lane and delete it, in bounded steps; yield how many requests each step dropped. Leased requests

@@ -21,6 +21,7 @@ from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
+from gossamer.frontier.verbs.plan.daily import DailyVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.plan.state import PlanVerbs
@@ -142,6 +143,7 @@ class ValkeyFrontier(FunctionClient):
     ended = blocking(RoundVerbs, RoundVerbs.ended)
     round_note = blocking(RoundVerbs, RoundVerbs.round_note)
     rounds = blocking(RoundVerbs, RoundVerbs.rounds)
+    daily_counts = blocking(DailyVerbs, DailyVerbs.daily_counts)
     drop_round = blocking(RoundVerbs, RoundVerbs.drop_round)
 
     dead_letters = blocking(ControlVerbs, ControlVerbs.dead_letters)

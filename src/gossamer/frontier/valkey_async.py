@@ -17,6 +17,7 @@ from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
+from gossamer.frontier.verbs.plan.daily import DailyVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.plan.state import PlanVerbs
@@ -101,6 +102,7 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     ended = awaited(RoundVerbs, RoundVerbs.ended)
     round_note = awaited(RoundVerbs, RoundVerbs.round_note)
     rounds = awaited(RoundVerbs, RoundVerbs.rounds)
+    daily_counts = awaited(DailyVerbs, DailyVerbs.daily_counts)
     drop_round = awaited(RoundVerbs, RoundVerbs.drop_round)
 
     dead_letters = awaited(ControlVerbs, ControlVerbs.dead_letters)

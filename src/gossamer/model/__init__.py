@@ -1,7 +1,7 @@
 """Frozen values that every room speaks in."""
 
 from gossamer.model.document import Document, DocumentInfo, PageName
-from gossamer.model.plan import GroupState, LaneState, Leader, PlanState
+from gossamer.model.plan import DailyCounts, GroupState, LaneState, Leader, PlanState
 from gossamer.model.plan.page_record import (
     LaneFeed,
     PageEvent,
@@ -57,6 +57,7 @@ __all__ = [
     "CounterChange",
     "CounterOp",
     "Counts",
+    "DailyCounts",
     "DeadLetter",
     "Document",
     "DocumentInfo",

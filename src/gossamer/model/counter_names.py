@@ -33,6 +33,8 @@ SEEDS_UNREAD = "site/seeds_unread/"
 PAGES_READ, MISSING, UNREADABLE = "site/read/", "site/missing/", "site/unreadable/"
 """Pages of a layer that were read, of them those on which a field was not found, and those on which its value could not be converted.
 Then the layer, or LAYER.FIELD."""
+LACKING, ROWS = "site/lacking/", "site/rows/"
+"""Pages of a layer that lack a required field, and the rows that its pages brought to a database. Then the layer."""
 OUTAGES = "gossamer/outages"
 WENT_BACK = "gossamer/went_back"
 """Times that a worker found the server in an older state."""

@@ -212,6 +212,7 @@ def test_what_was_exported_comes_back_as_it_was(
             assert (restored.queued, restored.delayed, restored.leased) == (lane.queued + lane.leased, lane.delayed, 0)
             assert restored[4:12] == lane[4:12]
         assert theirs.groups == mine.groups
+        assert copy.daily_counts("g") == original.daily_counts("g") != []
         mine_seen, their_seen = original.seen_counts(), copy.seen_counts()
         factor = 1 if after in (1, 2) else after
         assert {m.name: m.known * factor for m in mine_seen} == {m.name: m.known for m in their_seen}

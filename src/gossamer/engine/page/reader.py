@@ -18,7 +18,7 @@ from gossamer.engine.sites import ServedLayer
 from gossamer.errors import ArchiveFailed, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, Settlement
-from gossamer.model.counter_names import MISSING, PAGES_READ, UNREADABLE
+from gossamer.model.counter_names import LACKING, MISSING, PAGES_READ, ROWS, UNREADABLE
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.reply import PIPELINE
 from gossamer.sites.downloader import ItemFailed
@@ -163,7 +163,9 @@ class PageReader:
                 )
         except StoreRefused as error:
             raise PageFailed("store_refused", str(error), again=False) from error
-        self._site_counters.of(layer.site.name).add("site/records", len(records))
+        counters = self._site_counters.of(layer.site.name)
+        counters.add("site/records", len(records))
+        counters.add(ROWS + layer.name, len(records))
         return items, len(records)
 
     def _count(self, layer: ServedLayer, reading: Reading) -> None:
@@ -172,6 +174,8 @@ class PageReader:
             counters.add(f"site/{reading.verdict.value}")
         if reading.verdict in (PageVerdict.OK, PageVerdict.LACK):
             counters.add(PAGES_READ + layer.name)
+        if reading.verdict is PageVerdict.LACK:
+            counters.add(LACKING + layer.name)
         for name in reading.missing:
             counters.add(f"{MISSING}{layer.name}.{name}")
         if reading.notes:

@@ -70,6 +70,7 @@ SUFFIXES: dict[str, str] = {
     "ends": ":re",  # hash: group -> lease of what comes after a round
     "round_base": ":rb",  # hash: group -> what was counted when its round began
     "round_log": ":rl:",  # sorted set per group: round by its number
+    "daily": ":dy:",  # hash per group: what it brought on each day
     "documents": ":dc",  # hash: kind|name -> newest version of a document, without its text
     "document": ":dv:",  # hash per document: version -> text, h and version -> what is known of it
     "sessions": ":cv",  # hash: group -> version of the cookies that its workers share

@@ -73,6 +73,7 @@ ENTRY_COUNTERS = RecordLayout("line kind group fields")
 ENTRY_ROUND = RecordLayout("line kind group round start home")
 ENTRY_LOGGED = RecordLayout("line kind group round fields")
 ENTRY_STANDING = RecordLayout("line kind group round counts")
+ENTRY_DAILY = RecordLayout("line kind group day counts")
 ENTRY_DOCUMENT = RecordLayout("line kind document version at who note digest deleted keep")
 ENTRY_ITEM = RecordLayout("line kind group")
 

@@ -356,10 +356,12 @@ class Export:
             self._rounds(group)
 
     def _rounds(self, group: GroupCounts) -> None:
-        """The log, oldest first. Stands after the counts: the present round is told from there."""
+        """The log, oldest first, and what each day brought. Stands after the counts: the present round is told from there."""
         with contextlib.suppress(UnknownGroup):  # Dropped meanwhile.
             for info in reversed(self.frontier.rounds(group.group, ROUNDS)):
                 self._write({"type": "round", **info._asdict(), "present": info.round == group.round})
+            for counts in self.frontier.daily_counts(group.group):
+                self._write({"type": "daily", **counts._asdict(), "day": counts.day.isoformat()})
 
     def _tasks(self) -> None:
         sources = {

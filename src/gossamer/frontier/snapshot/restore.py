@@ -12,6 +12,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Any, Protocol
 from zlib import decompress
 from zlib import error as ZlibError
@@ -24,9 +25,10 @@ from gossamer.frontier.snapshot.export import GROUP_COUNTS, LANE_COUNTS, Line
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs import rounds
 from gossamer.frontier.verbs.documents import checked_text, digest_of, kind_of, name_of
+from gossamer.frontier.verbs.plan import daily
 from gossamer.frontier.verbs.plan.pages import EVENTS, STATES
 from gossamer.frontier.verbs.work.batch import RECORD
-from gossamer.model import PageEvent, PageState, RoundInfo
+from gossamer.model import DailyCounts, PageEvent, PageState, RoundInfo
 
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1_000_000
@@ -353,6 +355,12 @@ class Restore:
             for partition in range(self.frontier.partitions):
                 counts = [getattr(info, name) if partition == home else 0 for name in rounds.COUNTS]
                 self._put(partition, ["standing", group, number, counts])
+
+    def _restore_daily(self, row: Line) -> None:
+        group, day = row["group"], date.fromisoformat(row["day"])
+        counts = DailyCounts(**{**{name: row.get(name, 0) for name in DailyCounts._fields}, "day": day})
+        home = keys.home_of(group, self.frontier.partitions)
+        self._put(home, ["daily", group, *daily.stored(counts)])
 
     def _restore_document(self, row: Line) -> None:
         name = f"{kind_of(row['kind'])}|{name_of(row['name'])}"

@@ -17,6 +17,7 @@ from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
+from gossamer.frontier.verbs.plan.daily import DailyVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
 from gossamer.frontier.verbs.plan.state import PlanVerbs
@@ -62,6 +63,7 @@ class CrawlVerbs:
         self.leader = LeaderVerbs(crawl, partitions)
         self.pages = PageRecordVerbs(crawl, partitions, self.work.checked)
         self.plan = PlanVerbs(crawl, partitions)
+        self.daily = DailyVerbs(crawl, partitions)
         parts = (
             self,
             self.work,
@@ -77,6 +79,7 @@ class CrawlVerbs:
             self.leader,
             self.pages,
             self.plan,
+            self.daily,
         )
         self._parts: dict[type, Any] = {type(part): part for part in parts}
 

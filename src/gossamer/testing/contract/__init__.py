@@ -38,6 +38,7 @@ from gossamer.testing.contract.guarantees.seen import (
 from gossamer.testing.contract.guarantees.start import TestDrained, TestStartedOnce
 from gossamer.testing.contract.operations.control import TestPause, TestPolicies, TestServerTime, TestWorkers
 from gossamer.testing.contract.operations.cookies import TestCookies
+from gossamer.testing.contract.operations.daily import TestDailyCounts
 from gossamer.testing.contract.operations.dead import TestDeadLetters
 from gossamer.testing.contract.operations.drop import TestDropGroup, TestDropLane
 from gossamer.testing.contract.operations.input import TestBadInput, TestBadPolicies
@@ -64,6 +65,7 @@ __all__ = [
     "TestChangedPolicy",
     "TestCookies",
     "TestCrowd",
+    "TestDailyCounts",
     "TestDeadLetters",
     "TestDrained",
     "TestDropGroup",

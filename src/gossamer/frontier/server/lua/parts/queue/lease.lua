@@ -52,6 +52,7 @@ local function put_down(S, v, mark, unsent)
     if S.m.taster == incarnation then S.m.taster = '' end
   end
   local lane = lane_id ~= '' and Lane.by_id(S, lane_id)
+  if lane then Daily.touch(S, lane.group) end
   if incarnation ~= S.incarnation then
     count(S, 'w|' .. incarnation, -1)
   else

@@ -9,7 +9,7 @@
 --            lane, host, priority, attempts, strikes, reason, detail, at ms}; memory {name, policy}; seen {name,
 --            fingerprints[], began ms, generations behind}; forgotten {name, fingerprints[]}; layers {name, flat state};
 --            bits {name, layer, segment, offset}; counts {fields, lane or false}; counters {group, flat}; round {group, round,
---            start, home}; logged {group, round, fields}; standing {group, round, counts}; item {group}; document {kind|name,
+--            start, home}; logged {group, round, fields}; standing {group, round, counts}; daily {group, day, counts}; item {group}; document {kind|name,
 --            version, at ms, who, note, digest, deleted, keep}
 -- Returns letters: r restored, k known already, s restored before, u names a lane or memory that is not there; without
 --            entries msgpack {the line up to which was restored, epoch}
@@ -208,6 +208,13 @@ function Restores.logged(S, e)
   if fields.closed and number == Round.present(S, group) then
     call('HSET', S.b .. K.ends, group, pack({number, 'done', '', 0}))
   end
+  return 'r'
+end
+
+-- What a day brought. Stands after all that was counted, which belongs to the days of the snapshot.
+function Restores.daily(S, e)
+  Daily.add(S, e[ENTRY_DAILY.group], e[ENTRY_DAILY.day], e[ENTRY_DAILY.counts])
+  Daily.rebase(S, e[ENTRY_DAILY.group])
   return 'r'
 end
 

@@ -1,0 +1,128 @@
+"""`gossamer report`: what a crawl brought over days, what failed, and what is stuck."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from csv import writer
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.cli import exit_codes, options, output
+from gossamer.cli.options import flag, option
+from gossamer.cli.timestamp import moment
+from gossamer.errors import UnknownGroup
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.status import report as reports
+from gossamer.status.chart import line_chart
+
+app = options.Noun("What a crawl brought over days, what failed, and what is stuck.")
+
+Sites = Annotated[list[str] | None, option("--site --group", "NAME", "Only this site or spider; may be given again.")]
+Days = Annotated[int, option("--days", "N", "The last N days, today included.", min=1, max=400)]
+Csv = Annotated[bool, flag("--csv", "Write CSV to standard output instead of a table.")]
+
+
+@app.callback()
+def _report() -> None:
+    """What a crawl brought over days, what failed, and what is stuck."""
+
+
+@app.command()
+def daily(
+    site: Sites = None,
+    days: Days = 30,
+    csv: Csv = False,
+    chart: Annotated[
+        Path | None, option("--chart", "FILE.svg", "Also draw a chart (SVG) of --what, a line for each layer.")
+    ] = None,
+    what: Annotated[str, option("--what", "COUNT", f"What to draw: {', '.join(reports.COUNTS)}.")] = "finished",
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Show what each layer (or lane) brought on each day.
+
+    Days are those of UTC, and 400 are kept. `fetched` counts attempts that ended: pages that were finished, replaced by where they
+    redirect to, put back to be retried, or failed. `lost` are leases that ran out with their worker. `read`, `lacking` (a required field was
+    not found) and `rows` (stored in a database) are counted for sites, by layer; `items` for the whole site or spider.
+    """
+    if what not in reports.COUNTS:
+        raise typer.BadParameter(f"--what {what}: there are {', '.join(reports.COUNTS)}")
+    with where.find() as frontier:
+        rows = reports.daily(frontier, _groups(frontier, site), days)
+        now = frontier.counts().now
+    table = [
+        (row.day.isoformat(), row.group, row.lane, *(reports.count_of(row, name) for name in reports.COUNTS))
+        for row in rows
+    ]
+    _write(("day", "site", "layer", *reports.COUNTS), table, csv, json, "nothing was fetched in these days")
+    if chart is not None:
+        series = reports.daily_series(rows, what, days, now)
+        if not series:
+            raise typer.BadParameter(f"--chart {chart}: nothing of {what} was counted in these days")
+        chart.write_text(line_chart(f"{what} a day", "days from today", what, series), "utf-8")
+        output.write_notice(f"{chart} written")
+
+
+@app.command()
+def failures(
+    site: Sites = None,
+    days: Days = 30,
+    csv: Csv = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Show what failed for good, by layer and reason, the most first.
+
+    Counts the dead letters of these days that are still kept: those that were replayed or dropped are gone. `gossamer dead list` has
+    them one by one.
+    """
+    with where.find() as frontier:
+        rows = reports.failures(frontier, _groups(frontier, site), days)
+    table = [(x.group, x.lane, x.reason, x.number, moment(x.last), x.url, x.detail) for x in rows]
+    columns = ("site", "layer", "reason", "number", "last", "url of the last", "detail")
+    _write(columns, table, csv, json, "there are no dead letters of these days")
+
+
+@app.command()
+def stuck(
+    site: Sites = None,
+    csv: Csv = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Show what waits and does not go on by itself, and why.
+
+    Sites and spiders with something left that are paused, full or served by no worker; leases of workers that fell silent; hosts that
+    are blocked. Exits with 1 if there is anything.
+    """
+    with where.find() as frontier:
+        rows = list(reports.stuck(frontier, _groups(frontier, site)))
+    _write(("site", "what", "why"), rows, csv, json, "nothing is stuck")
+    if rows:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _groups(frontier: ValkeyFrontier, asked: Sequence[str] | None) -> list[str]:
+    known = [row.group for row in frontier.counts().groups]
+    for name in asked or ():
+        if name not in known:
+            raise UnknownGroup(
+                f"no site or spider {name!r} has run in this crawl; `gossamer group list` names those that have."
+            )
+    return list(asked) if asked else known
+
+
+def _write(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_csv: bool, as_json: bool, nothing: str) -> None:
+    rows = list(rows)
+    if as_json:
+        names = [column.replace(" ", "_") for column in columns]
+        output.write_json([dict(zip(names, row, strict=True)) for row in rows])
+    elif as_csv:
+        writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+    elif not rows:
+        output.write_line(nothing)
+    else:
+        output.write_table(columns, [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows])

@@ -1,0 +1,103 @@
+-- Daily counts: what the lanes of a group brought on each day (of UTC), for so many days.
+--
+-- `daily` is a hash per group: d -> the present day, b -> what had been counted in all when it began; the number of an earlier day ->
+-- what it brought. Counts map `<layer>|<what>` -> number; what is nothing is left out. A day is closed by the first lease that
+-- ends on a later one: whatever was counted until then belongs to it.
+
+local Daily = {}
+
+local DAY = 86400000
+local DAYS_KEPT = 400
+local LANE_DAILY = {'done', 'replaced', 'retried', 'failed', 'expired'}
+-- Counters of workers by the head of their name; then comes the layer.
+local COUNTER_DAILY = {['site/read/'] = 'read', ['site/lacking/'] = 'lacking', ['site/rows/'] = 'rows'}
+
+-- What was counted in all.
+local function totals(S, group)
+  local sums = {['|items'] = count_now(S, 'g|' .. group .. '|items')}
+  for _, id in ipairs(Lane.ids(S, group)) do
+    local lane = Lane.by_id(S, id)
+    for _, what in ipairs(lane and LANE_DAILY or {}) do
+      sums[sub(lane.name, #group + 2) .. '|' .. what] = count_now(S, id .. '|' .. what)
+    end
+  end
+  local counters = call('HGETALL', S.b .. K.counters .. group)
+  for i = 1, #counters, 2 do
+    local head, layer = string.match(counters[i], '^(site/%l+/)(.+)$')
+    if head and COUNTER_DAILY[head] then sums[layer .. '|' .. COUNTER_DAILY[head]] = tonumber(counters[i + 1]) end
+  end
+  return sums
+end
+
+-- A lane that was dropped took its counts along.
+local function grown(sums, base)
+  local brought = {}
+  for name, n in pairs(sums) do
+    local more = n - (base[name] or 0)
+    if more > 0 then brought[name] = more end
+  end
+  return brought
+end
+
+local function base_of(key)
+  local raw = call('HGET', key, 'b')
+  return raw and unpack_msg(raw) or {}
+end
+
+local function trim(key, today)
+  for _, field in ipairs(call('HKEYS', key)) do
+    local day = tonumber(field)
+    if day and day <= today - DAYS_KEPT then call('HDEL', key, field) end
+  end
+end
+
+-- Adds to what a day has brought.
+function Daily.add(S, group, day, brought)
+  local key, field = S.b .. K.daily .. group, format('%d', day)
+  local raw = call('HGET', key, field)
+  for name, n in pairs(raw and unpack_msg(raw) or {}) do brought[name] = n + (brought[name] or 0) end
+  if next(brought) then call('HSET', key, field, pack(brought)) end
+end
+
+-- What has been counted until now belongs to no later day.
+function Daily.rebase(S, group)
+  call('HSET', S.b .. K.daily .. group, 'd', format('%d', floor(S.now / DAY)), 'b', pack(totals(S, group)))
+end
+
+-- A lease of the group ends: if a day has ended since the last one, it is closed. To be said before anything is counted.
+function Daily.touch(S, group)
+  local touched = S.daily
+  if not touched then
+    touched = {}
+    S.daily = touched
+  elseif touched[group] then
+    return
+  end
+  touched[group] = true
+  local key, today = S.b .. K.daily .. group, floor(S.now / DAY)
+  local day = tonumber(call('HGET', key, 'd'))
+  if day and day >= today then return end
+  local sums = totals(S, group)
+  if day then Daily.add(S, group, day, grown(sums, base_of(key))) end
+  call('HSET', key, 'd', format('%d', today), 'b', pack(sums))
+  trim(key, today)
+end
+
+-- Today, and for each day what it brought, as {day, counts}; the present one so far.
+function Daily.rows(S, group)
+  local key, rows = S.b .. K.daily .. group, {}
+  local flat = call('HGETALL', key)
+  local day
+  for i = 1, #flat, 2 do
+    if flat[i] == 'd' then
+      day = tonumber(flat[i + 1])
+    elseif flat[i] ~= 'b' then
+      rows[#rows + 1] = {tonumber(flat[i]), unpack_msg(flat[i + 1])}
+    end
+  end
+  if day then
+    local brought = grown(totals(S, group), base_of(key))
+    if next(brought) then rows[#rows + 1] = {day, brought} end
+  end
+  return floor(S.now / DAY), rows
+end

@@ -1,0 +1,100 @@
+"""What a crawl brought and what went wrong, over days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import DailyCounts
+from gossamer.status.chart import Series
+from gossamer.status.dead import dead_url, scan_dead
+from gossamer.status.overview import overview
+
+COUNTS = ("fetched", "finished", "replaced", "retried", "failed", "lost", "read", "lacking", "rows", "items")
+
+
+class Failures(NamedTuple):
+    """The dead letters of a lane for one reason: how many, when the last came, and the URL and detail of that one."""
+
+    group: str
+    lane: str
+    reason: str
+    number: int
+    last: float
+    url: str
+    detail: str
+
+
+class Stuck(NamedTuple):
+    """Something that waits and does not go on by itself, or not soon: what of which group, and why."""
+
+    group: str
+    what: str
+    why: str
+
+
+def daily(frontier: ValkeyFrontier, groups: Sequence[str], days: int) -> list[DailyCounts]:
+    """What these groups brought on each of the last days; by day, group and lane."""
+    rows = [row for group in groups for row in frontier.daily_counts(group, days)]
+    return sorted(rows, key=lambda row: (row.day, row.group, row.lane))
+
+
+def count_of(row: DailyCounts, name: str) -> int:
+    count: int = getattr(row, name)
+    return count
+
+
+def daily_series(rows: Sequence[DailyCounts], what: str, days: int, now: float) -> Series:
+    """A line for each lane of each group over the last days; 0 on days that brought nothing."""
+    today = datetime.fromtimestamp(now, UTC).date()
+    series: dict[str, list[tuple[float, float]]] = {}
+    by_day = {(f"{row.group}.{row.lane}".rstrip("."), row.day): count_of(row, what) for row in rows}
+    for name in sorted({name for (name, _), count in by_day.items() if count}):
+        series[name] = [
+            (float(-back), float(by_day.get((name, today - timedelta(days=back)), 0)))
+            for back in range(days - 1, -1, -1)
+        ]
+    return series
+
+
+def failures(frontier: ValkeyFrontier, groups: Sequence[str], days: int) -> list[Failures]:
+    """Dead letters of the last days by lane and reason, the most first."""
+    since = frontier.counts().now - days * 86400
+    found: dict[tuple[str, str, str], Failures] = {}
+    for group in groups:
+        for letter in scan_dead(frontier, group):
+            if letter.at < since:
+                continue
+            key = group, letter.lane.rpartition(".")[2], letter.reason
+            known = found.get(key)
+            number = known.number + 1 if known else 1
+            if known is None or letter.at >= known.last:
+                found[key] = Failures(*key, number, letter.at, dead_url(frontier, letter), letter.detail)
+            else:
+                found[key] = known._replace(number=number)
+    return sorted(found.values(), key=lambda row: (-row.number, row.group, row.lane, row.reason))
+
+
+def stuck(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:
+    """Groups with something left that nobody fetches, and why: paused or full, no worker, held by workers that fell silent, hosts
+    that are blocked."""
+    view = overview(frontier)
+    alive = [worker for worker in view.workers if view.alive(worker)]
+    for row in view.groups:
+        if row.group not in groups:
+            continue
+        left = f"{row.open:,} open"
+        if row.open and row.paused:
+            yield Stuck(row.group, left, f"paused: {row.paused}")
+        elif row.open and not any(_serves(worker.groups, row.group) for worker in alive):
+            yield Stuck(row.group, left, "no worker serves it")
+    if view.stranded:
+        yield Stuck("", "leases", view.stranded)
+    for host in view.blocked:
+        yield Stuck("", f"host {host.host}", f"blocked for {host.blocked_until - view.now:.0f} s more: {host.reason}")
+
+
+def _serves(served: Sequence[str], group: str) -> bool:
+    return not served or group in served

@@ -1,0 +1,87 @@
+"""What each lane brought on each day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gossamer.errors import UnknownGroup
+from gossamer.model import CounterChange, CounterOp, Ending, LanePolicy, Settlement
+from gossamer.testing.contract.crawl import Crawl
+
+DAY = 86_400
+
+
+class TestDailyCounts:
+    """A day has what ended on it, whenever somebody asks; nobody needs to be there at midnight."""
+
+    def noon(self, crawl: Crawl) -> None:
+        """Goes on to the next noon, so that a test that takes its time stays within a day."""
+        now = crawl.frontier.counts().now
+        crawl.advance((DAY * 3 / 2 - now % DAY) % DAY)
+
+    def test_each_day_has_what_ended_on_it(self, crawl: Crawl) -> None:
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()})
+        self.noon(crawl)
+        today = datetime.fromtimestamp(crawl.frontier.counts().now, UTC).date()
+        hosts = crawl.spread(3)
+        crawl.frontier.add([crawl.request(f"a{n}", host=hosts[n % 3]) for n in range(9)])
+        crawl.frontier.add([crawl.request(f"b{n}", lane="g.b", host=hosts[n % 3]) for n in range(3)])
+        worker = crawl.worker()
+        worker.settle(*worker.lease(9))
+        crawl.advance(3 * DAY)
+        [first, second, third] = worker.lease(9)
+        worker.settle(first, ending=Ending.FAILED, reason="broken")
+        worker.settle(second, ending=Ending.RETRY)
+        worker.settle(third)
+        rows = crawl.frontier.daily_counts("g")
+        days = {row.day for row in rows}
+        assert days == {today, today + timedelta(days=3)}
+        then = [row for row in rows if row.day == today]
+        assert sum(row.finished for row in then) == 9
+        now = [row for row in rows if row.day != today]
+        assert (sum(row.finished for row in now), sum(row.retried for row in now)) == (1, 1)
+        assert (sum(row.failed for row in now), sum(row.fetched for row in now)) == (1, 3)
+        assert crawl.frontier.daily_counts("g", days=3) == now
+        assert crawl.frontier.daily_counts("g", days=4) == rows
+
+    def test_counters_of_layers_and_lost_leases_count(self, crawl: Crawl) -> None:
+        crawl.define()
+        self.noon(crawl)
+        crawl.add("one", "two")
+        worker = crawl.worker()
+        one, _two = worker.lease(2)
+        read = [
+            CounterChange("g", f"site/{what}/a", number, CounterOp.ADD)
+            for what, number in (("read", 1), ("rows", 4), ("lacking", 1), ("other", 7))
+        ]
+        worker.exchange(settle=[Settlement(one, items=[b"x"])], counters=read)
+        crawl.advance(600)
+        crawl.worker().lease(1)
+        rows = {row.lane: row for row in crawl.frontier.daily_counts("g")}
+        assert rows["a"][3:11] == (1, 0, 0, 0, 1, 1, 1, 4)
+        assert rows[""].items == 1
+
+    def test_what_is_too_old_goes(self, crawl: Crawl) -> None:
+        crawl.define()
+        self.noon(crawl)
+        worker = crawl.worker()
+        for n in range(6):
+            crawl.add(f"r{n}")
+            worker.settle(worker.one())
+            crawl.advance(DAY * 100)
+            # The day is closed by the next page.
+        days = [row.day for row in crawl.frontier.daily_counts("g", days=10_000)]
+        assert (len(days), (days[-1] - days[0]).days) == (4, 300)
+
+    def test_they_go_with_their_group(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.add("one")
+        crawl.finish()
+        assert crawl.frontier.daily_counts("g")
+        list(crawl.frontier.drop_group("g"))
+        with pytest.raises(UnknownGroup):
+            crawl.frontier.daily_counts("g")
+        crawl.define()
+        assert crawl.frontier.daily_counts("g") == []

@@ -1,0 +1,90 @@
+"""`gossamer report`: what each day brought, what failed, what is stuck."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tests.support.command import Command
+
+from gossamer.frontier import codec
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import CounterChange, Ending, LanePolicy, Request, Settlement, Token
+from gossamer.testing.clock import advance
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def two_days(frontier: ValkeyFrontier) -> ValkeyFrontier:
+    """A shop that brought four pages and a failure three days ago, and one page and a failure today."""
+    frontier.define("shop", {"list": LanePolicy(), "lamp": LanePolicy()})
+    now = frontier.counts().now
+    advance(frontier, (DAY * 3 / 2 - now % DAY) % DAY)
+    token = Token.fresh()
+    for first, number in ((0, 5), (10, 2)):
+        if first:
+            advance(frontier, 3 * DAY)
+        payloads = [codec.encode_request({"url": f"https://shop.example/{first + n}"}) for n in range(number)]
+        requests = [Request(first + n + 1, f"h{n}", "shop.lamp", payload) for n, payload in enumerate(payloads)]
+        frontier.add(requests)
+        broken, *rest = frontier.exchange(token, want=100).leases
+        token = token.next()
+        ends = [Settlement(broken, Ending.FAILED, reason="lack", detail="no title")]
+        ends += [Settlement(lease, items=[b"i"]) for lease in rest]
+        counters = [
+            CounterChange("shop", "site/rows/lamp", 2.0 * len(rest)),
+            CounterChange("shop", "site/lacking/lamp", 1),
+        ]
+        frontier.exchange(token, settle=ends, counters=counters)
+        token = token.next()
+    return frontier
+
+
+def test_each_day_is_told_by_layer(two_days: ValkeyFrontier, command: Command, tmp_path: Path) -> None:
+    rows = command("report", "daily", "--json").json
+    lamps = [row for row in rows if row["layer"] == "lamp"]
+    assert [(x["fetched"], x["finished"], x["failed"], x["lacking"], x["rows"]) for x in lamps] == [
+        (5, 4, 1, 1, 8),
+        (2, 1, 1, 1, 2),
+    ]
+    assert [row["items"] for row in rows if row["layer"] == ""] == [4, 1]
+    [whole, today] = command("report", "daily", "--site", "shop", "--days", "1").rows
+    assert (whole[1:3], today[1:6]) == (["shop", ""], ["shop", "lamp", "2", "1", "0"])
+    chart = tmp_path / "lamps.svg"
+    told = command("report", "daily", "--csv", "--chart", str(chart), "--days", "10")
+    assert [row["finished"] for row in csv.DictReader(told.out.splitlines()) if row["layer"]] == ["4", "1"]
+    [line] = ElementTree.parse(chart).getroot().iter("{http://www.w3.org/2000/svg}polyline")
+    assert len(line.get("points", "").split()) == 10
+    assert "--what nope: there are fetched" in command("report", "daily", "--what", "nope", code=2).err
+    nothing = command("report", "daily", "--chart", str(chart), "--what", "lost", code=2)
+    assert "nothing of lost was counted in these days" in nothing.err
+    assert "no site or spider 'nope' has run" in command("report", "daily", "--site", "nope", code=2).err
+
+
+def test_failures_are_told_by_reason(two_days: ValkeyFrontier, command: Command) -> None:
+    [row] = command("report", "failures", "--json").json
+    assert (row["site"], row["layer"], row["reason"], row["number"], row["detail"]) == (
+        "shop",
+        "lamp",
+        "lack",
+        2,
+        "no title",
+    )
+    assert row["url_of_the_last"] == "https://shop.example/10"
+    assert command("report", "failures", "--days", "1").rows[0][3] == "1"
+    assert command("report", "failures", "--csv").out.splitlines()[0].startswith("site,layer,reason,number")
+
+
+def test_what_waits_for_nobody_is_stuck(two_days: ValkeyFrontier, command: Command) -> None:
+    frontier = two_days
+    assert command("report", "stuck").out == "nothing is stuck\n"
+    frontier.add([Request(99, "slow", "shop.list", b"x")])
+    advance(frontier, 60)
+    assert command("report", "stuck", code=1).rows == [["shop", "1 open", "no worker serves it"]]
+    frontier.pause(group="shop", reason="sale")
+    frontier.block("slow", 600, "429")
+    rows = command("report", "stuck", "--json", code=1).json
+    assert [row["why"].split(" ")[0] for row in rows] == ["paused:", "blocked"]
