@@ -13,7 +13,7 @@ NOBODY = Leader(False, 0, "", 0.0, NOW)
 
 
 def group(name: str, began: float, ended: float | None, paused: str = "", start: str = "done") -> GroupState:
-    return GroupState(name, True, 5, start, paused, 0, began, ended, ended, False, "", ())
+    return GroupState(name, True, 5, start, paused, 0, 0, began, ended, ended, False, "", ())
 
 
 def planned(name: str, **schedule: object) -> PlannedGroup:

@@ -89,7 +89,7 @@ def test_what_overlaps(crawl: PlannedCrawl) -> None:
     [done] = planner.cycle().done
     assert done.group == "reseed"
     crawl.seed("reseed", 2)
-    state = crawl.frontier.plan_state().groups["reseed"]
+    state = crawl.frontier.plan_state(lanes=True).groups["reseed"]
     assert sum(lane.queued for lane in state.lanes) == 3 + 2 + 2, "nothing was dropped"
     for overlap in ("queue", "skip"):
         crawl.fetch(overlap)
@@ -107,7 +107,7 @@ def test_what_is_left_is_dropped_for_the_next_round(crawl: PlannedCrawl) -> None
     assert [(one.group, one.action) for one in done] == [("a", Action.REPLACE)]
     assert crawl.rounds("a") == [(0, "cut short"), (1, "running")]
     crawl.seed("a", 2)
-    state = crawl.frontier.plan_state().groups["a"]
+    state = crawl.frontier.plan_state(lanes=True).groups["a"]
     assert state.lanes[0].queued == 2
     crawl.fetch("a")
     assert crawl.rounds("a")[1] == (1, "ended")

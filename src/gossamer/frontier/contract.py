@@ -371,6 +371,6 @@ class Frontier(Protocol):
         """Some records of a lane, all or those in one state, and the cursor of the next ones; "" at the end. A record that is there all
         the while is returned at least once."""
 
-    def plan_state(self) -> PlanState:
-        """Who leads, and of all groups what planners decide by: their present rounds and what waits. Costs O(lanes); where nothing has
-        changed since this client asked last, next to nothing."""
+    def plan_state(self, *, lanes: bool = False) -> PlanState:
+        """Who leads, and of all groups what planners decide by: their present rounds and what waits, with `lanes` in each lane. Costs
+        O(groups); where nothing has changed since this client asked last, next to nothing, and the groups are the same object."""

@@ -25,7 +25,7 @@ class Decision(NamedTuple):
 def last_round(state: GroupState, now: float) -> LastRound:
     """The present round as the policy wants it. One that has all pages it may have is over as far as it can be."""
     began = now if state.began is None else state.began
-    full = state.paused == PAGES_FULL and not any(lane.leased for lane in state.lanes)
+    full = state.paused == PAGES_FULL and not state.leased
     ended = began if full else state.ended if state.closed is not None else None
     return LastRound(state.round, began, ended, seeding=state.start in ("owed", "leased"))
 
@@ -39,26 +39,34 @@ class Decider:
 
     def __init__(self) -> None:
         self._waits: dict[str, tuple[RoundPolicy, LastRound, bool, float]] = {}
+        self._known: tuple[object, object] = None, None
+        self._quiet_until = 0.0
 
     def decide(self, state: PlanState, planned: Mapping[str, PlannedGroup]) -> list[Decision]:
+        if self._known[0] is state.groups and self._known[1] is planned and state.now < self._quiet_until:
+            return []
+        self._known, self._quiet_until = (state.groups, planned), inf
         found = []
         for name, group in planned.items():
             here = state.groups.get(name)
             # A group that no worker has made yet begins its first round when one does.
             if here is not None and here.has_start and (decision := self._decide(group, here, state.now)):
                 found.append(decision)
+                self._quiet_until = 0.0
         self._waits = {name: known for name, known in self._waits.items() if name in planned}
         return found
 
     def _decide(self, group: PlannedGroup, state: GroupState, now: float) -> Decision | None:
         last, paused, name = last_round(state, now), is_paused(state), group.group
         late = state.began is not None and state.closed is None and not state.late
+        if late and group.policy.schedule is not None and group.policy.schedule.deadline is not None:
+            self._quiet_until = min(self._quiet_until, last.began + group.policy.schedule.deadline)
         late = late and is_overdue(group.policy, last, now)
         known = self._waits.get(name)
-        if known is not None and known[:3] == (group.policy, last, paused) and now < known[3]:
-            return Decision(name, last.number, Action.WAIT, "", late) if late else None
-        action, at, why = decide_round(name, group.policy, last, now, paused=paused)
-        if action is Action.WAIT:
-            self._waits[name] = group.policy, last, paused, inf if at is None else at
-            return Decision(name, last.number, action, why, late) if late else None
-        return Decision(name, last.number, action, why, late)
+        if known is None or known[:3] != (group.policy, last, paused) or now >= known[3]:
+            action, at, why = decide_round(name, group.policy, last, now, paused=paused)
+            if action is not Action.WAIT:
+                return Decision(name, last.number, action, why, late)
+            known = self._waits[name] = group.policy, last, paused, inf if at is None else at
+        self._quiet_until = min(self._quiet_until, known[3])
+        return Decision(name, last.number, Action.WAIT, "", late) if late else None

@@ -37,7 +37,7 @@ class PlannedRound(NamedTuple):
 
 def overview(frontier: Frontier) -> tuple[PlanState, list[PlannedRound]]:
     """All groups that are planned, by name. One call for each partition, and those that read files."""
-    state = frontier.plan_state()
+    state = frontier.plan_state(lanes=True)
     schedules = Schedules(frontier)
     schedules.update(state.documents)
     rows = [_row(group, state.groups.get(name), state.now) for name, group in sorted(schedules.groups.items())]
@@ -72,7 +72,7 @@ def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRo
         late,
         state.paused,
         sum(lane.queued + lane.delayed for lane in state.lanes),
-        sum(lane.leased for lane in state.lanes),
+        state.leased,
     )
 
 

@@ -2,60 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
+from gossamer.frontier.server.layout import RIGHT
 from gossamer.model import GroupState, LaneState, Leader, PlanState
 from gossamer.model.reply import PAGES_FULL
 
+STATE = RIGHT.at("state")
+
+
+class PartitionRow(NamedTuple):
+    """What one partition tells of a group; `start` and `noted` as they are stored."""
+
+    name: str
+    has_start: int
+    round: int
+    paused: str
+    held: str
+    open: int
+    leased: int
+    lanes: Sequence[Sequence[Any]]
+    start: bytes
+    noted: bytes
+
 
 class PlanVerbs:
-    """Builds and reads the calls of planners about one crawl. What a partition has told is kept until it has changed."""
+    """Builds and reads the calls of planners about one crawl. What the partitions have told is kept until it has changed."""
 
     def __init__(self, crawl: str, partitions: int) -> None:
         self.partitions = partitions
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
-        self._known: list[tuple[str, list[Any]]] = [("", [])] * partitions
+        self._known: dict[bool, list[tuple[str, list[PartitionRow]]]] = {
+            lanes: [("", [])] * partitions for lanes in (False, True)
+        }
+        self._groups: dict[bool, dict[str, GroupState]] = {False: {}, True: {}}
 
-    def plan_state(self) -> Verb[PlanState]:
+    def plan_state(self, *, lanes: bool = False) -> Verb[PlanState]:
+        known = self._known[lanes]
         replies = yield [
-            function_call("plan_state", base, {"known": state})
-            for base, (state, _) in zip(self.bases, self._known, strict=True)
+            function_call("plan_state", base, {"known": state, "lanes": lanes})
+            for base, (state, _) in zip(self.bases, known, strict=True)
         ]
-        parts = [read(reply) for reply in replies]
-        for place, (_, state, _, _, *groups) in enumerate(parts):
+        heads = [read(reply[0]) for reply in replies]
+        changed = False
+        for place, ((_, state, _, _, *groups), (_, *raw)) in enumerate(zip(heads, replies, strict=True)):
             if groups:
-                self._known[place] = state, groups[0]
-        now, _, documents, (term, name, until), *_ = parts[0]
+                known[place] = state, [_row(*told) for told in zip(groups[0], raw[::2], raw[1::2], strict=True)]
+                changed = True
+        if changed:
+            self._groups[lanes] = self._joined(known)
+        now, _, documents, (term, name, until), *_ = heads[0]
         leader = Leader(False, term, name, until / 1000, now / 1000)
-        return PlanState(now / 1000, documents, leader, self._groups())
+        return PlanState(now / 1000, documents, leader, self._groups[lanes])
 
-    def _groups(self) -> dict[str, GroupState]:
-        rows: dict[str, dict[int, list[Any]]] = {}
-        for place, (_, groups) in enumerate(self._known):
+    def _joined(self, known: list[tuple[str, list[PartitionRow]]]) -> dict[str, GroupState]:
+        rows: dict[str, dict[int, PartitionRow]] = {}
+        for place, (_, groups) in enumerate(known):
             for row in groups:
-                rows.setdefault(row[0], {})[place] = row
+                rows.setdefault(row.name, {})[place] = row
         return {name: self._group(name, found) for name, found in rows.items()}
 
-    def _group(self, name: str, rows: dict[int, list[Any]]) -> GroupState:
+    def _group(self, name: str, rows: Mapping[int, PartitionRow]) -> GroupState:
         """As its home partition tells it; what waits, over all. A home partition that has lost the group is told of it by workers."""
         home = rows.get(keys.home_of(name, self.partitions)) or next(iter(rows.values()))
-        _, has_start, number, start, paused, _, _, noted, _ = home
-        row = noted if isinstance(noted, dict) else {}
+        row = read(home.noted) if home.noted else {}
         lanes: dict[str, Sequence[int]] = {}
-        for *_, told in rows.values():
-            for lane, *waiting in told:
+        for each in rows.values():
+            for lane, *waiting in each.lanes:
                 lanes[lane] = [a + b for a, b in zip(lanes.get(lane, (0, 0, 0)), waiting, strict=True)]
         began, ended, closed = (row[key] / 1000 if key in row else None for key in ("began", "ended", "closed"))
         return GroupState(
             name,
-            has_start == 1,
-            number,
-            start,
-            paused or _held(list(rows.values())),
-            sum(each[6] for each in rows.values()),
+            home.has_start == 1,
+            home.round,
+            read(home.start)[STATE] if home.start else "none",
+            home.paused or _held(list(rows.values())),
+            sum(each.open for each in rows.values()),
+            sum(each.leased for each in rows.values()),
             began,
             ended,
             closed,
@@ -65,9 +91,14 @@ class PlanVerbs:
         )
 
 
-def _held(rows: list[list[Any]]) -> str:
+def _row(told: Sequence[Any], start: bytes, noted: bytes) -> PartitionRow:
+    lanes = told[7] if len(told) > 7 else ()
+    return PartitionRow._make([*told[:7], lanes, start, noted])
+
+
+def _held(rows: list[PartitionRow]) -> str:
     """Why nothing is leased for now. Pages are limited on each partition: full is a group only where all that have something left are."""
-    held = [row[5] for row in rows if row[5]]
-    if held and any(not row[5] and any(queued or delayed for _, queued, delayed, _ in row[8]) for row in rows):
+    held = [row.held for row in rows if row.held]
+    if held and any(not row.held and row.open > row.leased for row in rows):
         held = [reason for reason in held if reason != PAGES_FULL]
     return held[0] if held else ""

@@ -26,10 +26,12 @@ class TestPlanState:
         assert frontier.plan_state().groups == {}
         crawl.define({"a": LanePolicy(), "b": LanePolicy()}, GroupPolicy(start=True))
         frontier.define("other", {})
-        before = frontier.plan_state()
-        assert before.groups["other"] == GroupState("other", False, 0, "none", "", 0, None, None, None, False, "", ())
+        before = frontier.plan_state(lanes=True)
+        assert before.groups["other"] == GroupState(
+            "other", False, 0, "none", "", 0, 0, None, None, None, False, "", ()
+        )
         lanes = (LaneState("g.a", 0, 0, 0), LaneState("g.b", 0, 0, 0))
-        assert before.groups["g"] == GroupState("g", True, 0, "owed", "", 1, None, None, None, False, "", lanes)
+        assert before.groups["g"] == GroupState("g", True, 0, "owed", "", 1, 0, None, None, None, False, "", lanes)
         worker = crawl.worker()
         assert frontier.start("g", worker.token)[0] is StartState.GRANTED
         hosts = crawl.spread(6)
@@ -39,7 +41,7 @@ class TestPlanState:
         frontier.started("g", worker.token)
         leases = worker.lease(6)
         state = self.group(crawl)
-        assert (state.start, state.open, state.ended) == ("done", 8, None)
+        assert (state.start, state.open, state.leased, state.ended) == ("done", 8, 6, None)
         assert state.began is not None
         assert state.lanes == (LaneState("g.a", 0, 0, 6), LaneState("g.b", 0, 2, 0))
         worker.settle(*leases)
@@ -72,7 +74,10 @@ class TestPlanState:
         assert set(frontier.plan_state().groups) == {"g"}
 
     def group(self, crawl: Crawl) -> GroupState:
-        return crawl.frontier.plan_state().groups["g"]
+        """The same, with lanes and without."""
+        with_lanes = crawl.frontier.plan_state(lanes=True).groups["g"]
+        assert crawl.frontier.plan_state().groups["g"] == with_lanes._replace(lanes=())
+        return with_lanes
 
     def test_it_tells_who_leads_and_that_a_document_changed(self, crawl: Crawl) -> None:
         frontier, token = crawl.frontier, Token.fresh()

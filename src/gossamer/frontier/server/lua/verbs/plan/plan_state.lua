@@ -1,54 +1,61 @@
 -- plan_state: what planners decide by, of all groups: their rounds and what waits; read only.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {known (the state that the caller has; '': none)}
--- Returns msgpack {now ms, state, documents version, leader {term, name, until ms}, groups [[name, has a start, round, state of the
---            start, paused, held, open, row of the round or {}, lanes [[name, queued, delayed, leased]]]]}; without groups if the
---            state is the known one
+-- ARGV    1: msgpack {known (the state that the caller has; '': none), lanes (whether to tell what waits in each lane)}
+-- Returns {msgpack {now ms, state, documents version, leader {term, name, until ms}, groups [[name, has a start, round, paused, held,
+--            open, leased, lanes [[name, queued, delayed, leased]]...]], two for each group: the right to its start and the row of its
+--            round, msgpack as they are stored, or ''}; without groups if the state is the known one
 -- Cost    O(groups + lanes), or O(1) if nothing has changed
 
 local LANE_WAITING = {'q', 'd', 'l'}
 
-local function described(S)
-  local rounds, starts, held = {}, {}, {}
-  for key, into in pairs({[K.rounds] = rounds, [K.starts] = starts, [K.group_held] = held}) do
-    local flat = call('HGETALL', S.b .. key)
-    for i = 1, #flat, 2 do into[flat[i]] = flat[i + 1] end
+local function read_all(S, key)
+  local flat, found = call('HGETALL', S.b .. key), {}
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+  return found
+end
+
+local function lane_rows(S, name, wanted)
+  local lanes = {}
+  for _, id in ipairs(Lane.ids(S, name)) do
+    local lane = Lane.by_id(S, id)
+    if lane then
+      lanes[#lanes + 1] = {lane.name}
+      for _, what in ipairs(LANE_WAITING) do wanted(id .. '|' .. what, lanes[#lanes]) end
+    end
   end
-  local groups, fields, into = {}, {}, {}
+  return lanes
+end
+
+-- The groups, and in `reply` what is told of them as it is stored.
+local function described(S, with_lanes, reply)
+  local rounds, starts, held = read_all(S, K.rounds), read_all(S, K.starts), read_all(S, K.group_held)
+  local groups, lanes, fields, into = {}, {}, {}, {}
   local function wanted(field, row)
     fields[#fields + 1], into[#into + 1] = field, row
   end
-  for _, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do
-    local policy, lanes = Lane.group(S, name), {}
-    local round = tonumber(rounds[name]) or 0
-    local start = starts[name] and unpack_msg(starts[name])[RIGHT.state] or 'none'
-    local row = {name, policy.start and 1 or 0, round, start, policy.paused, held[name] or ''}
+  for i, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do
+    local policy, round = Lane.group(S, name), rounds[name] or '0'
+    local row = {name, policy.start and 1 or 0, tonumber(round), policy.paused, held[name] or ''}
     wanted('g|' .. name .. '|open', row)
-    for _, id in ipairs(Lane.ids(S, name)) do
-      local lane = Lane.by_id(S, id)
-      if lane then
-        lanes[#lanes + 1] = {lane.name}
-        for _, what in ipairs(LANE_WAITING) do wanted(id .. '|' .. what, lanes[#lanes]) end
-      end
-    end
-    groups[#groups + 1] = {row, Round.row(S, name, round) or {}, lanes}
+    wanted('g|' .. name .. '|l', row)
+    if with_lanes then lanes[i] = lane_rows(S, name, wanted) end
+    groups[i] = row
+    reply[#reply + 1] = starts[name] or ''
+    reply[#reply + 1] = call('ZRANGEBYSCORE', S.b .. K.round_log .. name, round, round)[1] or ''
   end
   for i, value in ipairs(#fields > 0 and read_many(S.b .. K.counts, fields) or {}) do
-    into[i][#into[i] + 1] = tonumber(value) or 0
+    local row = into[i]
+    row[#row + 1] = tonumber(value) or 0
   end
-  local told = {}
-  for i, group in ipairs(groups) do
-    local row = group[1]
-    row[#row + 1], row[#row + 2] = group[2], group[3]
-    told[i] = row
-  end
-  return told
+  for i, rows in pairs(lanes) do groups[i][#groups[i] + 1] = rows end
+  return groups
 end
 
 verb('plan_state', {'no-writes'}, function(S, h)
   local state = format('%s %d %s', S.m.epoch, S.m.chg, S.m.cfg)
   local v = call('HMGET', S.b .. K.meta, 'lt', 'ln', 'doc')
-  local leader = {tonumber(v[1]) or 0, v[2] or '', S.m.leader_until}
-  return pack({S.now, state, tonumber(v[3]) or 0, leader, state ~= h.known and described(S) or nil})
+  local leader, reply = {tonumber(v[1]) or 0, v[2] or '', S.m.leader_until}, {''}
+  reply[1] = pack({S.now, state, tonumber(v[3]) or 0, leader, state ~= h.known and described(S, h.lanes, reply) or nil})
+  return reply
 end)
