@@ -95,7 +95,15 @@ def _contradiction(one: Table, other: Table) -> str:
 
 
 def _check_turns(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
-    """Nested records in a column of a thread: one page's would replace the other's."""
+    """Nested records of a thread. In a column one page's would replace the other's; without a key nobody sees that they are the same."""
+    for field, one in stored_fields(layer.fields).items():
+        kept = rule.children.get(field)
+        if one.each is not None and not (kept is not None and (kept.key or kept.json_)):
+            checker.warn(
+                (*path, "children", field) if kept is not None else path,
+                f"{field} has no key: if a page of a thread has two URLs (as /t/1 and /t/1?page=1), its records are stored twice",
+                f"write children: {{{field}: {{key: …}}}} with a field that tells them apart",
+            )
     for field, child in rule.children.items():
         if child.json_ and field in layer.fields:
             checker.add(
