@@ -27,6 +27,7 @@ from gossamer.migrate.scrapy_redis import RULES
 from gossamer.scrapy.speedups.defaults import TUNES
 from gossamer.settings import SETTINGS
 from gossamer.sites.file import schema
+from gossamer.sites.format import PLAIN_MEANINGS, Clean
 from gossamer.sites.url import match
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -178,6 +179,10 @@ def site_files_page() -> str:
             reading,
             "How its pages are fetched, kept and remembered:" if mapping.operating else "",
             operating if mapping.operating else "",
+            "Steps that are plain words:" if mapping.name == Clean.__name__ else "",
+            table(("step", "meaning"), [(f"`{step}`", said) for step, said in PLAIN_MEANINGS.items()])
+            if mapping.name == Clean.__name__
+            else "",
         )
         sections.append("\n\n".join(part for part in parts if part))
     return page("Site files", intro, *sections)

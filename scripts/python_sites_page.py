@@ -23,7 +23,7 @@ A layer's function takes a `Page`. It may be an async generator, a generator, a 
 one or a list of:
 
 - a record: a mapping, an instance of a dataclass or of a pydantic model;
-- `Record(layer, fields)`: a record for the table of another layer;
+- `Record(layer, fields)`: a record for the table of another layer ([how](#threads-and-other-rows-of-many-parts));
 - a link: what `page.follow()` returned;
 - None, which is left out.
 
@@ -40,6 +40,35 @@ Without `record`, the table grows: a column is made when a record first has a va
 
 Without `key`, the key is the page's URL. A page with several records of such a layer is a dead letter (`store_refused`), since only one of
 them would stay: name fields that tell them apart."""
+PARTS = """\
+A record replaces the row with the same key as a whole; a list in it is one value. So where a row has many of something, or comes from
+several pages, make records of their own for a table of their own, and yield the row once, on the first page:
+
+```python
+from gossamer import Record, Site
+
+board = Site("board", seeds=["https://forum.example/list"], seen="round")
+board.rules("list", match="^/list", follow=["a.thread"])
+
+
+@board.layer("comment", table="comments", key=["id"], record={"id": int, "thread": int, "text": str | None})
+def comment(page):
+    \"\"\"Only for its table: no link leads here.\"\"\"
+
+
+@board.layer("thread", match=r"^/t/(?P<id>\\d+)", table="threads", key=["id"], record={"id": int, "title": str | None})
+def thread(page):
+    number = int(page.groups["id"])
+    if not page.turn:
+        yield {"id": number, "title": page.css("h1::text").get()}
+    for one in page.css(".comment"):
+        yield Record("comment", {"id": int(one.attrib["id"]), "thread": number, "text": one.css("p::text").get()})
+    for link in page.css("a.next"):
+        yield page.follow(link)
+```
+
+Comments that are gone from the thread stay in their table. Where rules can read the pages, they do this and remove those
+([a thread over several pages](../how-to/pages-turns-and-depth.md#a-thread-over-several-pages))."""
 WORKERS = """\
 A site in Python is pushed as a site file that names its functions (`handler: "shop:lamp"`); `gossamer site show` shows it. Code is never
 pushed. Workers import the module:
@@ -61,6 +90,7 @@ def paragraphs() -> list[str]:
     return [
         INTRO, "## Site", *members(Site, SiteDefinition), "### CrawlSummary", doc(CrawlSummary),
         f"`{', '.join(CrawlSummary._fields)}`", "## Functions", FUNCTIONS, "## Page", *members(Page), "## Columns", COLUMNS,
+        "## Threads, and other rows of many parts", PARTS,
         "## Workers", WORKERS,
     ]  # fmt: skip
 

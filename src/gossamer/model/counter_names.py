@@ -30,9 +30,9 @@ EXCHANGES, EXCHANGE_SECONDS = "gossamer/exchange_count", "gossamer/exchange_seco
 SEEDS_READ = "site/seeds_read"
 SEEDS_UNREAD = "site/seeds_unread/"
 """Then the reason."""
-PAGES_READ, MISSING, UNREADABLE = "site/read/", "site/missing/", "site/unreadable/"
-"""Pages of a layer that were read, of them those on which a field was not found, and those on which its value could not be converted.
-Then the layer, or LAYER.FIELD."""
+PAGES_READ, MISSING, EMPTY, UNREADABLE = "site/read/", "site/missing/", "site/empty/", "site/unreadable/"
+"""Pages of a layer that were read; of them those on which a field was not found, in any record or in all of them; those on which a value
+of it could not be converted. Then the layer, or LAYER.FIELD."""
 LACKING, ROWS = "site/lacking/", "site/rows/"
 """Pages of a layer that lack a required field, and the rows that its pages brought to a database. Then the layer."""
 OUTAGES = "gossamer/outages"

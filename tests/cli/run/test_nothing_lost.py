@@ -237,7 +237,7 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
         require: [rare]
         lacking: keep
         fields:
-          {title: title, wrong: .titel, number: {css: title, type: int}, rare: .rare, never: {css: .x, default: 0}, _more: .y}
+          {title: title, notes: {each: i, fields: {text: {xpath: .}, odd: b, two: u}}, wrong: .titel, number: {css: title, type: int}, rare: .rare, never: {css: .x, default: 0}, _more: .y}
     """
 
     def crawl(*paths: str, code: int) -> str:
@@ -252,10 +252,12 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
     logged = place.logs()
     for path, why in (("/gone", "gone"), ("/moved", "gone"), ("/private", "robots_denied"), ("/broken", "http_500")):
         assert f"The seed {site.url}{path} could not be read: {why}." in logged
-    site.on("/rare", Reply(body="<title>One</title><p class=rare>here</p>"))
+    for path, more in (("/rare", "<p class=rare>here</p>"), ("/fine", ""), ("/other", "")):
+        site.on(path, Reply(body=f"<title>One</title>{more}<i>a</i><i><u>b</u></i>"))
     said = crawl("/gone", "/fine", "/rare", "/other", code=0)
     assert "seeds: 1 of 4 seeds could not be read (gone 1)" in said
     assert [line.partition(";")[0] for line in said.splitlines() if "page." in line] == [
+        "seeds: page.notes.odd was found on none of 3 pages",
         "seeds: page.wrong was found on none of 3 pages",
         "seeds: page.number could not be converted to its type on 3 pages",
     ]

@@ -310,3 +310,9 @@ def test_what_is_left_without_tags_has_no_white_space_at_its_ends() -> None:
     assert fields("fields: {t: {css: div, html: true, clean: strip_tags}}", page) == {"t": "a b"}
     kept = fields("fields: {t: {css: div, html: true, clean: strip_tags, strip: false}}", page)
     assert kept == {"t": "  a b \n"}
+
+
+def test_words_of_two_lines_do_not_become_one_without_tags() -> None:
+    page = "<div><p>one<br/>two</p><P class=x>three <b>b</b>old</p>\n<ul><li>a</li><li>b</li></ul><td>1<td>2</div>"
+    text = "one\ntwo\nthree bold\na\nb\n1\n2"
+    assert fields("fields: {t: {css: div, html: true, clean: strip_tags, strip: false}}", page) == {"t": text}

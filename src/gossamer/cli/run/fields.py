@@ -7,7 +7,7 @@ from typing import Any
 
 from gossamer.cli import output
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counter_names import MISSING, PAGES_READ, UNREADABLE
+from gossamer.model.counter_names import EMPTY, PAGES_READ, UNREADABLE
 from gossamer.sites.format import FieldRule, SiteSpec
 from gossamer.sites.format.selector import is_helper
 
@@ -36,7 +36,7 @@ class FieldCounts:
             read = _with(grown, PAGES_READ)
             self._nowhere[group] = {
                 name: many
-                for name, many in _with(grown, MISSING).items()
+                for name, many in _with(grown, EMPTY).items()
                 if many >= max(FEW, read.get(name.partition(".")[0], 0)) and _expected(self._sites[group], name)
             }
 

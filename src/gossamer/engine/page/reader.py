@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from gossamer.engine import hooks
 from gossamer.engine.archive.archive import Archive
@@ -18,7 +19,7 @@ from gossamer.engine.sites import ServedLayer
 from gossamer.errors import ArchiveFailed, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, Settlement
-from gossamer.model.counter_names import LACKING, MISSING, PAGES_READ, ROWS, UNREADABLE
+from gossamer.model.counter_names import EMPTY, LACKING, MISSING, PAGES_READ, ROWS, UNREADABLE
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.reply import PIPELINE
 from gossamer.sites.downloader import ItemFailed
@@ -178,6 +179,8 @@ class PageReader:
             counters.add(LACKING + layer.name)
         for name in reading.missing:
             counters.add(f"{MISSING}{layer.name}.{name}")
+            if _is_empty((one.fields for one in reading.records), name.split(".")):
+                counters.add(f"{EMPTY}{layer.name}.{name}")
         if reading.notes:
             counters.add("site/notes", len(reading.notes))
             assert layer.rule is not None
@@ -185,3 +188,12 @@ class PageReader:
             for name in named.difference(reading.missing):
                 if name.partition(".")[0] in layer.rule.fields:
                     counters.add(f"{UNREADABLE}{layer.name}.{name}")
+
+
+def _is_empty(records: Iterable[Any], path: Sequence[str]) -> bool:
+    """Whether none of the records, or of those nested in them, has a field."""
+    first, *more = path
+    values = (record.get(first) for record in records if isinstance(record, dict))
+    if more:
+        return all(_is_empty(value if isinstance(value, list) else [value], more) for value in values)
+    return all(value in (None, [], "") for value in values)

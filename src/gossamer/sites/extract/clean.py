@@ -12,6 +12,11 @@ from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Clean, Step
 
 Cleaning = Callable[[Any, TimeBudget], Any]
+LINE = Pattern(
+    r"(?i)<(?:br|/?(?:address|article|aside|blockquote|caption|center|dd|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]|header|hr"
+    r"|li|main|nav|ol|p|pre|section|table|tbody|td|tfoot|th|thead|tr|ul))\b[^<>]*>"
+)
+"""Tags at which a line begins or ends."""
 TAG = Pattern(r"(?is)<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|</?[a-z!][^<>]*>")
 
 
@@ -95,10 +100,22 @@ def _step(step: Step, strip: bool) -> Cleaning:
             of_list = OF_LISTS[step]
             return lambda value, page: of_list(value) if isinstance(value, list) else value
         if step == "strip_tags":
-            return _each(lambda text, page: _ends(html.unescape(TAG.replaced(text, "", page)), strip))
+            return _each(lambda text, page: _ends(_without_tags(text, page), strip))
         change = OF_TEXTS[step]
         return _each(lambda text, page: change(text))
     return _mapping(step, next(iter(step.model_fields_set)))
+
+
+def _without_tags(text: str, page: TimeBudget) -> str:
+    """Words of two lines stay two words, also where no white space is between them."""
+    first, *more = TAG.replaced(LINE.replaced(text, "\0", page), "", page).split("\0")
+    kept, last = [first], first[-1:]
+    for line in filter(None, more):
+        if last and not last.isspace() and not line[0].isspace():
+            kept.append("\n")
+        kept.append(line)
+        last = line[-1]
+    return html.unescape("".join(kept))
 
 
 def _ends(text: str, strip: bool) -> str:

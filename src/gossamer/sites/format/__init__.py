@@ -8,6 +8,7 @@ from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Rev
 from gossamer.sites.format.login import LoginCheck, LoginRule, SessionEnd
 from gossamer.sites.format.refresh import Condition, RefreshRule
 from gossamer.sites.format.selector import (
+    PLAIN_MEANINGS,
     PLAIN_STEPS,
     SELECTORS,
     Body,
@@ -38,6 +39,7 @@ from gossamer.sites.format.values import NAME, SiteModel
 
 __all__ = [
     "NAME",
+    "PLAIN_MEANINGS",
     "PLAIN_STEPS",
     "SELECTORS",
     "BlackoutRule",

@@ -184,7 +184,7 @@ class Layer(SiteModel):
     revisit: Revisit | None = None
     """When its pages are due again."""
     format: Format = Format.HTML
-    """The format of its pages."""
+    """The format of its pages. XML is read without namespaces: title finds dc:title."""
     encoding: str | None = None
     """The character set, if pages do not declare it or declare a wrong one."""
     identity: Identity | None = None

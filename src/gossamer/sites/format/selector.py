@@ -112,6 +112,20 @@ PlainStep = Literal[
     "unquote",
 ]
 PLAIN_STEPS: tuple[str, ...] = get_args(PlainStep)
+PLAIN_MEANINGS: dict[PlainStep, str] = {
+    "strip": "Remove white space at both ends.",
+    "squeeze": "The same, and one space for any white space within.",
+    "lower": "In small letters.",
+    "upper": "In capital letters.",
+    "title": "Each Word With A Capital Letter.",
+    "digits": "Keep only the digits.",
+    "unescape": "Replace entities of HTML: &amp;amp; becomes &amp;.",
+    "strip_tags": "Remove tags, scripts and comments, and replace entities; lines and paragraphs stay apart.",
+    "unique": "Of a list, each value once.",
+    "sort": "Sort a list, as texts.",
+    "reverse": "Turn a list round.",
+    "unquote": "Decode %20 and the like.",
+}
 Step = PlainStep | Clean
 
 
