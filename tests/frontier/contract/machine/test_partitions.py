@@ -7,6 +7,7 @@ every page of the site is fetched in every round, the crawl comes to an end, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -16,7 +17,7 @@ from tests.frontier.contract.conftest import made
 from tests.frontier.contract.conftest import settings as chosen
 from tests.frontier.contract.machine.ground import FACTOR
 
-from gossamer.errors import LaneKept, UnknownGroup, UnknownLane
+from gossamer.errors import GroupDropping, LaneKept, UnknownGroup, UnknownLane
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Request, SeenPolicy, SeenScope, Selection, Settlement, StartState
@@ -133,18 +134,26 @@ class Run:
         else:
             self.define(self.crawls[0].frontier)
 
-    def drop(self) -> None:
+    def drop(self, *, starting: bool = False) -> None:
+        """With `starting`, workers start meanwhile: they are refused until it is gone, and what they make then stays."""
         self.told.append("it is dropped")
-        for gone in self.random.choice(self.crawls).frontier.drop_group(GROUP):
+        frontiers = [crawl.frontier for crawl in self.crawls]
+        for gone in self.random.choice(frontiers).drop_group(GROUP):
             self.trouble()
             if not gone:
                 self.crawls[0].expire()  # What is leased nobody settles any more.
+            if starting and self.random.random() < 0.3:
+                with suppress(GroupDropping):
+                    self.random.choice(frontiers).define(GROUP, LANES, GroupPolicy(start=True))
+                    self.told.append("a worker has made it anew")
 
     def fetched(self, number: int) -> set[int]:
         """Crawl a round to its end."""
-        found, quiet = set[int](), 0
+        found, quiet, backs = set[int](), list[int](), 0
         for _ in range(TURNS):
             self.trouble()
+            if backs != self._backs:
+                backs, quiet = self._backs, []
             which = self.random.randrange(len(self.workers))
             worker, frontier = self.workers[which], self.crawls[which].frontier
             leases = worker.exchange(want=PARTITIONS).leases
@@ -161,10 +170,11 @@ class Run:
                 if answer.settled == [SETTLED]:
                     found.add(page)
             if leases:
-                quiet = 0
+                quiet = []
             elif self.drained(frontier):
-                quiet += 1
-                if quiet > QUIET and not self._saved:
+                quiet.append(which)
+                # Each of them looks once more before it ends: only who has added something knows that a partition lacks it.
+                if len(quiet) > QUIET and len({*quiet}) == len(self.workers) and not self._saved:
                     there = [lane.lane for lane in frontier.counts(GROUP).lanes]
                     assert there == [f"{GROUP}.{name}" for name in LANES], "\n".join(self.told)
                     return found
@@ -232,7 +242,7 @@ def test_every_page_is_fetched_in_every_round(server: Server, seed: int) -> None
             assert not missing, "\n".join(run.told)
             number += 1
             if run.random.random() < 0.4:
-                run.drop()
+                run.drop(starting=run.random.random() < 0.5)
                 run.begin(0)
                 number = 0
         run.drop()
