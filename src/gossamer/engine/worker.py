@@ -176,7 +176,7 @@ class NativeWorker:
         self._robots = robots = Robots(download_counters.fetch, self._tell_delay)
         self._versions = PageVersions(self.ask, settings["GOSSAMER_CONDITIONAL_PAGES"])
         known = SeenCache()
-        children = ChildRequests(known, self._site_counters, payload_max, self._groups.introduce, job.layer)
+        children = ChildRequests(known, self._site_counters, payload_max, self._groups.define_targets, job.layer)
         reader = PageReader(
             children, self._record_sink, self._archive, self._site_counters, payload_max, scrapy_fetcher
         )
@@ -307,7 +307,7 @@ class NativeWorker:
             await self.ask(Frontier.forget_page_versions, site.name)
         elif site.conditional:
             await self.ask(Frontier.check_page_versions, site.name)
-        await self._groups.introduce(site)
+        await self._groups.define_targets(site)
         self._site_set.put(site)
         self._page_processor.forget(site.name)
         self._site_tasks.begin(site, self._engine.failed)

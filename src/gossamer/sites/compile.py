@@ -26,8 +26,8 @@ from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables.tables import Rows, tables
 from gossamer.sites.url.identity import Identifier
+from gossamer.sites.url.meta_refresh import meta_refresh_target
 from gossamer.sites.url.own import own_url
-from gossamer.sites.url.refresh import refresh_target
 
 NOTHING_GRANTED = Grant()
 SINCE, LAYER = "since", "layer"
@@ -86,7 +86,7 @@ class CompiledSite:
         self.secrets: Secrets | None = None
         """The variables that stand in its requests."""
         self.login: Login | None = None
-        self.elsewhere: Callable[[str], CompiledSite | None] = lambda name: None
+        self.other_site: Callable[[str], CompiledSite | None] = lambda name: None
         """The other sites that links may lead to, by name."""
         self._readers: dict[str, LayerReader] = {}
         self._amended: dict[str, bool] = {}
@@ -110,7 +110,7 @@ class CompiledSite:
         return name in self.layers or crosses(name)
 
     def layer_there(self, site: str, url: str) -> str | None:
-        other = self.elsewhere(site)
+        other = self.other_site(site)
         found = None if other is None else other.layer_of(url)
         return None if found is None else f"{site}.{found[0]}"
 
@@ -119,7 +119,7 @@ class CompiledSite:
         found = self._identities.get(layer)
         if found is None and crosses(layer):
             name, there = split(layer)
-            other = self.elsewhere(name)
+            other = self.other_site(name)
             found = None if other is None else other.identifier(there)
         return found or self._usual
 
@@ -137,12 +137,12 @@ class CompiledSite:
         found = self.layer_of(url)
         return self.canonical(found[0] if found else "", url)
 
-    def refresh(self, layer: str, page: Response) -> str | None:
+    def meta_refresh(self, layer: str, page: Response) -> str | None:
         """Where a page of HTML sends its visitors at once (meta refresh); None if it is to be read."""
         rule = self.layers.get(layer)
         if rule is None or rule.format is not Format.HTML:
             return None
-        return refresh_target(page, lambda address: self._content(layer, rule, page).absolute(address))
+        return meta_refresh_target(page, lambda address: self._content(layer, rule, page).absolute(address))
 
     def _content(self, layer: str, rule: Layer, page: Response) -> PageContent:
         return PageContent(page, layer, rule.format, rule.encoding, self)
@@ -188,7 +188,7 @@ class CompiledSite:
         if crosses(layer):
             depth = turn = 0
             name, there = split(layer)
-            other = self.elsewhere(name)
+            other = self.other_site(name)
             if other is None or there not in other.layers:
                 missing = f"site {name}" if other is None else f"layer {there} in the site {name}"
                 raise SiteError(f"The site {self.name} leads to {layer}, but this crawl has no {missing}.")
@@ -205,7 +205,7 @@ class CompiledSite:
         """Drop the priority if the layer's order ignores it; add the method and body that the layer requests its pages with."""
         if crosses(link.layer):
             name, there = split(link.layer)
-            other = self.elsewhere(name)
+            other = self.other_site(name)
             return link if other is None else other._amend(link._replace(layer=there))._replace(layer=link.layer)
         if link.priority and link.layer not in self._by_priority:
             link = link._replace(priority=0)

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChildRequests:
-    """`known` has the fingerprints that the frontier is known to have seen. `only` is the one layer to crawl, "" for all. `introduce`
+    """`known` has the fingerprints that the frontier is known to have seen. `only` is the one layer to crawl, "" for all. `define_targets`
     defines the groups of the other sites that links of a site lead to."""
 
     def __init__(
@@ -27,20 +27,20 @@ class ChildRequests:
         known: SeenCache,
         site_counters: SiteCounters,
         payload_max: int,
-        introduce: Callable[[ServedSite], Awaitable[None]],
+        define_targets: Callable[[ServedSite], Awaitable[None]],
         only: str = "",
     ) -> None:
         self._known, self._site_counters, self._payload_max = known, site_counters, payload_max
-        self._introduce, self._only = introduce, only
+        self._define_targets, self._only = define_targets, only
         self._rounds: dict[str, int] = {}
         """The round of each site that its pages were last of."""
 
-    async def meet(self, site: ServedSite, links: Sequence[PageRequest]) -> None:
+    async def define_targets(self, site: ServedSite, links: Sequence[PageRequest]) -> None:
         """Links of functions may lead to sites that no file names: see to it that these have their queues."""
         names = {split(link.layer)[0] for link in links if crosses(link.layer)}
-        if not names <= site.leads:
-            site.leads |= names
-            await self._introduce(site)
+        if not names <= site.target_sites:
+            site.target_sites |= names
+            await self._define_targets(site)
 
     def of(
         self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest

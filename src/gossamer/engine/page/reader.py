@@ -112,7 +112,7 @@ class PageReader:
         further = turns(reading, layer.name) if part is not None else ()
         items, kept = await self._store(layer, request, response, records, further)
         if layer.function is not None or layer.after_extract is not None:
-            await self._children.meet(layer.site, reading.links)
+            await self._children.define_targets(layer.site, reading.links)
         children, withheld = self._children.of(reading.links, layer, request)
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
         # A thread is known as a whole only if all its pages are read.

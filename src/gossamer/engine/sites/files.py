@@ -16,7 +16,7 @@ from gossamer.settings import Settings
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
 from gossamer.sites.compile import CompiledSite, compile_site
-from gossamer.sites.crossing import ANY, has_functions, leads, split, targets
+from gossamer.sites.crossing import ANY, has_functions, split, target_sites, targets
 from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey_text
 from gossamer.sites.file.problems import SiteErrors, did_you_mean
@@ -106,22 +106,22 @@ class SiteFiles:
         self._texts = {file: text for file, text in self._texts.items() if file in files}
         names = frozenset(name for sites in self._sites.values() for name in sites)
         self._compiled = {name: site for name, site in self._compiled.items() if name in names}
-        await self._meet()
+        await self._read_targets()
         changed = self._settled(changed, problems)
         self._version, self._doubted = version, False
         return SiteChanges(names, changed, problems)
 
-    def elsewhere(self, name: str) -> CompiledSite | None:
+    def other_site(self, name: str) -> CompiledSite | None:
         """Another site of the crawl that links may lead to, whether this worker serves it or not."""
         found = self._compiled.get(name)
         if found is None and name in self._others:
             found = self._others[name][1]
         return found
 
-    async def _meet(self) -> None:
+    async def _read_targets(self) -> None:
         """Read the sites that links lead to and that this worker does not serve. One whose file is gone stays as it was: what leads to
         it waits in its queue."""
-        wanted = {name for site in self._compiled.values() for name in leads(site.site)}
+        wanted = {name for site in self._compiled.values() for name in target_sites(site.site)}
         if any(has_functions(site.site) for site in self._compiled.values()):
             wanted.update(self._owners)
         self._others = {name: one for name, one in self._others.items() if name in wanted}
@@ -153,7 +153,7 @@ class SiteFiles:
     def _missing(self, site: CompiledSite) -> str:
         for _, to in targets(site.site):
             name, layer = split(to)
-            other = self.elsewhere(name)
+            other = self.other_site(name)
             if other is None:
                 return (
                     f"Links of {site.name} lead to {to}, and this crawl has no site {name}. "
@@ -189,7 +189,7 @@ class SiteFiles:
                 )
         found = [compile_site(one.site, grant=grant) for one in wanted]
         for one in found:
-            one.elsewhere = self.elsewhere
+            one.other_site = self.other_site
             self._compiled[one.name] = one
         self._sites[file] = [one.name for one in found]
         self._texts[file] = document.text

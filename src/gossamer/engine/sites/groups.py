@@ -35,9 +35,9 @@ class SiteGroups:
         for name, policy in site.compiled.hosts().items():
             await self._ask(Frontier.set_host, name, policy)
 
-    async def introduce(self, site: ServedSite) -> None:
+    async def define_targets(self, site: ServedSite) -> None:
         """Define the groups of other sites that its links lead to, if nobody has served them yet: what leads there waits there."""
-        others = [other for name in sorted(site.leads) if (other := self._files.elsewhere(name)) is not None]
+        others = [other for name in sorted(site.target_sites) if (other := self._files.other_site(name)) is not None]
         if others:
             there = await self._lanes()
         for other in others:
@@ -56,7 +56,7 @@ class SiteGroups:
             try:
                 if lately < self._defined.get(site.name, lately) < since or not _has_lanes(there, site.compiled):
                     await self.define(site)
-                await self.introduce(site)
+                await self.define_targets(site)
             except GroupDropping as error:
                 if site.name not in dropping:
                     logger.warning("The site %s is looked at again later: %s", site.name, error)

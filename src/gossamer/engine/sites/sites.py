@@ -14,7 +14,7 @@ from gossamer.model.fetch import AGENT, FetchOptions
 from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
 from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.crossing import leads
+from gossamer.sites.crossing import target_sites
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.login import LOGIN
@@ -97,7 +97,7 @@ class ServedLayer:
             return target
         if self.rule is None or not 200 <= response.status < 300:
             return None
-        return self.site.compiled.refresh(self.name, response)
+        return self.site.compiled.meta_refresh(self.name, response)
 
     def own_url(self, response: Response) -> str:
         """The URL that a page is stored under."""
@@ -129,7 +129,7 @@ class ServedSite:
         self.login = compiled.login
         self.login_layer = ServedLayer(self, LOGIN, None)
         """How the pages of the login are fetched."""
-        self.leads = set(leads(compiled.site))
+        self.target_sites = set(target_sites(compiled.site))
         """The other sites that its links lead to; those of functions are added when they do."""
         self._lanes = compiled.lanes()
         for name in LISTINGS:
@@ -193,7 +193,7 @@ class SiteSet:
         found: set[str] = set()
         todo = {name}
         while todo:
-            more = {site.name for site in self if not site.leads.isdisjoint(todo)}
+            more = {site.name for site in self if not site.target_sites.isdisjoint(todo)}
             todo = more - found
             found |= more
         return found - {name}

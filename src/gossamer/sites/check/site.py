@@ -23,7 +23,6 @@ from gossamer.sites.check.rules import check_rules
 from gossamer.sites.check.schedule import check_schedule
 from gossamer.sites.check.store import check_store
 from gossamer.sites.check.values import check_variables
-from gossamer.sites.crossing import NO_SEEDS
 from gossamer.sites.file.environment import wrong_references
 from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.params import Parameters
@@ -34,6 +33,7 @@ from gossamer.sites.request import names_beside
 from gossamer.sites.seeds import count, pieces, unfold, unknown_names
 from gossamer.sites.url.match import pattern_of
 
+NO_SEEDS = "there are no seeds: nothing begins a round"
 PROBES = ("/", "/q8/z_7?k=v&w=1", "/A-b/c.html", "/%C3%A9/0?")
 """A pattern that matches all of each of these matches everything."""
 

@@ -26,7 +26,7 @@ _CONTENT = re.compile(
 _PARSER = etree.HTMLParser(encoding="utf-8", recover=True)
 
 
-def refresh_target(page: Response, absolute: Callable[[str], str]) -> str | None:
+def meta_refresh_target(page: Response, absolute: Callable[[str], str]) -> str | None:
     """Where a page of HTML sends the visitor within LATEST seconds; None if it does not, or only reloads itself. `absolute` makes a
     URL of an address on the page; ValueError if there is none."""
     for content in _contents(page):

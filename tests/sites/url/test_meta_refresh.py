@@ -14,7 +14,7 @@ HERE = "http://a.example/x/y?q=1"
 
 
 def leads(body: str, headers: dict[str, str] | None = None, layer: str = "p") -> str | None:
-    return SITE.refresh(layer, Response(HERE, 200, headers or {}, body.encode()))
+    return SITE.meta_refresh(layer, Response(HERE, 200, headers or {}, body.encode()))
 
 
 @pytest.mark.parametrize(
