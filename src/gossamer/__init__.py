@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 # By name only, and loaded when asked for: who uses the frontier alone never loads Scrapy.
 _PUBLIC = {
     "Addon": "gossamer.scrapy.addon",
+    "CrawlSummary": "gossamer.cli.run.python_site",
     "FleetCrawlSpider": "gossamer.scrapy.spiders",
     "FleetSitemapSpider": "gossamer.scrapy.spiders",
     "FleetSpider": "gossamer.scrapy.spiders",

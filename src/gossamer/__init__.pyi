@@ -1,3 +1,4 @@
+from gossamer.cli.run.python_site import CrawlSummary as CrawlSummary
 from gossamer.frontier.producer import Producer as Producer
 from gossamer.python import LayerFunction as LayerFunction
 from gossamer.python import Output as Output

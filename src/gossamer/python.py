@@ -29,13 +29,12 @@ class Site(SiteDefinition):
         log: str = "",
         settings: Mapping[str, Any] | None = None,
     ) -> CrawlSummary:
-        """Crawl the site with this many workers on this machine (0: one per core, 8 at most), until nothing is left; as `gossamer
-        crawl FILE` does, with its options. Without a server in the settings (GOSSAMER_URL), the embedded one is used. `settings` count
-        before the environment.
+        """Crawl the site with this many workers on this machine (0: one per core, 8 at most), until nothing is left, as `gossamer
+        crawl FILE` does, with its options. `settings` override the environment; without GOSSAMER_URL, the embedded server is used.
 
         Returns what the crawl did. Raises SiteErrors with all mistakes of the site, WorkerFailed if the crawl could not be finished.
-        Ctrl-C stops the workers in good order and ends the program with exit code 130; `resume` goes on. Call it in the main thread,
-        under `if __name__ == "__main__":`, since workers import the file.
+        Ctrl-C stops the workers cleanly and ends the program with exit code 130; `resume=True` finishes the rest. Call it in the main
+        thread, under `if __name__ == "__main__":`, since workers import the file.
         """
         from gossamer.cli.run.python_site import run_site
 

@@ -13,7 +13,7 @@ from gossamer.errors import SiteError, UnknownDocument, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Document, DocumentInfo
 from gossamer.registry.site_text import SiteText, differences, sites_in
-from gossamer.sites.check.crossing import crossings
+from gossamer.sites.crossing import crossings
 from gossamer.sites.file.load import LoadedSite
 from gossamer.sites.file.problems import Problem, SiteErrors, did_you_mean
 

@@ -36,7 +36,7 @@ store:
 REFRESH = """
 refresh:
   table: posts
-  where: {written: {age: 3d}, closed: null}
+  where: {written: {newer: 3d}, closed: null}
   layer: comment
   url: '/api/{number}'
 """

@@ -54,14 +54,14 @@ def test_a_site_may_begin_with_stored_rows_only() -> None:
 @pytest.mark.parametrize(
     ("refresh", "said"),
     [
-        ("{table: posts, layer: comment, url: '/c/{id}', where: {at: {age: 3d}, number: {min: 5, max: 9}}}", ""),
+        ("{table: posts, layer: comment, url: '/c/{id}', where: {at: {newer: 3d}, number: {min: 5, max: 9}}}", ""),
         ("{table: posts, layer: post, where: {board: null, url: {not: null}}}", ""),
         ("{table: elsewhere, layer: comment, url: 'http://s.example/{any}', where: {thing: 1}}", ""),
         ("{table: posts, layer: coment, url: /c}", "there is no layer coment"),
         ("{table: posts, layer: comment}", "not of pages of comment"),
         ("{table: posts, layer: comment, url: '/c/{idd}'}", "the table posts has no column idd"),
-        ("{table: posts, layer: post, where: {att: {age: 1d}}}", "the table posts has no column att"),
-        ("{table: posts, layer: post, where: {board: {age: 1d}}}", "only a datetime or a date has an age"),
+        ("{table: posts, layer: post, where: {att: {newer: 1d}}}", "the table posts has no column att"),
+        ("{table: posts, layer: post, where: {board: {newer: 1d}}}", "only a datetime or a date is newer or older"),
         ("{table: posts, layer: post, where: {tags: x}}", "tags is json and cannot be compared"),
         ("{table: posts, layer: post, where: {at: {}}}", "at least one of is, not"),
         ("{table: posts, layer: post, where: {at: {agee: 1d}}}", "agee"),

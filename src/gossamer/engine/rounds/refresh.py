@@ -63,7 +63,7 @@ def tests(rule: RefreshRule) -> list[ColumnTest]:
             match name:
                 case "is_" | "not_":
                     found.append(ColumnTest(column, name.rstrip("_"), value))
-                case "age":
+                case "newer":
                     found.append(ColumnTest(column, "since", now - timedelta(seconds=value)))
                 case "older":
                     found.append(ColumnTest(column, "before", now - timedelta(seconds=value)))

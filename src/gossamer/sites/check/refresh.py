@@ -54,10 +54,10 @@ def _check_rule(checker: Checker, rule: RefreshRule, path: Path) -> None:
             checker.add(where, f"the table {rule.table} has no column {column}", hint)
     for column, condition in rule.where.items():
         kind = types.get(column, "datetime")
-        if (condition.age is not None or condition.older is not None) and kind not in TIMES:
+        if (condition.newer is not None or condition.older is not None) and kind not in TIMES:
             checker.add(
                 (*path, "where", column),
-                f"{column} is {kind}, and only a datetime or a date has an age",
+                f"{column} is {kind}, and only a datetime or a date is newer or older",
                 "name a column with a time, such as fetched_at in add",
             )
         elif kind in UNCOMPARED:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from gossamer.sites.check.crossing import Crossing, check_crossings, crossings
 from gossamer.sites.check.site import NO_SEEDS, check
 from gossamer.sites.check.store import SHARED, shared_archives
+from gossamer.sites.crossing import Crossing, check_crossings, crossings
 from gossamer.sites.file.extend import SourceFiles
 from gossamer.sites.file.merge import with_likes, without_own_keys
 from gossamer.sites.file.messages import problem_at, problems_of

@@ -148,7 +148,7 @@ def reference() -> list[MappingReference]:
         MappingReference(
             _name(model),
             _one_line(inspect.getdoc(model) or ""),
-            tuple(places),
+            tuple(sorted(places, key=lambda place: not place.startswith("Site."))),
             _keys(model),
             getattr(model, "OPERATING", frozenset()),
         )

@@ -24,10 +24,10 @@ class Condition(SiteModel):
     """At least this."""
     max: int | float | str | None = None
     """At most this."""
-    age: Duration | None = None
-    """A time that is not longer ago than this."""
+    newer: Duration | None = None
+    """A time at most this long ago."""
     older: Duration | None = None
-    """A time that is longer ago than this."""
+    """A time longer ago than this."""
 
     @model_validator(mode="before")
     @classmethod
@@ -37,7 +37,7 @@ class Condition(SiteModel):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not self.model_fields_set:
-            raise ValueError("a condition says at least one of is, not, one_of, min, max, age and older")
+            raise ValueError("a condition says at least one of is, not, one_of, min, max, newer and older")
         return self
 
 

@@ -51,8 +51,8 @@ class LayerDefinition:
 
 
 class SiteDefinition:
-    """A site: its name, its seeds and every other key of a site file. Nothing is checked until it is used; then all mistakes are
-    told at once, as those of a site file, with the lines of the Python file."""
+    """A site: its name, its seeds and every other key of a site file. Nothing is checked until the site is used; then all mistakes
+    are reported at once, as for a site file, with their lines in the Python file."""
 
     def __init__(self, name: str, seeds: str | Mapping[str, Any] | Sequence[Any] = (), **keys: Any) -> None:
         self.name = name
@@ -67,8 +67,8 @@ class SiteDefinition:
 
     @classmethod
     def from_yaml(cls, file: str, **keys: Any) -> Self:
-        """A site with all that a site file says; `keys` count instead of the file's own. The name counts from the Python file. Layers
-        that functions read can be added, or put in the place of the file's."""
+        """The site of a site file, whose path is relative to the Python file. `keys` override those of the file. You can add layers
+        that functions read, and replace layers of the file by such."""
         site = cls.__new__(cls)
         site.name = file
         site._begin({"extends": file, **keys}, ("file",))
