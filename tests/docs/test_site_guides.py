@@ -22,7 +22,7 @@ from gossamer.sites.python.reader import FunctionReader
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 GUIDES = (
     "many-sources-from-one-file", "pages-turns-and-depth", "log-in-and-cookies", "json-apis-and-posts", "charsets-and-broken-html",
-    "prices-over-time", "sites-behind-proxies", "keep-raw-pages", "write-a-handler-in-python", "serve-sites-continuously",
+    "prices-over-time", "sites-behind-proxies", "keep-raw-pages", "write-a-handler-in-python", "serve-sites-continuously", "plan-rounds",
     "stop-resume-and-rounds", "refresh-stored-pages", "threads-over-several-pages", "fetch-only-what-changed",
 )  # fmt: skip
 
