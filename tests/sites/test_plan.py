@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
+import pytest
+
+from gossamer.model import (
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    Order,
+    RecordPolicy,
+    RevisitRules,
+    SeenKind,
+    SeenPolicy,
+    SeenScope,
+)
 from gossamer.sites.file.load import load_text
 from gossamer.sites.file.params import parameters
 from gossamer.sites.format import SiteSpec
@@ -86,6 +98,27 @@ def test_a_layer_becomes_a_lane() -> None:
         ),
         "post": LanePolicy(tier=-1, seen=SeenPolicy(kind=SeenKind.ROLLING, window=7 * 86400.0)),
     }
+
+
+@pytest.mark.parametrize(
+    ("keys", "policy"),
+    [
+        ("", None),
+        ("page_records: true", RecordPolicy()),
+        ("page_records: {max: 9, age: 90d}", RecordPolicy(max_pages=9, max_age=90 * 86400.0)),
+        ("page_records: true, seen: round", RecordPolicy(newer=True)),
+        ("page_records: true, seen: never", RecordPolicy(finished=0.0)),
+        ("rediscover: {failed: never, gone: 1h}", RecordPolicy(failed=None, gone=3600.0)),
+        ("revisit: 1h", RecordPolicy(RevisitRules(3600.0), finished=3600.0, gone=3600.0)),
+        (
+            "revisit: {every: 1h, min: 5m, max: 7d, adaptive: true, gone: 5}, seen: round, rediscover: {finished: now, newer: false}",
+            RecordPolicy(RevisitRules(3600.0, 300.0, 7 * 86400.0, True, 5), finished=0.0, gone=3600.0),
+        ),
+        ("revisit: {every: 1h, adaptive: true}", RecordPolicy(RevisitRules(3600.0, adaptive=True), gone=3600.0)),
+    ],
+)
+def test_layers_keep_page_records_where_a_key_asks_for_them(keys: str, policy: RecordPolicy | None) -> None:
+    assert lanes(layout(SEED + "layers: {a: {" + keys + "}}\n"))["a"].records == policy
 
 
 def test_sitemaps_and_feeds_have_lanes_of_their_own_after_the_others() -> None:

@@ -206,7 +206,7 @@ def _generation(frontier: Frontier, group: str, lane: str, again: bool) -> int:
     except UnknownDocument:
         kept = None
     if kept is not None and not again:
-        idle = row.queued + row.delayed + row.leased == 0
+        idle = row.waiting + row.leased == 0
         if not (idle and row.added > json.loads(kept.text)["added"]):
             return kept.version
     try:

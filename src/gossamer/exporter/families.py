@@ -114,7 +114,7 @@ def _about(page: MetricsPage, up: int, seconds: float) -> None:
 def _lanes(page: MetricsPage, view: Overview) -> None:
     for lane in view.lanes:
         names = lane.lane.rpartition(".")[0], lane.lane
-        for state in ("queued", "delayed", "leased"):
+        for state in ("queued", "delayed", "leased", *(("found",) if lane.pages else ())):
             page.put("gossamer_requests", getattr(lane, state), *names, state)
         for outcome in ("done", "replaced", "retried", "failed"):
             page.put("gossamer_pages_total", getattr(lane, outcome), *names, outcome)

@@ -47,7 +47,12 @@ METRICS: tuple[Metric, ...] = (
         "In what time these tasks are done at the pace of the last minutes; +Inf: there are some, and nobody does any.",
         _GROUP,
     ),
-    Metric("gossamer_requests", GAUGE, "Requests in the frontier: queued, delayed or leased.", (*_LANE, "state")),
+    Metric(
+        "gossamer_requests",
+        GAUGE,
+        "Requests in the frontier: queued, delayed or leased; of lanes that keep page records also found, which wait to be queued.",
+        (*_LANE, "state"),
+    ),
     Metric("gossamer_open", GAUGE, "What keeps the group from being drained, tasks aside.", _GROUP),
     Metric("gossamer_round", GAUGE, "The group's present round.", _GROUP),
     Metric("gossamer_added_total", COUNTER, "Requests that were new and are or were queued.", _LANE),

@@ -138,6 +138,11 @@ class LaneCounts(NamedTuple):
     pages: int = 0
     next_due: float = 0.0
 
+    @property
+    def waiting(self) -> int:
+        """What nobody has begun yet: queued, delayed or found."""
+        return self.queued + self.delayed + self.found
+
 
 class GroupCounts(NamedTuple):
     """One group: `open` is what keeps it from being drained, tasks aside; `lost` counts settlements that came after

@@ -12,10 +12,21 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope, host_of
+from gossamer.model import (
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    Order,
+    RecordPolicy,
+    RevisitRules,
+    SeenKind,
+    SeenPolicy,
+    SeenScope,
+    host_of,
+)
 from gossamer.sites.crossing import crosses
 from gossamer.sites.file.params import Parameters
-from gossamer.sites.format import Layer, Seed, Seen, SiteSpec
+from gossamer.sites.format import Layer, PageRecords, Rediscover, Seed, Seen, SiteSpec
 from gossamer.sites.seeds import hosts_of, unfold
 from gossamer.sites.url.match import Matcher
 
@@ -152,7 +163,7 @@ def lanes(layout: LayerGraph) -> dict[str, LanePolicy]:
             found[name] = LanePolicy(tier=LISTING_TIER, seen=SeenPolicy(scope=SeenScope.ROUND))
     for name in dict.fromkeys(rule.layer for rule in site.refresh):
         if turns(site, name) and found[name].seen.scope is SeenScope.FOREVER:
-            found[f"{AGAIN}{name}"] = replace(found[name], seen=SeenPolicy(scope=SeenScope.ROUND))
+            found[f"{AGAIN}{name}"] = replace(found[name], seen=SeenPolicy(scope=SeenScope.ROUND), records=None)
     return found
 
 
@@ -173,7 +184,33 @@ def lane(site: SiteSpec, layer: Layer, depth: int) -> LanePolicy:
         max_queued=layer.backlog,
         max_leased=layer.concurrency,
         stage=layer.stage or "",
+        records=records(layer, (layer.seen or site.seen).scope),
     )
+
+
+def records(layer: Layer, scope: str) -> RecordPolicy | None:
+    """By which rules a layer keeps page records; None if it keeps none. Raises PolicyError where a time is out of bounds."""
+    again, told, bounds = layer.revisit, layer.rediscover or Rediscover(), layer.page_records or PageRecords()
+    if not layer.keeps_records:
+        return None
+    rules = None if again is None else RevisitRules(again.every, again.min, again.max, again.adaptive, again.gone)
+    usual = again.every if again is not None else None
+    finished = (0.0 if scope == "never" else None) if again is None else None if again.adaptive else again.every
+    return RecordPolicy(
+        rules,
+        failed=_after(told.failed, 0.0),
+        finished=_after(told.finished, finished),
+        gone=_after(told.gone, usual),
+        newer=scope == "round" if told.newer is None else told.newer,
+        max_pages=bounds.max,
+        max_age=bounds.age,
+    )
+
+
+def _after(told: str | float | None, usual: float | None) -> float | None:
+    if told is None:
+        return usual
+    return {"now": 0.0, "never": None}[told] if isinstance(told, str) else told
 
 
 def seen(rule: Seen) -> SeenPolicy:

@@ -25,7 +25,7 @@ def depths_of(frontier: ValkeyFrontier, lanes: Sequence[LaneCounts]) -> list[tup
         if layer not in LISTINGS:
             here = counts.setdefault(group, {})
             waiting, leased = here.get(layer := layer.removeprefix(AGAIN), (0, 0))
-            here[layer] = (waiting + lane.queued + lane.delayed, leased + lane.leased)
+            here[layer] = (waiting + lane.waiting, leased + lane.leased)
     if len(counts) > MANY:
         counts = {group: layers for group, layers in counts.items() if any(map(any, layers.values()))}
     if not counts:

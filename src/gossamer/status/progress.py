@@ -29,7 +29,7 @@ class GroupTotals(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """A group now: `queued`, `waiting` (until a time) and `leased` requests, `dead` letters, `hosts` of the crawl that are asked
+    """A group now: `queued`, `waiting` (until a time, or for a planner) and `leased` requests, `dead` letters, `hosts` of the crawl that are asked
     or made to wait, `dead_before` those of the dead letters that are of earlier rounds, where they were asked for; and since the group began: `pages` that came to an end, of them `failed`, requests `replaced` (a
     redirect, another try), leases that ran out (`expired`) and `items`."""
 
@@ -99,7 +99,7 @@ def progress_of(counts: Counts, groups: Sequence[str], hosts: int = 0) -> Progre
     return Progress(
         round=max(row.round for row in rows),
         queued=total("queued"),
-        waiting=total("delayed"),
+        waiting=total("delayed") + total("found"),
         leased=total("leased"),
         hosts=hosts,
         pages=total("done", "failed"),

@@ -101,6 +101,10 @@ def layer(text: str) -> str:
         (BEGIN + "politeness: {delay: 100w}\nlayers: {a: {}}\n", "politeness: delay is 60480000.0 (it must be a finite number, at least 0 and at most 3.1536e+07)"),
         (BEGIN + "politeness: {hosts: {a.example: {delay: 100w}}}\nlayers: {a: {}}\n", "politeness: delay is 60480000.0"),
         (layer("revisit: {every: 1h, min: 2h, max: 1h}"), "layers.a.revisit: min is more than max"),
+        (layer("revisit: 0s"), "layers.a.revisit: every is 0.0 (it must be from one second to ten years)"),
+        (layer("revisit: {every: 1h, gone: 0}"), "layers.a.revisit.gone: "),
+        (layer("rediscover: {finished: soon}"), "layers.a.rediscover.finished"),
+        (layer("revisit: 1h, seen: {policy: bloom}"), "layers.a.seen: revisit makes the layer keep a record of every page, so the policy bloom has no effect"),
         (BEGIN + "politeness: {hosts: {'http://': {}}}\nlayers: {a: {}}\n", "politeness.hosts.http://: 'http://' is not a host"),
         ("site: 'a b'\nseeds: http://s.example/\nlayers: {a: {}}\n", "'a b' cannot be the name of a site"),
         # hooks

@@ -84,7 +84,7 @@ def field(text: str) -> str:
         (field("default: {a: 1}"), "the default a mapping is not a text"),
         (field("default: 0"), "warning: layers.a.fields.t.default: the default 0 is not a text (write type: int, or put it in quotes)"),
         # revisit
-        (layer("revisit: {every: 1h}"), "warning: layers.a.revisit: no worker acts on revisit"),
+        (layer("revisit: {every: 1h, max: 2h}"), "warning: layers.a.revisit: min and max are for adaptive visits (write adaptive: true, or leave them out)"),
         # slips of YAML
         (BEGIN + "layers: {a: {fields: {t: {css: .a, .b}}}}\n", "fields.t..b: unknown key .b (inside { } a comma ends a text: write css: '.a, .b')"),
         (BEGIN + "layers:\n  a:\n    fields:\n      t: h1 #main\n", "f.yaml:6:13: warning: #main is a comment here and does not count (put the text in quotes, or a space after #)"),

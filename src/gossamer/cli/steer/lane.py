@@ -27,7 +27,7 @@ def list_(group: options.Group = "", json: options.Json = False, where: options.
     if json:
         output.write_json([{**x._asdict(), "policy": policies[x.lane]} for x in counts.lanes])
         return
-    rows = []
+    rows, recorded = [], any("records" in policy for policy in policies.values())
     for x in counts.lanes:
         policy = policies[x.lane]
         seen = policy["seen"]
@@ -35,16 +35,21 @@ def list_(group: options.Group = "", json: options.Json = False, where: options.
             (
                 x.lane,
                 *(f"{n:,}" for n in (x.queued, x.delayed, x.leased)),
+                *((f"{x.found:,}", f"{x.pages:,}") if recorded else ()),
                 *(policy[name] for name in ("order", "tier")),
                 f"{policy['weight']:g}",
                 policy["stage"],
                 *(f"{policy[name]:,}" if policy[name] else "" for name in ("max_queued", "max_leased")),
-                "never" if seen["scope"] == "never" else f"{seen['kind']} {seen['scope']}",
+                "records"
+                if "records" in policy
+                else "never"
+                if seen["scope"] == "never"
+                else f"{seen['kind']} {seen['scope']}",
                 x.paused,
             )
         )
     output.write_table(
-        ("lane", "queued", "delayed", "leased", "order", "tier", "weight", "stage", "max queued", "max leased", "seen", "paused"),
+        ("lane", "queued", "delayed", "leased", *(("found", "pages") if recorded else ()), "order", "tier", "weight", "stage", "max queued", "max leased", "seen", "paused"),
         rows,
     )  # fmt: skip
 
@@ -120,8 +125,8 @@ def drop(lane: Name, yes: options.Yes = False, json: options.Json = False, where
         counts = frontier.counts(lane.rpartition(".")[0])
         _policy(counts, lane)
         row = next(each for each in counts.lanes if each.lane == lane)
-        options.confirm(f"Drop lane {lane} with {output.counted(row.queued + row.delayed, 'request')}?", yes)
-        dropped = progress.drop(row.queued + row.delayed + row.leased, frontier.drop_lane(lane))
+        options.confirm(f"Drop lane {lane} with {output.counted(row.waiting, 'request')}?", yes)
+        dropped = progress.drop(row.waiting + row.leased, frontier.drop_lane(lane))
     output.write_answer(
         json,
         {"lane": lane, "dropped": dropped},

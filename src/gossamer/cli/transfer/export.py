@@ -35,7 +35,7 @@ def export(
     settings = where.settings()
     with ValkeyFrontier.find(settings) as frontier, _opened(file) as stream:
         counts, memories = frontier.counts(), frontier.seen_counts()
-        total = sum(lane.queued + lane.delayed + lane.leased for lane in counts.lanes) + sum(m.known for m in memories)
+        total = sum(lane.waiting + lane.leased for lane in counts.lanes) + sum(m.known for m in memories)
         with progress.live("exporting", total + sum(g.dead for g in counts.groups), sys.stderr, "records") as show:
             say = throttled(show)
             snapshot = Export(

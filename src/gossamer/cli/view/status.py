@@ -52,10 +52,11 @@ def status(
     if not view.groups:
         output.write_line("nothing is defined in it yet")
         return
+    recorded = any(x.pages for x in view.lanes)
     _section(
-        ("lane", "queued", "delayed", "leased", "done", "replaced", "retried", "failed", "expired", "duplicates", "paused"),
+        ("lane", "queued", "delayed", "leased", *(("found", "pages") if recorded else ()), "done", "replaced", "retried", "failed", "expired", "duplicates", "paused"),
         [
-            (x.lane, *map(_n, (x.queued, x.delayed, x.leased, x.done, x.replaced, x.retried, x.failed, x.expired, x.duplicates)), x.paused)
+            (x.lane, *map(_n, (x.queued, x.delayed, x.leased, *((x.found, x.pages) if recorded else ()), x.done, x.replaced, x.retried, x.failed, x.expired, x.duplicates)), x.paused)
             for x in view.lanes
         ],
     )  # fmt: skip

@@ -26,7 +26,7 @@ from gossamer.engine.page.seeds import SeedReport
 from gossamer.engine.page.versions import KnownVersion, PageVersions
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import GossamerError
-from gossamer.model import Ending, Feedback, HostVerdict, Lease, Settlement
+from gossamer.model import Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
 from gossamer.model.politeness import THROTTLED, retry_after
@@ -192,12 +192,12 @@ class PageProcessor:
         if layer.is_gone(status):
             counters.add("site/gone")
             self._seeds.unread(request, "gone")
-            return Settlement(lease)
+            return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None and status == NOT_MODIFIED:
             counters.add("site/unchanged")
             self._seeds.read(request)
             self._came[identity(lease)] = site, known, {}
-            return Settlement(lease)
+            return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None:
             try:
                 await self._versions.changed(site, known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 from gossamer.engine import hooks
@@ -18,7 +19,7 @@ from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedLayer
 from gossamer.errors import ArchiveFailed, StoreRefused
 from gossamer.frontier import codec
-from gossamer.model import Ending, Lease, Settlement
+from gossamer.model import Ending, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import EMPTY, LACKING, MISSING, PAGES_READ, ROWS, UNREADABLE
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.reply import PIPELINE
@@ -56,6 +57,18 @@ async def records_to_store(layer: ServedLayer, records: list[Record]) -> list[Re
     if (secrets := layer.site.compiled.secrets) is not None:
         records = [record._replace(fields=secrets.in_urls(record.fields)) for record in records]
     return records
+
+
+def signature(response: Response, records: Sequence[Record], links: Sequence[PageRequest]) -> int:
+    """What a page is known by to have changed: its records; without any, the pages that it leads to; without these, its body. So what
+    changes with every visit, such as a clock or an advertisement, does not count."""
+    if records:
+        data = repr(records).encode("utf-8", "surrogatepass")
+    elif links:
+        data = b"".join(sorted({link.fingerprint.to_bytes(8, "big") for link in links}))
+    else:
+        data = response.body
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") or 1
 
 
 class PageReader:
@@ -114,7 +127,8 @@ class PageReader:
         if layer.function is not None or layer.after_extract is not None:
             await self._children.define_targets(layer.site, reading.links)
         children, withheld = self._children.of(reading.links, layer, request)
-        settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept)
+        visit = PageVisit(status, signature(response, records, reading.links)) if layer.recorded else None
+        settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
         whole = part is None or part.whole or not (request.turn or further)
         return settlement, whole and self._children.lasting(reading.links, layer)

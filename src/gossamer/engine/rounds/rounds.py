@@ -240,7 +240,7 @@ class SiteRounds:
         if not self._only or row.start in ("owed", "leased"):
             return False
         only = site.lanes_of(self._only)
-        return not any(lane.queued + lane.delayed + lane.leased for lane in lanes if lane.lane in only)
+        return not any(lane.waiting + lane.leased for lane in lanes if lane.lane in only)
 
     async def _rest(self, site: ServedSite, row: GroupCounts) -> None:
         self._heard(site, row)

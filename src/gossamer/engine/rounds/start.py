@@ -131,7 +131,7 @@ class RoundStart:
         """Add the pages that stored rows ask for. One that was added before is not added again, by whomever."""
         lanes = site.lanes()
         lane = again if (again := f"{AGAIN_LANE}{rule.layer}") in lanes else rule.layer
-        dont_filter = lanes[lane].seen.scope is not SeenScope.ROUND
+        dont_filter = _outlives(lanes[lane])
         while True:
             added, without = 0, list[str]()
             try:
@@ -174,7 +174,8 @@ class RoundStart:
                     if page in last:
                         outdated.setdefault(last[page][0], []).append(last[page][1])
                     last[page] = letter.partition, letter.id
-                    if letter.at >= since:
+                    # By which rules a page that has a record is fetched again, the record's policy says.
+                    if letter.at >= since and lanes[layer].records is None:
                         lately.add(page)
         by_lane: dict[str, list[int]] = {}
         for lane, fingerprint in lately:
@@ -190,7 +191,7 @@ class RoundStart:
 
 def _outlives(lane: LanePolicy) -> bool:
     """Whether what a lane has seen in one round is seen in the next."""
-    return lane.seen.scope is not SeenScope.ROUND
+    return not lane.records.newer if lane.records is not None else lane.seen.scope is not SeenScope.ROUND
 
 
 def _plain(seed: PageRequest) -> bool:

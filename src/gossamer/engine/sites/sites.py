@@ -35,7 +35,7 @@ class ServedLayer:
 
     __slots__ = (
         "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "name",
-        "on_fail", "options", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "strict",
+        "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "strict",
     )  # fmt: skip
 
     def __init__(self, site: ServedSite, name: str, rule: Layer | None, lane: str = "") -> None:
@@ -43,6 +43,8 @@ class ServedLayer:
         self.lane = f"{site.name}.{lane or name}"
         whole, grant = site.compiled.site, site.compiled.grant
         asking = _joined(whole.request, rule.request if rule is not None else None)
+        self.recorded = rule is not None and rule.keeps_records
+        """Whether the frontier keeps a record of each of its pages."""
         self.saves = rule is not None and rule.save in (True, "warc")
         self.saves_files = rule is not None and rule.save == "files"
         self.options = options(asking, site.compiled, self.saves, name if whole.engine == "scrapy" else "")
@@ -147,10 +149,8 @@ class ServedSite:
             and policy.records is None
         )
         """The lanes whose seen memory holds for the whole round, so that a worker may keep a cache of it."""
-        self.lasting = frozenset(
-            lane for lane in self.remembering if self._lanes[lane.rpartition(".")[2]].seen.scope is SeenScope.FOREVER
-        )
-        """The lanes whose pages are fetched once in all rounds."""
+        self.lasting = frozenset(f"{self.name}.{name}" for name, policy in self._lanes.items() if _lasts(policy))
+        """The lanes to which a link leads once in all rounds: what it would lead to later is known, or due by itself."""
         after = compiled.site.hooks.after_round
         self.after_round: Hook | None = hooks.find(after, compiled.grant) if after else None
 
@@ -161,6 +161,12 @@ class ServedSite:
         """The full names of the lanes that have pages of a layer."""
         again = f"{AGAIN}{layer}"
         return (f"{self.name}.{layer}", *((f"{self.name}.{again}",) if again in self._lanes else ()))
+
+
+def _lasts(policy: LanePolicy) -> bool:
+    if policy.records is not None:
+        return policy.records.finished is None and policy.records.gone is None and not policy.records.newer
+    return policy.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) and policy.seen.scope is SeenScope.FOREVER
 
 
 class SiteSet:

@@ -37,7 +37,7 @@ FETCHED = RecordLayout("id nonce feedback")
 FEEDBACK = RecordLayout("verdict latency retry_after")
 """How the host answered."""
 SETTLEMENT = RecordLayout(
-    "id nonce ending delay priority reason detail feedback first_item items group pushed lists kept visit"
+    "id nonce ending delay priority reason detail feedback first_item items group pushed lists kept"
 )
 """How a lease ends, with what its page brought. Only the first two for a page that is done and brought nothing."""
 BATCH = RecordLayout("lane host priority delay entries lengths pages")

@@ -145,7 +145,9 @@ def _policy(checker: Checker, path: Path, made: Callable[[], object]) -> None:
         made()
     except PolicyError as error:
         message, _, hint = str(error).rstrip(".").partition("; ")
-        checker.add(path, re.sub(r"^(seen|group|host|lane): ", "", message).replace("window_", ""), hint)
+        checker.add(
+            path, re.sub(r"^(seen|group|host|lane|revisit|records): ", "", message).replace("window_", ""), hint
+        )
 
 
 def _check_request(checker: Checker, request: RequestRule | None, path: Path) -> None:
@@ -222,6 +224,20 @@ def _check_count(checker: Checker) -> None:
             return
 
 
+def _check_records(checker: Checker, layer: Layer, path: Path) -> None:
+    keys = [key for key in ("revisit", "rediscover", "page_records") if getattr(layer, key) is not None]
+    if not layer.keeps_records:
+        return
+    scope = layer.seen.scope if layer.seen is not None else "forever"
+    _policy(checker, (*path, keys[0]), lambda: plan.records(layer, scope))
+    if layer.seen is not None and layer.seen.policy != "exact":
+        checker.add(
+            (*path, "seen"),
+            f"{keys[0]} makes the layer keep a record of every page, so the policy {layer.seen.policy} has no effect",
+            "leave the policy out; page_records bounds the records by number and age",
+        )
+
+
 def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
     path: Path = ("layers", name)
     if name in plan.LISTINGS:
@@ -239,11 +255,11 @@ def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
     if layer.revisit is not None:
         if layer.revisit.max and layer.revisit.min > layer.revisit.max:
             checker.add((*path, "revisit"), "min is more than max")
-        checker.warn(
-            (*path, "revisit"),
-            "no worker acts on revisit: pages are due again in the next round only",
-            "write schedule, and seen: round in the layer",
-        )
+        if not layer.revisit.adaptive and (layer.revisit.min or layer.revisit.max):
+            checker.warn(
+                (*path, "revisit"), "min and max are for adaptive visits", "write adaptive: true, or leave them out"
+            )
+    _check_records(checker, layer, path)
     if layer.hooks.after_round is not None:
         checker.add(
             (*path, "hooks", "after_round"), "after_round is only for the site", "write it in the hooks of the site"

@@ -4,7 +4,17 @@ The reference page, the JSON Schema and the hints for misspelt keys are made fro
 fetched. `check` checks what concerns several keys (layers that exist, patterns that compile).
 """
 
-from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Revisit, Seen, Valid
+from gossamer.sites.format.layer import (
+    Hooks,
+    Identity,
+    Layer,
+    PageRecords,
+    Rediscover,
+    RequestRule,
+    Revisit,
+    Seen,
+    Valid,
+)
 from gossamer.sites.format.login import LoginCheck, LoginRule, SessionEnd
 from gossamer.sites.format.refresh import Condition, RefreshRule
 from gossamer.sites.format.selector import (
@@ -58,8 +68,10 @@ __all__ = [
     "Limits",
     "LoginCheck",
     "LoginRule",
+    "PageRecords",
     "Politeness",
     "ProxyRule",
+    "Rediscover",
     "RefreshRule",
     "RequestRule",
     "Revisit",

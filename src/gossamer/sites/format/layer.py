@@ -89,16 +89,53 @@ class Identity(SiteModel):
 
 
 class Revisit(SiteModel):
-    """When a page is due again. Reserved for the planner."""
+    """When pages are fetched again without any link that leads to them. A plain time is `every`."""
 
     every: Duration
-    """Time after the first visit."""
+    """Time from one visit to the next; with `adaptive`, from the first to the second."""
     min: Duration = 0.0
-    """Minimum time between two visits."""
+    """With `adaptive`: minimum time between two visits. Default: a minute, or `every` if that is shorter."""
     max: Duration = 0.0
-    """Maximum time between two visits; 0: no limit."""
+    """With `adaptive`: maximum time between two visits. Default: 64 times `every`."""
     adaptive: Flag = False
-    """Visit pages that change sooner, and others later."""
+    """Halve the time when a page has changed since the last visit, and make it longer by half when it has not."""
+    gone: Annotated[Whole, Field(ge=1, le=200)] = 3
+    """After so many visits in a row on which the page does not exist (404, 410), do not visit it again."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, data: Any) -> Any:
+        return {"every": data} if isinstance(data, str | int | float) and not isinstance(data, bool) else data
+
+
+Again = Literal["now", "never"] | Duration
+
+
+class Rediscover(SiteModel):
+    """When a known page is fetched again because a link leads to it: after a time in its state, `now` or `never`."""
+
+    failed: Again | None = None
+    """A page that failed for good. Default: now."""
+    finished: Again | None = None
+    """A page that was read. Default: after `every` of `revisit`, and if that is adaptive never, since the visits follow the changes; without `revisit`, as `seen` says: never, or with the scope never, now."""
+    gone: Again | None = None
+    """A page that does not exist any more. Default: after `every` of `revisit`; without it, never."""
+    newer: Flag | None = None
+    """Fetch a page that was read again, once, if a link of a later round leads to it. Default: whether the scope of `seen` is round."""
+
+
+class PageRecords(SiteModel):
+    """How many page records to keep. `true`: all of them."""
+
+    max: Whole = 0
+    """The most records, on each partition; the oldest go first, then those whose next visit is furthest away. 0: no limit."""
+    age: Duration = 0.0
+    """How long to keep the record of a page that is not visited again, from its last visit on. 0: no limit."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, data: Any) -> Any:
+        return {} if data is True else data
 
 
 class Hooks(SiteModel):
@@ -156,7 +193,7 @@ class Layer(SiteModel):
 
     OPERATING: ClassVar[frozenset[str]] = frozenset(
         {
-            "order", "tier", "weight", "seen", "stage", "backlog", "concurrency", "revisit", "identity", "request", "save", "hooks",
+            "order", "tier", "weight", "seen", "stage", "backlog", "concurrency", "revisit", "rediscover", "page_records", "identity", "request", "save", "hooks",
         }
     )  # fmt: skip
     """Keys that say how its pages are fetched, kept and remembered; the others say what is read from them."""
@@ -182,7 +219,11 @@ class Layer(SiteModel):
     concurrency: Whole = 0
     """Maximum number of pages in progress in the whole fleet; 0: no limit."""
     revisit: Revisit | None = None
-    """When its pages are due again."""
+    """When to fetch its pages again without any link that leads to them. The layer keeps page records then."""
+    rediscover: Rediscover | None = None
+    """When to fetch a known page again because a link leads to it. The layer keeps page records then."""
+    page_records: PageRecords | None = None
+    """Keep a record of every page: its state, when it was found, visited and changed, and when it is due. The records take the place of the memory of `seen`."""
     format: Format = Format.HTML
     """The format of its pages. XML is read without namespaces: title finds dc:title."""
     encoding: str | None = None
@@ -211,3 +252,8 @@ class Layer(SiteModel):
     """Python functions for its pages, instead of the site's."""
     handler: Hook | None = None
     """An async Python function that reads the page instead of fields and follow."""
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether it keeps page records instead of a seen memory."""
+        return self.revisit is not None or self.rediscover is not None or self.page_records is not None

@@ -136,6 +136,8 @@ class WorkVerbs:
             }  # fmt: skip
             if session:
                 header["session"] = session
+            if part.visits:
+                header["visits"] = part.visits
             if part.lists:
                 header["lists"] = list(part.lists)
             if part.withheld and relies and partition in relies:

@@ -30,7 +30,7 @@ class PartitionExchange:
 
     __slots__ = (
         "add", "checked", "children", "deliveries", "fetched", "home", "items", "lists", "partitions", "sent", "settle", "settled_at",
-        "size", "slots", "spilt", "withheld",
+        "size", "slots", "spilt", "visits", "withheld",
     )  # fmt: skip
 
     def __init__(self, home: int, partitions: int, checked: RequestChecker, slots: bool) -> None:
@@ -38,6 +38,7 @@ class PartitionExchange:
         self.home, self.partitions, self.checked, self.slots = home, partitions, checked, slots
         self.settle: list[list[Any]] = []
         self.settled_at: list[int] = []
+        self.visits: list[int] = []
         self.fetched: list[list[Any]] = []
         self.sent: list[list[Any]] = []
         self.items: list[bytes] = []
@@ -69,6 +70,8 @@ class PartitionExchange:
             )
         self._put_children(box, index, number, settlement, outcomes, invalid)
         self.settled_at.append(index)
+        if settlement.visit is not None:
+            self.visits += (number, *arguments.visit(settlement.visit))
         if settlement.withheld is not None:
             self.withheld.append((number, settlement.withheld))
         own = lease.lane.rpartition(".")[0]
@@ -79,7 +82,6 @@ class PartitionExchange:
             and own == group
             and not settlement.push
             and not settlement.kept
-            and settlement.visit is None
         ):
             self.settle.append([str(lease.id), lease.nonce])
             return
@@ -137,11 +139,9 @@ class PartitionExchange:
                 row.append([word for key, data in found.items() for word in (key, len(data))])
                 self.items.extend(datum for data in found.values() for datum in data)
                 self.lists.update(dict.fromkeys(found))
-        if settlement.kept or settlement.visit is not None:
+        if settlement.kept:
             row += (0, False)[len(row) - PUSHED :]
-            row.append(settlement.kept or False)
-        if settlement.visit is not None:
-            row.append(arguments.visit(settlement.visit))
+            row.append(settlement.kept)
 
     def _fits(self, data: Sequence[bytes]) -> bool:
         """Whether these may go with the settlements; if so they are counted."""

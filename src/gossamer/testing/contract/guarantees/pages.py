@@ -113,13 +113,16 @@ class TestPageRecords:
             PageState.GONE: set(),
         }
 
-    def test_unfiltered_requests_are_all_kept_and_leave_no_record(self, crawl: Crawl) -> None:
-        recorded(crawl)
+    def test_unfiltered_requests_are_all_kept_and_recorded_when_they_are_settled(self, crawl: Crawl) -> None:
+        recorded(crawl, HOURLY)
         assert crawl.add("same", "same", dont_filter=True) == [ADDED, ADDED]
         assert crawl.frontier.add(crawl.requests(["same"], dont_filter=True), key="k")[0] == [ADDED]
         assert crawl.frontier.add(crawl.requests(["same"], dont_filter=True), key="k")[0] == [DUPLICATE]
-        assert crawl.finish() == ["same"] * 3
         assert crawl.frontier.page_records("g.a", [fingerprint("same")]) == [None]
+        assert crawl.finish() == ["same"] * 3
+        assert crawl.add("same") == [DUPLICATE]
+        crawl.advance(HOUR)
+        assert crawl.finish() == ["same"]
 
     def test_an_unfiltered_visit_counts_for_a_page_that_does_not_wait(self, crawl: Crawl) -> None:
         recorded(crawl, HOURLY)
@@ -422,7 +425,7 @@ class TestFeed:
         crawl.advance(61)
         assert crawl.finish() == ["one"]
         crawl.advance(HOUR)
-        assert crawl.finish() == ["one"]
+        assert sorted(crawl.finish()) == ["one", "two"]
 
     def test_a_leader_that_does_not_feed_keeps_nobody_waiting(self, crawl: Crawl) -> None:
         recorded(crawl, HOURLY)

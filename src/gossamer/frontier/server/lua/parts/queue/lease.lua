@@ -126,9 +126,9 @@ end
 
 -- Ends leases. settle[i] = {id, nonce} for a page that is done and brought nothing, or {id, nonce, ending, delay ms, priority
 -- or nil, reason, detail, feedback or false, items from, items count, group, data for lists (how many), lists or nil if the
--- outbox has the data, items kept elsewhere (how many) or false, what the page was like {status, signature in two halves} or nil}; items are args[from..], then the data for lists. Returns one letter each:
+-- outbox has the data, items kept elsewhere (how many) or nil}; items are args[from..], then the data for lists. Returns one letter each:
 -- s or l; and the set of those lost.
-function Lease.settle(S, incarnation, settle, args, default_group)
+function Lease.settle(S, incarnation, settle, args, default_group, visits)
   local n = #settle
   if n == 0 then return '', {} end
   local ids = {}
@@ -138,6 +138,8 @@ function Lease.settle(S, incarnation, settle, args, default_group)
   local marks = marked and read_many(S.b .. K.marks, ids) or {}
   local out, lost, ended, gone = {}, {}, {}, {}
   local hosts, asked, leases = {}, {}, {}
+  local seen = {} -- what pages were like, by settlement
+  for i = 1, visits and #visits or 0, 4 do seen[visits[i]] = {visits[i + 1], visits[i + 2], visits[i + 3]} end
   local left, done = {}, {} -- by lane: how many, and how many of them are done and brought nothing
   for i = 1, n do
     if raws[i] then
@@ -161,7 +163,7 @@ function Lease.settle(S, incarnation, settle, args, default_group)
         local lane = put_down(S, v, mark_of(marks[i], nonce))
         if lane then
           left[lane] = (left[lane] or 0) + 1
-          if lane.records and s[SETTLEMENT.ending] ~= 'retry' then Pages.ended(S, lane, v, s[SETTLEMENT.ending] or 'done', s) end
+          if lane.records and s[SETTLEMENT.ending] ~= 'retry' then Pages.ended(S, lane, v, s[SETTLEMENT.ending] or 'done', seen[i]) end
           if not s[SETTLEMENT.ending] or s[SETTLEMENT.ending] == 'done' and s[SETTLEMENT.items] == 0 and not s[SETTLEMENT.lists] and not s[SETTLEMENT.kept] then
             done[lane] = (done[lane] or 0) + 1
           else

@@ -1,8 +1,8 @@
 -- Page records: what is known of every page of a lane that keeps records, and when it is due. They are the memory of such a lane.
 --
 -- `pages` is a hash per lane with records: fingerprint (8 bytes) -> record. `page_due` is a sorted set: fingerprint by when it is due
--- (ms); one that is never due by NEVER + since, one that is gone by PAST + since. A page that is queued or in a worker's hands stands
--- in the hash only, so none can be queued twice. `recorded` maps lane id -> number of its two keys; `feeds` orders lane ids by when
+-- (ms). Where the lane bounds its records, also those that are never due, by NEVER + since, and those that are gone, by PAST + since.
+-- A page that is queued or in a worker's hands stands in the hash only, so none can be queued twice. `recorded` maps lane id -> number of its two keys; `feeds` orders lane ids by when
 -- the first page may be due, and meta's `due` is the first of all (0: none).
 --
 -- While a planner feeds the queues, pages that are found wait (FOUND) until `feed` moves them. Without one they are queued at once, and
@@ -24,23 +24,32 @@ do
   local EVENT = {found = 1, due = 2, sighted = 3, read = 4, changed = 5, unchanged = 6, missing = 7, failed = 8, replaced = 9, dropped = 10}
 
   -- state, first, last visit (0: none), since when in this state, interval (ms all), version, status, signature, changes, misses,
-  -- priority, trail, host; then the payload. The trail is 5 bytes each: event, seconds.
-  local FORM = '>BI6I6I6I5I4I2c8I2Bi4Bc0I2c0'
+  -- priority, trail (5 bytes each: event, seconds); then the tail: host and payload.
+  local FORM = '>BI6I6I6I5I4I2c8I2Bi4Bc0'
   local NO_SIGNATURE = '\0\0\0\0\0\0\0\0'
 
   local function read_page(raw)
-    local state, first, last, since, interval, version, status, signature, changes, misses, priority, trail, host, rest =
+    local state, first, last, since, interval, version, status, signature, changes, misses, priority, trail, rest =
       struct.unpack(FORM, raw)
     return {
       state = state, first = first, last = last, since = since, interval = interval, version = version, status = status,
-      signature = signature, changes = changes, misses = misses, priority = priority, trail = trail, host = host,
-      payload = sub(raw, rest),
+      signature = signature, changes = changes, misses = misses, priority = priority, trail = trail, tail = sub(raw, rest),
     }
   end
 
   local function write_page(p)
     return struct.pack(FORM, p.state, p.first, p.last, p.since, p.interval, p.version, p.status, p.signature, min(p.changes, 65535),
-      min(p.misses, 255), p.priority, #p.trail, p.trail, #p.host, p.host) .. p.payload
+      min(p.misses, 255), p.priority, #p.trail, p.trail) .. p.tail
+  end
+
+  local function tail_of(host, payload)
+    return struct.pack('>I2c0', #host, host) .. payload
+  end
+
+  -- The host of a page, and its payload.
+  local function split(p)
+    local host, rest = struct.unpack('>I2c0', p.tail)
+    return host, sub(p.tail, rest)
   end
 
   local function event(S, kind)
@@ -48,8 +57,8 @@ do
   end
 
   local function new_page(S, state, version, priority, host, payload)
-    return struct.pack(FORM, state, S.now, 0, S.now, 0, version, 0, NO_SIGNATURE, 0, 0, priority, 5, event(S, EVENT.found), #host, host)
-      .. payload
+    return struct.pack(FORM, state, S.now, 0, S.now, 0, version, 0, NO_SIGNATURE, 0, 0, priority, 5, event(S, EVENT.found))
+      .. tail_of(host, payload)
   end
 
   local function turn(S, p, state, kind)
@@ -113,9 +122,13 @@ do
     falls_due(S, lane, first)
   end
 
-  -- When a page that nothing but a link leads to is trimmed, or one that is gone.
-  local function rest_score(S, state)
-    return (state == GONE and PAST or NEVER) + S.now
+  local function is_bounded(rules)
+    return rules.max_pages > 0 or rules.max_age > 0
+  end
+
+  -- Where a page stands that nothing but a link leads to, or that is gone; nil: nowhere.
+  local function rest_score(rules, p)
+    return is_bounded(rules) and (p.state == GONE and PAST or NEVER) + p.since or nil
   end
 
   -- Takes away some of the records that are too many or too old, more than this call has brought. What waits or is in progress stays.
@@ -148,15 +161,17 @@ do
     end
   end
 
-  -- When a page that a link leads to again is wanted: ms, 0 for now, nil for not at all. `raw` is neither queued nor waiting.
+  -- When a page that a link leads to again is wanted: ms, 0 for now, nil for not at all or not before it is due anyway. `raw` is neither
+  -- queued nor waiting.
   local function wanted(S, rules, raw, version)
     local state = byte(raw)
     local after = state == FINISHED and rules.finished or state == FAILED and rules.failed or state == GONE and rules.gone
     if not after and not (rules.newer and state == FINISHED) then return nil end
-    local _, _, _, since, _, old = struct.unpack('>BI6I6I6I5I4', raw)
+    local _, _, _, since, interval, old = struct.unpack('>BI6I6I6I5I4', raw)
     if rules.newer and state == FINISHED and version > old then return 0 end
     if not after then return nil end
-    return since + after <= S.now and 0 or since + after
+    if since + after <= S.now then return 0 end
+    return (interval == 0 or after < interval) and since + after or nil
   end
 
   -- Requests of one place in the queue, in a lane with records (see Enqueue.add). Answers letters, the records to be queued, how many
@@ -179,6 +194,7 @@ do
       for i, raw in ipairs(read_many(book.pages, asked)) do known[asked[i]] = raw end
     end
     local letters, records, set, due, back, first, taken, found, duplicates = {}, {}, {}, {}, {}, huge, 0, 0, 0
+    local later, soonest = {'LT'}, huge
     local waits, host, priority = is_fed(S), g[BATCH.host], g[BATCH.priority]
     local state = waits and FOUND or SCHEDULED
     for i = 1, n do
@@ -202,14 +218,15 @@ do
           if when == 0 then
             local p = read_page(raw)
             turn(S, p, state, EVENT.sighted)
-            p.version, p.priority, p.host, p.payload = version, priority, host, sub(blob, starts[i] + 9, stop)
+            p.version, p.priority, p.tail = version, priority, tail_of(host, sub(blob, starts[i] + 9, stop))
             value = write_page(p)
             if not waits then back[#back + 1] = name end
           else
             letter = 'd'
             if when then
-              call('ZADD', book.due, 'XX', 'LT', when, name)
-              falls_due(S, lane, when)
+              later[#later + 1] = when
+              later[#later + 1] = name
+              soonest = min(soonest, when)
             end
           end
         end
@@ -234,17 +251,22 @@ do
       end
       letters[i] = letter
     end
+    if #later > 1 then
+      call('ZADD', book.due, unpack(later))
+      falls_due(S, lane, soonest)
+    end
     if #set > 0 then
       call_chunked('HSET', book.pages, set)
       if #back > 0 then call_chunked('ZREM', book.due, back) end
       put_due(S, lane, book, due, first)
-      if rules.max_pages > 0 or rules.max_age > 0 then trim(S, lane, book, #set / 2) end
+      if is_bounded(rules) then trim(S, lane, book, #set / 2) end
     end
     return letters, records, duplicates, found, at
   end
 
-  -- A lease of the lane has ended, and no longer stands for its page. `v` as in `leases`; `s` its settlement or nil.
-  function Pages.ended(S, lane, v, ending, s)
+  -- A lease of the lane has ended, and no longer stands for its page. `v` as in `leases`; `visit` what the page was like
+  -- {status, signature in two halves} or nil.
+  function Pages.ended(S, lane, v, ending, visit)
     local visits = S.visits
     if not visits then
       visits = {}
@@ -255,7 +277,7 @@ do
       list = {}
       visits[lane] = list
     end
-    list[#list + 1] = {v, ending, s and s[SETTLEMENT.visit]}
+    list[#list + 1] = {v, ending, visit}
   end
 
   -- A page was visited: its record, and when it is due (score).
@@ -265,7 +287,7 @@ do
     p.last, p.status = S.now, status
     if ending == 'failed' then
       turn(S, p, FAILED, EVENT.failed)
-      if not revisit then return rest_score(S, FAILED) end
+      if not revisit then return rest_score(rules, p) end
       -- Later each time, and never given up: its server may be away.
       p.interval = min(2 * max(p.interval, revisit.every), max(revisit.high, revisit.every))
       return S.now + p.interval
@@ -276,7 +298,7 @@ do
       turn(S, p, gone and GONE or FINISHED, EVENT.missing)
       if gone then
         p.interval = 0
-        return rest_score(S, GONE)
+        return rest_score(rules, p)
       end
       p.interval = min(max(p.interval > 0 and p.interval or revisit.every, revisit.low), revisit.high)
       return S.now + p.interval
@@ -291,7 +313,7 @@ do
     if changed then p.changes = p.changes + 1 end
     if not revisit then
       p.interval = 0
-      return rest_score(S, FINISHED)
+      return rest_score(rules, p)
     end
     if not revisit.adaptive then
       p.interval = revisit.every
@@ -313,27 +335,30 @@ do
       local set, due, first = {}, {}, huge
       for i, one in ipairs(list) do
         local v, name = one[1], names[i]
-        local filtered, raw = byte(v[LEASE.record]) == 0, known[name] or raws[i]
+        local decides, raw = byte(v[LEASE.record]) == 0, known[name] or raws[i]
         local p = raw and read_page(raw)
-        if not p and filtered then
-          -- Queued before the lane kept records.
+        if not p then
+          -- Queued without a look at the records, or before the lane kept any.
+          decides = true
           p = read_page(new_page(S, SCHEDULED, version_of(S, lane.group), v[LEASE.priority], v[LEASE.host], sub(v[LEASE.record], 10)))
         end
         -- Another request for a page that is queued or waits: that one decides.
-        if p and (filtered or p.state > SCHEDULED) then
+        if decides or p.state > SCHEDULED then
           local at = visited(S, lane.records, p, one[2], one[3])
           known[name] = write_page(p)
           set[#set + 1] = name
           set[#set + 1] = known[name]
-          due[#due + 1] = at
-          due[#due + 1] = name
-          if at < first then first = at end
+          if at then
+            due[#due + 1] = at
+            due[#due + 1] = name
+            if at < first then first = at end
+          end
         end
       end
       if #set > 0 then
         call_chunked('HSET', book.pages, set)
         put_due(S, lane, book, due, first)
-        if lane.records.max_pages > 0 or lane.records.max_age > 0 then trim(S, lane, book, #set / 2) end
+        if is_bounded(lane.records) then trim(S, lane, book, #set / 2) end
       end
     end
     S.visits = nil
@@ -371,8 +396,10 @@ do
       if p and p.state == FINISHED and p.interval > 0 and not lane.records.revisit then
         -- The lane has stopped to visit its pages again.
         p.interval = 0
-        again[#again + 1] = NEVER + p.since
-        again[#again + 1] = name
+        if is_bounded(lane.records) then
+          again[#again + 1] = NEVER + p.since
+          again[#again + 1] = name
+        end
         set[#set + 1] = name
         set[#set + 1] = write_page(p)
       elseif p then
@@ -381,7 +408,8 @@ do
         p.version, moved = max(p.version, version), moved + 1
         set[#set + 1] = name
         set[#set + 1] = write_page(p)
-        Queue.push(S, lane, p.priority, p.host, {'\0' .. name .. p.payload})
+        local host, payload = split(p)
+        Queue.push(S, lane, p.priority, host, {'\0' .. name .. payload})
       end
     end
     call_chunked('ZREM', book.due, names)
@@ -478,8 +506,8 @@ do
         else
           turn(S, p, FINISHED, EVENT.dropped)
           call('HSET', book.pages, name, write_page(p))
-          local at = lane.records.revisit and p.interval > 0 and S.now + p.interval or rest_score(S, FINISHED)
-          put_due(S, lane, book, {at, name}, at)
+          local at = lane.records.revisit and p.interval > 0 and S.now + p.interval or rest_score(lane.records, p)
+          if at then put_due(S, lane, book, {at, name}, at) end
         end
       end
     end
@@ -511,8 +539,9 @@ do
   end
 
   -- A record of a snapshot. One that was queued when it was read, and is not now, may have been fetched since, or not: it waits.
-  function Pages.restore(S, lane, name, p, due)
+  function Pages.restore(S, lane, name, p, host, payload, due)
     local book = Pages.of(S, lane)
+    p.tail = tail_of(host, payload)
     local raw = call('HGET', book.pages, name)
     if raw then
       local own = read_page(raw)
@@ -527,10 +556,10 @@ do
       count(S, lane.id .. '|w', 1)
       count(S, lane.f.open, 1)
     elseif due == 0 then
-      due = (p.state == GONE and PAST or NEVER) + p.since
+      due = rest_score(lane.records, p)
     end
     call('HSET', book.pages, name, write_page(p))
-    put_due(S, lane, book, {due, name}, due)
+    if due then put_due(S, lane, book, {due, name}, due) end
     return 'r'
   end
 
@@ -555,14 +584,14 @@ do
   end
 
   -- From now on a lane keeps records by these rules, or without any no more: `purge` takes those away that it has, and puts pages that
-  -- wait into its queue. Where pages were not visited again before, `purge` makes them due. To be said before the policy stamp
-  -- changes.
+  -- wait into its queue. Where pages were not visited again before, or not bounded, `purge` gives them their place. To be said
+  -- before the policy stamp changes.
   function Pages.keep(S, id, rules, before)
     local number = call('HGET', S.b .. K.recorded, id)
     if rules and not number then
       call('HSET', S.b .. K.recorded, id, call('HINCRBY', S.b .. K.meta, 'book', 1))
-    elseif rules and rules.revisit and not (before and before.revisit) then
-      call('RPUSH', S.b .. K.purge, 'r:' .. number .. ':' .. id)
+    elseif rules and (rules.revisit and not (before and before.revisit) or is_bounded(rules) and not (before and is_bounded(before))) then
+      call('RPUSH', S.b .. K.purge, 'r:' .. number .. ':' .. id .. ':0')
     elseif not rules and number then
       call('HDEL', S.b .. K.recorded, id)
       call('ZREM', S.b .. K.feeds, id)
@@ -570,33 +599,47 @@ do
     end
   end
 
-  -- Pages that were only kept are to be visited again: each is due when it would have been. Answers whether all are.
-  local function make_due(S, lane, book, budget)
-    local revisit = lane.records.revisit
-    local names = call('ZRANGEBYSCORE', book.due, NEVER, '(' .. PAST, 'LIMIT', 0, budget)
+  -- Pages that were only kept are to be visited again, each when it would have been, or are bounded now. Answers where to go on; '0': all
+  -- have their place.
+  local function place_pages(S, lane, book, cursor, budget)
+    local rules = lane.records
+    local revisit = rules.revisit
+    local page = call('HSCAN', book.pages, cursor, 'COUNT', budget)
     local set, due, first = {}, {}, huge
-    for i, raw in ipairs(#names > 0 and read_many(book.pages, names) or {}) do
-      local p = read_page(raw)
-      p.interval = min(max(revisit.every, revisit.low), revisit.high)
-      local at = p.since + p.interval
-      set[#set + 1], set[#set + 2] = names[i], write_page(p)
-      due[#due + 1], due[#due + 2] = at, names[i]
-      if at < first then first = at end
+    for i = 1, #page[2], 2 do
+      local name, raw = page[2][i], page[2][i + 1]
+      if byte(raw) > SCHEDULED and (tonumber(call('ZSCORE', book.due, name)) or NEVER) >= NEVER then
+        local p = read_page(raw)
+        local at = rest_score(rules, p)
+        if revisit and p.state ~= GONE then
+          p.interval = min(max(revisit.every, revisit.low), revisit.high)
+          at = p.since + p.interval
+          set[#set + 1] = name
+          set[#set + 1] = write_page(p)
+        end
+        if at then
+          due[#due + 1] = at
+          due[#due + 1] = name
+          if at < first then first = at end
+        end
+      end
     end
     if #set > 0 then call_chunked('HSET', book.pages, set) end
     put_due(S, lane, book, due, first)
-    return #names < budget
+    return page[1]
   end
 
   -- Does a part of what `Pages.keep` has left to do: takes away records of a lane that keeps none any more, where pages that wait are
-  -- queued if the lane is still there; or makes pages due. Answers whether it is done.
+  -- queued if the lane is still there; or gives pages their place. Answers whether it is done, and if not how the entry reads now.
   function Pages.purge(S, entry, budget)
-    local what, number, id = string.match(entry, '^(%a):(%d+):(.*)$')
+    local what, number, id, cursor = string.match(entry, '^(%a):(%d+):(%d+):?(%d*)$')
     local book = {pages = S.b .. K.pages .. number, due = S.b .. K.page_due .. number}
     local lane = Lane.by_id(S, id)
     if what == 'r' then
-      local present = lane and lane.records and lane.records.revisit and Pages.of(S, lane)
-      return not present or present.due ~= book.due or make_due(S, lane, book, budget)
+      local present = lane and lane.records and Pages.of(S, lane)
+      if not present or present.due ~= book.due then return true end
+      cursor = place_pages(S, lane, book, cursor, budget)
+      return cursor == '0', 'r:' .. number .. ':' .. id .. ':' .. cursor
     end
     local names = call('ZRANGE', book.due, 0, budget - 1)
     if #names == 0 then
@@ -610,7 +653,8 @@ do
     for i, raw in ipairs(read_many(book.pages, names)) do
       local p = raw and byte(raw) == FOUND and read_page(raw)
       if p and lane and not lane.closed then
-        Queue.push(S, lane, p.priority, p.host, {'\0' .. names[i] .. p.payload})
+        local host, payload = split(p)
+        Queue.push(S, lane, p.priority, host, {'\0' .. names[i] .. payload})
         moved = moved + 1
       end
     end
@@ -630,10 +674,11 @@ do
   -- What people read of a page: flat, bytes in hexadecimal; and its first record.
   function Pages.shown(lane, name, raw, score)
     local p = read_page(raw)
+    local host, payload = split(p)
     return {
       lane.name, hex(name), p.state, p.first, p.last, p.since, p.interval, p.version, p.status, hex(p.signature), p.changes, p.misses, p.priority,
-      hex(p.trail), p.host, score and score < NEVER and floor(score) or 0,
-    }, '\0' .. name .. p.payload
+      hex(p.trail), host, score and score < NEVER and floor(score) or 0,
+    }, '\0' .. name .. payload
   end
 
   Pages.SCHEDULED, Pages.FOUND = SCHEDULED, FOUND

@@ -10,8 +10,8 @@ verb('purge', {'allow-oom'}, function(S, h)
   local number = call('LINDEX', S.b .. K.purge, 0)
   if not number then return 1 end
   if not tonumber(number) then
-    local done = Pages.purge(S, number, h.budget)
-    if done then call('LPOP', S.b .. K.purge) end
+    local done, rest = Pages.purge(S, number, h.budget)
+    if done then call('LPOP', S.b .. K.purge) elseif rest then call('LSET', S.b .. K.purge, 0, rest) end
     finish(S)
     return done and call('EXISTS', S.b .. K.purge) == 0 and 1 or 0
   end

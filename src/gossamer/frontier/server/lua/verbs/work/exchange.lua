@@ -6,7 +6,8 @@
 --            sent), want, groups[], lanes[], stage or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
 --            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
---            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil}; 2: the records of the child groups; 3: the records of the add groups;
+--            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, visits[] (number of the settlement, status, signature in two
+--            halves; and so on) or nil}; 2: the records of the child groups; 3: the records of the add groups;
 --            4 and on: of each page its items, then its data for lists; last the parcels of `out`
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce, tasting (1: kept
@@ -128,7 +129,7 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   -- When it was sent counts more than that it was answered.
   Lease.sent(S, h.sent)
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
-  local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group)
+  local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group, h.visits)
   local owes = h.out and Outbox.put(S, h.out, h.settle, args, lost, h.group, h.lease) and 1 or 0
   Lease.fetched(S, incarnation, h.fetched)
   Lease.reclaim(S, h.strikes)

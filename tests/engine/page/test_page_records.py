@@ -1,0 +1,86 @@
+"""Pages that are fetched again by themselves: what the native engine tells the frontier of each visit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from tests.support.native_crawl import Crawl, until, working
+from tests.support.site import Reply, Site, links
+
+from gossamer.engine.job import NativeJob
+from gossamer.engine.page.reader import signature
+from gossamer.engine.worker import NativeWorker
+from gossamer.frontier import codec
+from gossamer.model import PageEvent, PageInfo, PageState
+from gossamer.model.page import NOTHING, PageRequest, Record, Response
+
+SITE = """
+    site: forum
+    seeds: [SITE/list]
+    politeness: {robots: ignore, concurrency: 8}
+    request: {conditional: true, retries: 0}
+    layers:
+      list: {match: '^/list', seen: round, follow: [{css: a, to: page}]}
+      page: {match: '^/page/', revisit: {every: 1s, gone: 2}, fields: {title: title}}
+"""
+PAGES = [f"/page/{name}" for name in ("steady", "changing", "tagged", "missing", "broken", "moved")]
+
+
+def records(crawl: Crawl) -> dict[str, PageInfo]:
+    """By path."""
+    with crawl.frontier() as frontier:
+        cursor, rows = frontier.scan_page_records("forum.page", 0, limit=1000)
+        assert cursor == ""
+    urls = {str(codec.decode_request(row.payload)["url"]): row for row in rows}
+    return {url.removeprefix(crawl.site.url): row for url, row in urls.items()}
+
+
+def events(record: PageInfo) -> list[PageEvent]:
+    return [event for event, _ in record.trail]
+
+
+@pytest.mark.timeout(120)
+async def test_pages_are_visited_again_and_their_records_say_what_was_found(crawl: Crawl, site: Site) -> None:
+    """One crawl whose pages do all that pages do. The list is read once: what is visited again comes from the records."""
+    site.on("/list", links(*PAGES))
+    site.on("/page/changing", *(Reply(body=f"<title>{n}</title>", times=1) for n in range(4)))
+    site.on("/page/tagged", Reply(headers={"ETag": '"1"'}, times=1), Reply(304, b"", {"ETag": '"1"'}))
+    site.on("/page/missing", Reply(times=1), Reply(404))
+    site.on("/page/broken", Reply(500))
+    site.on("/page/moved", Reply(302, headers={"Location": "/page/target"}))
+    crawl.push(SITE)
+    job = NativeJob(stage=None, repeat=True)
+    async with working(NativeWorker(crawl.settings, job)):
+        await until(lambda: min(map(site.paths().count, ("/page/steady", "/page/tagged", "/page/target"))) >= 4)
+        await until(lambda: records(crawl)["/page/missing"].state is PageState.GONE)
+    assert site.paths().count("/list") == 1
+    found = records(crawl)
+    assert set(found) == {*PAGES, "/page/target"}
+    for path in found:
+        times = [visit.time for visit in site.visits if visit.path == path]
+        assert all(later - earlier > 0.95 for earlier, later in pairwise(times)), (
+            f"{path} was fetched before it was due"
+        )
+    assert (found["/page/steady"].status, found["/page/steady"].changes, found["/page/steady"].interval) == (200, 0, 1)
+    assert found["/page/changing"].changes >= 2
+    assert found["/page/tagged"].status == 304
+    assert PageEvent.UNCHANGED in events(found["/page/tagged"])
+    assert [visit.headers.get("If-None-Match") for visit in site.visits if visit.path == "/page/tagged"][1] == '"1"'
+    assert site.paths().count("/page/missing") == 3
+    assert (found["/page/missing"].misses, found["/page/missing"].due) == (2, 0)
+    assert PageEvent.FAILED in events(found["/page/broken"])
+    assert found["/page/broken"].interval > 1
+    assert PageEvent.REPLACED in events(found["/page/moved"])
+    assert [reason for reason, _ in crawl.dead("forum")] == ["http_500"] * site.paths().count("/page/broken")
+
+
+def test_a_page_is_known_by_its_records_then_its_links_then_its_body() -> None:
+    one, other = (Response("http://x/", 200, {}, body) for body in (b"12:00", b"12:01"))
+    record = [Record("page", {"title": "a", "votes": 3})]
+    linked = [PageRequest("http://x/1", "GET", NOTHING, NOTHING, b"", "page", number) for number in (1, 2)]
+    assert signature(one, record, []) == signature(other, record, linked)
+    assert signature(one, record, []) != signature(one, [Record("page", {"title": "a", "votes": 4})], [])
+    assert signature(one, [], linked) == signature(other, [], linked[::-1])
+    assert signature(one, [], linked) != signature(one, [], linked[:1])
+    assert signature(one, [], []) != signature(other, [], [])
