@@ -68,7 +68,7 @@ def thread(page):
 ```
 
 Comments that are gone from the thread stay in their table. Where rules can read the pages, they do this and remove those
-([a thread over several pages](../how-to/pages-turns-and-depth.md#a-thread-over-several-pages))."""
+([threads over several pages](../how-to/threads-over-several-pages.md))."""
 WORKERS = """\
 A site in Python is pushed as a site file that names its functions (`handler: "shop:lamp"`); `gossamer site show` shows it. Code is never
 pushed. Workers import the module:
