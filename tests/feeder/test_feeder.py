@@ -116,6 +116,12 @@ def test_rows_become_tasks_and_take_their_state_back(fed: Fed) -> None:
     assert sorted(fed.fetched) == ALL
     assert fed.database.execute("SELECT task_detail FROM pages WHERE task_state = 'failed'").fetchall() == [("bad",)]
     assert fed.feeder.counts == (ROWS, ROWS - 1, 1, 0, 0)
+    # A dead letter that is replayed changes its row.
+    [letter] = fed.frontier.dead_letters("g")
+    fed.frontier.replay(letter.partition, [letter.id])
+    assert fed.fetch() == 1
+    fed.feeder.step()
+    assert fed.states() == {"done": ROWS}
     left = [
         key.decode() for key in fed.frontier.connection.execute("KEYS", "*", key=fed.key) if fed.key in key.decode()
     ]

@@ -63,7 +63,8 @@ def test_a_row_goes_through_its_states(store: Store, sql: Sql) -> None:
         (5, "lost", 1, None),
     ]
     assert [(row.key, row.tries) for row in table.claim(2)] == [("3", 2), ("4", 2)]
-    table.end([TaskEnding("3", 1, "failed", "of the first try"), TaskEnding("4", 1, "done")])
+    ended = [TaskEnding("3", 1, "failed", "of the first try"), TaskEnding("4", 1, "done"), TaskEnding("1", 0, "failed")]
+    assert table.end(ended) == {"3"}
     table.lose(table.open_rows("", 10), most=2)
     assert table.counts() == {"new": 0, "waiting": 0, "running": 0, "done": 2, "failed": 2, "lost": 1}
     assert sql("SELECT task_detail FROM pages WHERE id = 3") == [("lost, 2 times",)]

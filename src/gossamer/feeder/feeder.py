@@ -113,8 +113,8 @@ class TableFeeder:
         return taken
 
     def _end(self, endings: Sequence[TaskEnding], reports: Sequence[bytes] = ()) -> None:
-        self._table.end(endings)
-        self._forget([ending.key for ending in endings], reports=reports)
+        tried_again = self._table.end(endings)
+        self._forget([ending.key for ending in endings if ending.key not in tried_again], reports=reports)
         for state in (DONE, FAILED):
             self._counts[state] += sum(ending.state == state for ending in endings)
 

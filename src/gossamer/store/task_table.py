@@ -132,20 +132,24 @@ class TaskTable:
         condition = f"{STATE} = '{before}' AND {TRIES} = :tries"
         self._store.transaction(lambda connection: self._update(connection, f"{STATE} = '{after}'", condition, changed))
 
-    def end(self, endings: Iterable[TaskEnding]) -> None:
-        """How tries ended. What is done stays done; the failure of an earlier try than the present one says nothing of it."""
+    def end(self, endings: Iterable[TaskEnding]) -> frozenset[str]:
+        """How tries ended. What is done stays done; the failure of an earlier try than the present one says nothing of it: returns the
+        keys of such rows."""
         by_state: dict[str, list[dict[str, Any]]] = {DONE: [], FAILED: []}
         for ending in endings:
             # In plain ASCII: nobody knows what the user's table can hold.
             detail = ending.detail[:DETAIL_MAX].encode("ascii", "backslashreplace").decode() or None
             by_state[ending.state].append({"key": ending.key, "tries": ending.tries, "detail": detail})
 
-        def write(connection: Connection) -> None:
+        def write(connection: Connection) -> frozenset[str]:
             self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", "0 < :tries", by_state[DONE])
             other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {TRIES} <= :tries"
             self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = :detail", other, by_state[FAILED])
+            return frozenset(
+                each["key"] for each in by_state[FAILED] if self._tried(connection, each["key"]) > each["tries"]
+            )
 
-        self._store.transaction(write)
+        return self._store.transaction(write)
 
     def lose(self, rows: Iterable[TaskRow], most: int) -> None:
         """Nobody has these tries any more: the rows are given out again, or have failed if they were tried so often."""
@@ -242,18 +246,30 @@ class TaskTable:
             )
         return found
 
+    def _tried(self, connection: Connection, key: str) -> int:
+        """How often a row that is not done was given out; 0 for any other."""
+        values = _values(key)
+        if len(values) != len(self.primary):
+            return 0
+        query = f"SELECT {TRIES} FROM {self._table(connection)} WHERE {self._named(connection)} AND {STATE} <> '{DONE}'"
+        found = connection.execute(text(query), {f"k{number}": value for number, value in enumerate(values)}).first()
+        return int(found[0] or 0) if found is not None else 0
+
+    def _named(self, connection: Connection) -> str:
+        return " AND ".join(
+            f"{self._quoted(connection, name)} = :k{number}" for number, name in enumerate(self.primary)
+        )
+
     def _update(self, connection: Connection, changes: str, condition: str, rows: Sequence[Mapping[str, Any]]) -> None:
         if not rows:
             return
-        named = " AND ".join(
-            f"{self._quoted(connection, name)} = :k{number}" for number, name in enumerate(self.primary)
+        statement = text(
+            f"UPDATE {self._table(connection)} SET {changes}, {AT} = :now WHERE {self._named(connection)} AND {condition}"
         )
-        statement = text(f"UPDATE {self._table(connection)} SET {changes}, {AT} = :now WHERE {named} AND {condition}")
         now = self._store.database.bind.get("datetime", same)(datetime.now(UTC))
         bound = []
-        for row in sorted(
-            rows, key=lambda row: str(row["key"])
-        ):  # in one order, so that writers do not wait for each other
+        # In one order, so that writers do not wait for each other.
+        for row in sorted(rows, key=lambda row: str(row["key"])):
             values = _values(row["key"])
             if len(values) != len(self.primary):
                 continue

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from gossamer.errors import MemoryLimitReached
+from gossamer.frontier.client import FunctionClient
+from gossamer.frontier.producer import Producer
 from gossamer.frontier.seen.memory import ValkeyMemory
 from gossamer.model import (
     Ending,
@@ -21,6 +23,7 @@ from gossamer.model import (
     Settlement,
     StartState,
 )
+from gossamer.settings import load
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, FULL, SETTLED, Worker, names
 from gossamer.testing.servers import Server
@@ -219,6 +222,11 @@ class TestBeyondTheLimit:
         beyond(small, crawl)
         with pytest.raises(MemoryLimitReached):
             crawl.frontier.put_document("site", "one", "text")
+        with FunctionClient.connect(load({"GOSSAMER_URL": small.url}, environ={})) as client:
+            with pytest.raises(MemoryLimitReached):
+                Producer(client, source).push([b"task 3"])
+            offer = Producer(client, source, max_waiting=9).offer([b"task 3"])
+            assert (offer.outcomes, offer.waiting, offer.memory) == ("-", 1, True), "it would wait for memory"
         crawl.expire(source)
         other = crawl.worker()
         assert [t.data for t in crawl.frontier.lease_tasks(other.token, source, 5)] == [task.data]
