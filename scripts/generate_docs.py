@@ -249,7 +249,7 @@ def _parameter_name(parameter: Any) -> str:
 
 def metrics_page() -> str:
     intro = (
-        "What `gossamer exporter` tells Prometheus. All are read from the frontier at each scrape and so are the fleet's, whichever "
+        "What `gossamer exporter` exports to Prometheus. All are read from the frontier at each scrape and so are the fleet's, whichever "
         "worker counted them and whether it still lives. Every metric also has the label `crawl`. How to set it up: "
         "[monitor with Prometheus](../how-to/monitor-with-prometheus.md)."
     )

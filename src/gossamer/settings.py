@@ -262,7 +262,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_EXPORT_STATS",
         "",
         _text_or_empty,
-        "Which Scrapy stats the exporter tells as `gossamer_stat`: patterns such as `retry/*`, separated by commas. Empty: none.",
+        "Which Scrapy stats the exporter exports as `gossamer_stat`: patterns such as `retry/*`, separated by commas. Empty: none.",
     ),
     Setting(
         "GOSSAMER_EXPORT_HOSTS",

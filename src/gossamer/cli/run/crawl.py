@@ -35,7 +35,7 @@ def crawl(
         list[str],
         argument(
             "SPIDER|FILE",
-            "A spider's name in the Scrapy project here, a file with one (spider.py), or site files and folders of them.",
+            "A spider's name in the Scrapy project here, a file with one (spider.py), or site files (shop.yaml, shop.py) and folders of them.",
         ),
     ],
     workers: Annotated[int, option("-w --workers", "N", "How many; 0: one per core, 8 at most.", min=0, max=256)] = 0,
@@ -62,7 +62,7 @@ def crawl(
 
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
     begins (GOSSAMER_ROUND). Shows pages per second, the queue and what is wrong while it crawls. A worker that dies is replaced.
-    Ctrl-C stops all of them in good order and keeps what is left for --resume. Exit code 0 means that nothing is
+    Ctrl-C stops all of them cleanly and keeps what is left for --resume. Exit code 0 means that nothing is
     left; what failed for good is among the dead letters. Exit code 1: something is left,
     or no seed of the sites could be read. Exit code 4: nothing is left, but a feed lacks items.
     """

@@ -69,7 +69,7 @@ def work(
     whether or not the project's settings have it. Without: a worker that serves the crawl's sites, those that it has now
     and those that are pushed later, and begins their rounds when they are due; pages of sites with `engine: scrapy` come
     through the Scrapy project here. Start as many as you like, on as many machines; `gossamer crawl` starts several on this
-    one. Logs go to standard error. Ctrl-C or SIGTERM ends it in good order, the second one at once: then its pages go to
+    one. Logs go to standard error. Ctrl-C or SIGTERM ends it cleanly, the second one at once: then its pages go to
     others.
     """
     shutdown.after_main()

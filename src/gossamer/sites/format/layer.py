@@ -34,7 +34,7 @@ class Seen(SiteModel):
     count: Whole = 0
     """For rolling and hits: how many pages to remember."""
     rounds: Whole = 0
-    """For rolling and hits: for how many rounds to remember a page; with hits, a page that no list shows any more is forgotten after so many."""
+    """For rolling and hits: for how many rounds to remember a page; with hits, a page that no list shows any more is forgotten after this many."""
     capacity: Whole = 1_000_000
     """For bloom: the expected number of pages."""
     error: float = 1e-4

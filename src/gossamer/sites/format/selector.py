@@ -84,7 +84,7 @@ class Clean(SiteModel):
     join: str | None = None
     """Text to join a list with."""
     batch: tuple[Annotated[Whole, Field(ge=1)], str] | None = None
-    """[number, text]: join so many members of a list at a time with the text; the value stays a list, of fewer texts."""
+    """[number, text]: join this many members of a list at a time with the text; the value stays a list, of fewer texts."""
     map: dict[str, Any] | None = None
     """A table of replacements; texts that are not in it stay."""
     truncate: Whole | None = None
