@@ -89,7 +89,7 @@ chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos/server.py $(CHAOS_ARGS)
 	@$(BIN)/python scripts/chaos/workers.py $(WORKER_ARGS)
 	@$(BIN)/python scripts/chaos/crawls.py $(CRAWLS_ARGS)
-	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py
+	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py tests/chaos/test_threads.py
 	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest $(SEARCHES) -k "not planted"
 	@CONTRACT_PLACES=all $(BIN)/python -m pytest -n $(WORKERS) $(CONTRACT)
 
