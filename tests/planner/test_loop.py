@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.planned_crawl import LEAD, PlannedCrawl
+from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl
 
-from gossamer.model import Token
+from gossamer.model import GroupPolicy, Token
 from gossamer.planner.policy.rounds import Action
 from gossamer.testing.servers import Server
 
@@ -96,6 +96,33 @@ def test_what_overlaps(crawl: PlannedCrawl) -> None:
     assert [one.group for one in planner.cycle().done] == ["queue"]
     crawl.advance(10 * MINUTE)
     assert "skip" in [one.group for one in planner.cycle().done]
+
+
+def test_rounds_of_spiders_begin_by_their_schedule_and_end_when_nothing_is_left(crawl: PlannedCrawl) -> None:
+    """Workers that stay note no end; and a task that waits keeps a round from ending."""
+    planner = crawl.planner("one")
+    crawl.frontier.put_document("spider", "all", "spider: quotes\nschedule: {every: 10m, deadline: 5m}\n")
+    key = f"{crawl.frontier.crawl}:tasks"
+    crawl.frontier.define("quotes", {"page": PAGES}, GroupPolicy(start=True, tasks=(key,)))
+    crawl.seed("quotes", 3)
+    assert planner.cycle().done == []
+    crawl.frontier.connection.execute("RPUSH", key, "one", key=key)
+    crawl.fetch("quotes", end=False)
+    assert planner.cycle().done == [], "a task waits"
+    [task] = crawl.frontier.lease_tasks(crawl.token, key, 1)
+    crawl.frontier.settle_tasks(crawl.token, key, done=[task])
+    crawl.advance(6 * MINUTE)
+    assert [one.over for one in planner.cycle().done] == [True]
+    [info] = crawl.frontier.rounds("quotes")
+    assert (info.state, info.late, info.pages) == ("ended", True, 3)
+    assert planner.cycle().done == []
+    crawl.advance(4 * MINUTE)
+    assert [(one.group, one.action) for one in planner.cycle().done] == [("quotes", Action.BEGIN)]
+    assert planner.cycle().done == [], "its start is owed"
+    crawl.frontier.drop_document("spider", "all")
+    crawl.seed("quotes", 1)
+    crawl.fetch("quotes", end=False)
+    assert planner.cycle().done == []
 
 
 def test_what_is_left_is_dropped_for_the_next_round(crawl: PlannedCrawl) -> None:

@@ -90,7 +90,7 @@ class PlannedCrawl:
             self.frontier.add([request])
         return self.frontier.started(group, self.token)
 
-    def fetch(self, group: str) -> None:
+    def fetch(self, group: str, *, end: bool = True) -> None:
         """Fetch all that waits, and do what comes after the round."""
         while True:
             self.token = self.token.next()
@@ -99,8 +99,9 @@ class PlannedCrawl:
                 break
             self.token = self.token.next()
             self.frontier.exchange(self.token, settle=[Settlement(lease) for lease in reply.leases])
-        self.frontier.end_round(group, self.token)
-        self.frontier.ended(group, self.token)
+        if end:
+            self.frontier.end_round(group, self.token)
+            self.frontier.ended(group, self.token)
 
     def run_round(self, group: str) -> None:
         self.seed(group)

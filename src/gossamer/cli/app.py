@@ -49,6 +49,7 @@ NOUNS: Mapping[str, str] = {
     "worker": "gossamer.cli.steer.worker",
     "seen": "gossamer.cli.steer.seen",
     "site": "gossamer.cli.site.site",
+    "spider": "gossamer.cli.steer.spider",
     "round": "gossamer.cli.steer.round",
     "report": "gossamer.cli.view.report",
 }

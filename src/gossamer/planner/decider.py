@@ -9,17 +9,19 @@ from typing import NamedTuple
 from gossamer.model import GroupState, PlanState
 from gossamer.model.reply import PAGES_FULL
 from gossamer.planner.policy.rounds import Action, LastRound, RoundPolicy, decide_round, is_overdue
-from gossamer.planner.schedules import PlannedGroup
+from gossamer.planner.schedules import SPIDER, PlannedGroup
 
 
 class Decision(NamedTuple):
-    """What to do for a group now. `round` is the present one. `late`: note that it runs longer than it may."""
+    """What to do for a group now. `round` is the present one. `late`: note that it runs longer than it may. `over`: note that it has
+    ended, as workers of spiders do only when they end themselves."""
 
     group: str
     round: int
     action: Action
     why: str
     late: bool = False
+    over: bool = False
 
 
 def last_round(state: GroupState, now: float) -> LastRound:
@@ -58,6 +60,8 @@ class Decider:
 
     def _decide(self, group: PlannedGroup, state: GroupState, now: float) -> Decision | None:
         last, paused, name = last_round(state, now), is_paused(state), group.group
+        if group.kind == SPIDER and state.closed is None and state.start == "done" and state.open == 0:
+            return Decision(name, last.number, Action.WAIT, "", over=True)
         late = state.began is not None and state.closed is None and not state.late
         if late and group.policy.schedule is not None and group.policy.schedule.deadline is not None:
             self._quiet_until = min(self._quiet_until, last.began + group.policy.schedule.deadline)

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
 from gossamer.frontier.contract import Frontier
-from gossamer.model import Leader, Token
+from gossamer.model import EndState, Leader, Token
 from gossamer.planner.decider import Decider, Decision
 from gossamer.planner.policy.rounds import Action
 from gossamer.planner.schedules import Schedules
+from gossamer.sites.schedule import is_late
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,8 @@ class Planner:
         try:
             if decision.late and self._frontier.round_note(group, number, {"late": True}):
                 logger.warning("Round %d of %s is late: it runs longer than its deadline.", number, group)
+            if decision.over:
+                return self._ended(decision)
             if decision.action is Action.WAIT:
                 return decision.late
             if decision.action is Action.REPLACE and not self._dropped(group, number):
@@ -119,10 +122,22 @@ class Planner:
         except (NotLeader, FrontierUnavailable):
             raise
         except GossamerError as error:
-            logger.error("Round %d of %s could not begin: %s", number + 1, group, error)
+            logger.error("Nothing could be done about the rounds of %s: %s", group, error)
             return False
         how = ", while what the last one found is still fetched" if again else ""
         logger.info("Round %d of %s begins%s: %s.", begun, group, how, decision.why)
+        return True
+
+    def _ended(self, decision: Decision) -> bool:
+        """Note that a round is over, if nothing is left of it: also no task."""
+        group, policy = decision.group, self._schedules.groups[decision.group].policy
+        state, number = self._frontier.end_round(group, self._token)
+        if state is not EndState.GRANTED:
+            return False
+        [info] = self._frontier.rounds(group, 1)
+        late = info.began is not None and is_late(policy.schedule, info.began, info.ended or info.began)
+        if self._frontier.ended(group, self._token, {"late": late}):
+            logger.info("Round %d of %s is over.", number, group)
         return True
 
     def _dropped(self, group: str, number: int) -> bool:

@@ -22,6 +22,7 @@ class PlannedRound(NamedTuple):
     time in seconds."""
 
     group: str
+    kind: str
     file: str
     state: str
     round: int
@@ -57,11 +58,12 @@ def coming(frontier: Frontier, seconds: float) -> tuple[PlanState, list[Event]]:
 def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRound:
     if state is None:
         why = "no worker has served it yet"
-        return PlannedRound(group.group, group.file, "new", 0, None, None, None, why, False, "", 0, 0)
+        return PlannedRound(group.group, group.kind, group.file, "new", 0, None, None, None, why, False, "", 0, 0)
     action, at, why = next_decision(group, state, now)
     late = state.late or (state.began is not None and is_overdue(group.policy, last_round(state, now), now))
     return PlannedRound(
         group.group,
+        group.kind,
         group.file,
         _state(state),
         state.round,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.support.command import Command
 from tests.support.planned_crawl import PlannedCrawl
@@ -49,6 +51,34 @@ def test_the_next_hour_and_the_table_of_all_sites(command: Command, valkey_serve
         told = {row["group"]: row for row in command("site", "list", "--rounds", "--json").json}
         assert told["slow"]["depths"][0]["waiting"] == 3
         assert crawl.rounds("fast") == [(0, "ended")], "nothing was begun"
+
+
+def test_schedules_of_spiders_are_checked_kept_and_listed(
+    command: Command, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    with PlannedCrawl(valkey_server, crawl_name) as crawl:
+        crawl.push("forum", "{every: 10m}")
+        file = tmp_path / "spiders.yaml"
+        file.write_text("spider: quotes\nschedule: {evry: 1h, cron: '61 * * * *'}\n---\n- spider\n")
+        said = command("spider", "push", file, code=2).err.splitlines()
+        assert said == [
+            "error: spiders.yaml:2:12: schedule.evry: unknown key evry (did you mean every?)",
+            "error: spiders.yaml:4:1: this is not a mapping (it begins with spider: name)",
+        ]
+        file.write_text("spider: quotes\nschedule: {cron: '61 * * * *'}\n")
+        assert "this is not a cron expression" in command("spider", "push", file, code=2).err
+        file.write_text("spider: forum\nschedule: {every: 1h}\n")
+        assert "forum is planned by the crawl's site file forum" in command("spider", "push", file, code=2).err
+        file.write_text("spider: quotes\nschedule: {every: 1h, deadline: 2h}\n")
+        said_well = command("spider", "push", file)
+        assert said_well.out == "spiders version 1: quotes\n"
+        assert "the deadline is longer than every" in said_well.err
+        [row] = command("spider", "list").rows
+        assert row[:3] == ["quotes", "spiders", "new"]
+        assert [row["group"] for row in command("site", "list", "--rounds", "--json").json] == ["forum", "quotes"]
+        command("spider", "remove", "spiders")
+        assert command("spider", "list").rows == []
+        assert "no schedules" in command("spider", "remove", "spiders", code=2).err
 
 
 def test_settings_that_let_the_lead_run_out_are_refused(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

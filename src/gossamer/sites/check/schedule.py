@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from gossamer.sites.check import expressions
+from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.file.problems import Path
 from gossamer.sites.format import BlackoutRule, Schedule
 
-if TYPE_CHECKING:
-    from gossamer.sites.check.site import Checker
+
+class ScheduleChecker(Protocol):
+    """Whoever checks the file in which the schedule stands."""
+
+    def add(self, path: Path, message: str, hint: str = "") -> None: ...
+    def warn(self, path: Path, message: str, hint: str = "") -> None: ...
+    def must(self, looks: Callable[[str], Complaint], text: str | None, path: Path) -> None: ...
 
 
-def check_schedule(checker: Checker, schedule: Schedule, path: Path) -> None:
+def check_schedule(checker: ScheduleChecker, schedule: Schedule, path: Path) -> None:
     checker.must(expressions.cron, schedule.cron, (*path, "cron"))
     checker.must(expressions.zone, schedule.tz, (*path, "tz"))
     for place, hours in enumerate(schedule.blackout):
