@@ -516,6 +516,19 @@ SETTINGS: tuple[Setting, ...] = (
         _seconds,
         "How long a planner leads after its last cycle. When it dies, another takes over after this time and one cycle at most.",
     ),
+    Setting(
+        "GOSSAMER_PLAN_LIMIT",
+        100_000,
+        _at_least_one,
+        "How many requests of layers with page records a planner queues, over all sites. Pages that are due beyond it wait for room.",
+    ),
+    Setting(
+        "GOSSAMER_PLAN_SHARES",
+        "weights",
+        _one_of("weights", "neocrawler"),
+        "How a planner divides the room among the sites and layers that have due pages: `weights` (in proportion, exact over time) or "
+        "`neocrawler` (each part rounded up, the highest weight first, what one does not use carried to the next).",
+    ),
 )
 
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}

@@ -32,6 +32,8 @@ class Interrupted:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._frontier, name)
+        if not callable(method):
+            return method
 
         def call(*args: Any, **more: Any) -> Any:
             if name == self.verb:

@@ -22,6 +22,7 @@ from gossamer.model import (
     Document,
     DocumentInfo,
     Drained,
+    DueLane,
     EndState,
     ExchangeReply,
     Fetched,
@@ -36,6 +37,7 @@ from gossamer.model import (
     PageName,
     PageState,
     PartitionState,
+    PlanCycle,
     PlanState,
     Request,
     RoundInfo,
@@ -356,11 +358,21 @@ class Frontier(Protocol):
         """Give the lead back; another planner may have it at once. False: the term was over before, or an earlier
         call whose reply was lost has given it back."""
 
-    def feed(self, partition: int, lanes: Sequence[tuple[str, int, int | None]], *, term: int = 0) -> list[LaneFeed]:
+    def due_lanes(self, partition: int) -> list[DueLane]:
+        """The lanes that keep page records, with what is due and queued on one partition."""
+
+    def feed(
+        self,
+        partition: int,
+        lanes: Sequence[tuple[str, int, int | None]],
+        *,
+        term: int = 0,
+        log: tuple[int, int] | None = None,
+    ) -> list[LaneFeed]:
         """Move due pages of lanes that keep records into their queues, on one partition: of each lane (full name) at most so many, the
         oldest first (LIFO lanes: the newest), and none beyond so many queued and delayed requests there (None: the lane's own limits
         alone). From the first call of a planner with its `term` on, pages that are found wait for it, as long as it leads. Otherwise workers'
-        exchanges move what is due."""
+        exchanges move what is due. `log`, the limit and what was scheduled, is kept for `plan_cycles` with what came of it."""
 
     def page_records(self, lane: str, fingerprints: Sequence[int]) -> list[PageInfo | None]:
         """The records of pages; None for one that the lane does not know."""
@@ -370,6 +382,9 @@ class Frontier(Protocol):
     ) -> tuple[str, list[PageInfo]]:
         """Some records of a lane, all or those in one state, and the cursor of the next ones; "" at the end. A record that is there all
         the while is returned at least once."""
+
+    def plan_cycles(self, limit: int = 20) -> list[PlanCycle]:
+        """The last cycles of planners in which pages were due, on all partitions, newest first; 500 are kept on each."""
 
     def plan_state(self, *, lanes: bool = False) -> PlanState:
         """Who leads, and of all groups what planners decide by: their present rounds and what waits, with `lanes` in each lane. Costs

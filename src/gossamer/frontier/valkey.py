@@ -189,6 +189,8 @@ class ValkeyFrontier(FunctionClient):
     page_records = blocking(PageRecordVerbs, PageRecordVerbs.page_records)
     scan_page_records = blocking(PageRecordVerbs, PageRecordVerbs.scan_page_records)
     plan_state = blocking(PlanVerbs, PlanVerbs.plan_state)
+    plan_cycles = blocking(PlanVerbs, PlanVerbs.plan_cycles)
+    due_lanes = blocking(PlanVerbs, PlanVerbs.due_lanes)
 
     scan = blocking(SnapshotVerbs, SnapshotVerbs.scan)
 

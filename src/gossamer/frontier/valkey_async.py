@@ -148,6 +148,8 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     page_records = awaited(PageRecordVerbs, PageRecordVerbs.page_records)
     scan_page_records = awaited(PageRecordVerbs, PageRecordVerbs.scan_page_records)
     plan_state = awaited(PlanVerbs, PlanVerbs.plan_state)
+    plan_cycles = awaited(PlanVerbs, PlanVerbs.plan_cycles)
+    due_lanes = awaited(PlanVerbs, PlanVerbs.due_lanes)
 
     scan = awaited(SnapshotVerbs, SnapshotVerbs.scan)
 

@@ -1,7 +1,7 @@
 """Frozen values that every room speaks in."""
 
 from gossamer.model.document import Document, DocumentInfo, PageName
-from gossamer.model.plan import DailyCounts, GroupState, LaneState, Leader, PlanState
+from gossamer.model.plan import DailyCounts, DueLane, GroupState, LaneShare, LaneState, Leader, PlanCycle, PlanState
 from gossamer.model.plan.page_record import (
     LaneFeed,
     PageEvent,
@@ -62,6 +62,7 @@ __all__ = [
     "Document",
     "DocumentInfo",
     "Drained",
+    "DueLane",
     "EndState",
     "Ending",
     "ExchangeReply",
@@ -77,6 +78,7 @@ __all__ = [
     "LaneCounts",
     "LaneFeed",
     "LanePolicy",
+    "LaneShare",
     "LaneState",
     "Leader",
     "Lease",
@@ -87,6 +89,7 @@ __all__ = [
     "PageState",
     "PageVisit",
     "PartitionState",
+    "PlanCycle",
     "PlanState",
     "RecordPolicy",
     "Request",

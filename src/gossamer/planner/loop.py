@@ -15,6 +15,7 @@ from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
 from gossamer.frontier.contract import Frontier
 from gossamer.model import EndState, Leader, Token
 from gossamer.planner.decider import Decider, Decision
+from gossamer.planner.feeder import POLICIES, Feeder
 from gossamer.planner.policy.rounds import Action
 from gossamer.planner.schedules import Schedules
 from gossamer.sites.schedule import is_late
@@ -24,22 +25,33 @@ logger = logging.getLogger(__name__)
 RENEW = 0.25
 """A leader that is busy says that it still leads when so much of its time has passed."""
 TRIGGER = "schedule"
+LIMIT = 100_000
+"""So many requests of lanes with page records are queued at most, unless a setting says otherwise."""
 DROP = 0.2
 """Seconds in which waiting requests of one group are dropped in a cycle."""
 
 
 class Cycle(NamedTuple):
-    """What one cycle came to: who leads, and what was done."""
+    """What one cycle came to: who leads, what was done, and how many due pages were queued."""
 
     leader: Leader
     done: Sequence[Decision] = ()
+    fed: int = 0
 
 
 class Planner:
-    """One planner of a crawl, called `name`. `seconds` is how long it leads after it has said so last."""
+    """One planner of a crawl, called `name`. `seconds` is how long it leads after it has said so last. `limit` is how many requests of
+    lanes that keep page records it queues, and `shares` by which policy these have their part of it."""
 
     def __init__(
-        self, frontier: Frontier, name: str, *, seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        frontier: Frontier,
+        name: str,
+        *,
+        seconds: float,
+        limit: int = LIMIT,
+        shares: str = "weights",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._frontier, self.name, self._seconds, self._clock = frontier, name, seconds, clock
         self._token = Token.fresh()
@@ -48,6 +60,11 @@ class Planner:
         self._followed: str | None = None
         self._renewed = 0.0
         self._schedules, self._decider = Schedules(frontier), Decider()
+        self._limit, self._policy = limit, POLICIES[shares]
+        self._feeder = self._new_feeder()
+
+    def _new_feeder(self) -> Feeder:
+        return Feeder(self._frontier, self._limit, self._policy, self._keep_leading)
 
     def cycle(self) -> Cycle:
         """Lead if nobody else does, and do what is to be done now. Raises `FrontierUnavailable` if the server cannot be reached."""
@@ -58,15 +75,16 @@ class Planner:
         if self._schedules.update(state.documents):
             scheduled = sum(one.policy.schedule is not None for one in self._schedules.groups.values())
             logger.info("%d groups are planned, %d of them with a schedule.", len(self._schedules.groups), scheduled)
-        done = []
+        done, fed = [], 0
         try:
             for decision in self._decider.decide(state, self._schedules.groups):
                 self._keep_leading()
                 if self._done(decision):
                     done.append(decision)
+            fed = self._feeder.feed(self.term)
         except NotLeader:
             self._lost()
-        return Cycle(leader, done)
+        return Cycle(leader, done, fed)
 
     def resign(self) -> None:
         """Leave the lead to another planner."""
@@ -86,6 +104,7 @@ class Planner:
             logger.info("This planner (%s) leads the crawl, in term %d.", self.name, leader.term)
             # What it knows may be as old as its last term.
             self._schedules, self._decider = Schedules(self._frontier), Decider()
+            self._feeder = self._new_feeder()
         elif not leader.granted and leader.name != self._followed:
             logger.info("The planner %s leads the crawl; this one (%s) waits.", leader.name, self.name)
         self._followed = None if leader.granted else leader.name

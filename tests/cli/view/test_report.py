@@ -11,7 +11,8 @@ from tests.support.command import Command
 
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import CounterChange, Ending, LanePolicy, Request, Settlement, Token
+from gossamer.model import CounterChange, Ending, LanePolicy, RecordPolicy, Request, Settlement, Token
+from gossamer.planner.loop import Planner
 from gossamer.testing.clock import advance
 
 DAY = 86_400.0
@@ -88,3 +89,19 @@ def test_what_waits_for_nobody_is_stuck(two_days: ValkeyFrontier, command: Comma
     frontier.block("slow", 600, "429")
     rows = command("report", "stuck", "--json", code=1).json
     assert [row["why"].split(" ")[0] for row in rows] == ["paused:", "blocked"]
+
+
+def test_cycles_of_planners_are_told_by_layer(frontier: ValkeyFrontier, command: Command) -> None:
+    assert command("report", "cycles").out == "no planner has found due pages yet\n"
+    frontier.define("shop", {"lamp": LanePolicy(records=RecordPolicy())})
+    planner = Planner(frontier, "one", seconds=4, limit=3 * frontier.partitions)
+    planner.cycle()
+    frontier.add([Request(n + 1, "h", "shop.lamp", b"x") for n in range(5)])
+    planner.cycle()
+    planner.cycle()
+    rows = command("report", "cycles").rows
+    assert [row[2:] for row in rows] == [
+        ["3", "3", "0", "shop.lamp", "0", "0", "2"],
+        ["3", "0", "3", "shop.lamp", "3", "3", "2"],
+    ]
+    assert [row["room"] for row in command("report", "cycles", "--json", "--limit", "1").json] == [0]

@@ -68,7 +68,7 @@ MADE_AGAIN = {
 }  # fmt: skip
 LEFT = {
     "hungry", "deadlines", "marks", "alone", "consumers", "workers", "worker_seen", "draining", "answers", "keyed", "outbox_due",
-    "purge", "snapshots", "restored", "jars_began", "dropped", "versions", "version_order",
+    "purge", "cycles", "snapshots", "restored", "jars_began", "dropped", "versions", "version_order",
 }  # fmt: skip
 
 

@@ -70,7 +70,13 @@ def plan(
         ended.set()
 
     with ValkeyFrontier.open(settings) as frontier, handle_signals(first, lambda: None):
-        planner = Planner(frontier, name or f"{socket.gethostname()}:{os.getpid()}", seconds=settings[LEAD])
+        planner = Planner(
+            frontier,
+            name or f"{socket.gethostname()}:{os.getpid()}",
+            seconds=settings[LEAD],
+            limit=settings["GOSSAMER_PLAN_LIMIT"],
+            shares=settings["GOSSAMER_PLAN_SHARES"],
+        )
         run(planner, settings[CYCLE], ended.wait)
     if told[0] == signal.SIGINT:
         raise typer.Exit(exit_codes.INTERRUPTED)

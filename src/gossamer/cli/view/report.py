@@ -87,6 +87,30 @@ def failures(
 
 
 @app.command()
+def cycles(
+    limit: Annotated[int, option("--limit", "N", "Show the last N cycles.", min=1, max=500)] = 10,
+    csv: Csv = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Show how planners divided the room among sites and layers, newest first.
+
+    One row for each layer with due pages in a cycle, on each partition: `limit` requests may be queued there, `scheduled` were, and
+    the `room` between the two was divided. `taken` pages were queued of the layer's `share`; `left` are due and wait. 500 cycles of
+    each partition are kept.
+    """
+    with where.find() as frontier:
+        found = frontier.plan_cycles(limit)
+    rows = [
+        (moment(x.at), x.partition, x.limit, x.scheduled, x.room, lane.lane, lane.share, lane.taken, lane.left)
+        for x in found
+        for lane in x.lanes
+    ]
+    columns = ("at", "partition", "limit", "scheduled", "room", "layer", "share", "taken", "left")
+    _write(columns, rows, csv, json, "no planner has found due pages yet")
+
+
+@app.command()
 def stuck(
     site: Sites = None,
     csv: Csv = False,

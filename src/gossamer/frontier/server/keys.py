@@ -65,6 +65,7 @@ SUFFIXES: dict[str, str] = {
     "pages": ":pg:",  # hash per number: fingerprint -> page record
     "page_due": ":pd:",  # sorted set per number: fingerprint by when the page is due
     "feeds": ":pf",  # sorted set: lane id by when the first of its pages may be due
+    "cycles": ":cy",  # list: the last cycles of planners
     "rounds": ":rn",  # hash: group -> round
     "starts": ":st",  # hash: group -> start lease
     "ends": ":re",  # hash: group -> lease of what comes after a round

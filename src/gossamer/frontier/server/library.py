@@ -42,7 +42,7 @@ VERBS = (
     "new_round", "purge", "drop", "drop_group", "dropped", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "push_tasks", "end_tasks", "counts",
     "group_open", "seen_count", "workers", "gone", "owed", "append", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock", "end_round", "round_note",
     "rounds", "round_counts", "daily_counts", "put_document", "document", "documents", "documents_version", "put_cookies", "cookies",
-    "put_page_versions", "page_versions", "lead", "plan_state", "feed", "page", "pages",
+    "put_page_versions", "page_versions", "lead", "plan_state", "plan_cycles", "due_lanes", "feed", "page", "pages",
 )  # fmt: skip
 
 

@@ -22,6 +22,47 @@ class Leader(NamedTuple):
         return self.until > self.now
 
 
+class DueLane(NamedTuple):
+    """A lane that keeps page records, on one partition: its weight and that of its group, why nothing is leased from it, how many pages
+    are due, and what is queued and delayed."""
+
+    lane: str
+    weight: float
+    group_weight: float
+    paused: str
+    due: int
+    queued: int
+
+    @property
+    def group(self) -> str:
+        return self.lane.rpartition(".")[0]
+
+
+class LaneShare(NamedTuple):
+    """What a lane got in a cycle: its share of the room, the pages of it that were `taken`, and the due pages that were left."""
+
+    lane: str
+    share: int
+    taken: int
+    left: int
+
+
+class PlanCycle(NamedTuple):
+    """What a planner's cycle came to on one partition: how many requests may be queued there, how many were, and what each lane
+    with due pages got of the room between the two."""
+
+    at: float
+    partition: int
+    term: int
+    limit: int
+    scheduled: int
+    lanes: tuple[LaneShare, ...]
+
+    @property
+    def room(self) -> int:
+        return max(0, self.limit - self.scheduled)
+
+
 class LaneState(NamedTuple):
     """What waits in a lane."""
 

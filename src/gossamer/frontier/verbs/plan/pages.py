@@ -31,10 +31,16 @@ class PageRecordVerbs:
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
     def feed(
-        self, partition: int, lanes: Sequence[tuple[str, int, int | None]], *, term: int = 0
+        self,
+        partition: int,
+        lanes: Sequence[tuple[str, int, int | None]],
+        *,
+        term: int = 0,
+        log: tuple[int, int] | None = None,
     ) -> Verb[list[LaneFeed]]:
         rows = [[lane, most, -1 if limit is None else limit] for lane, most, limit in lanes]
-        [reply] = yield [function_call("feed", self._base(partition), {"term": term, "lanes": rows})]
+        header = {"term": term, "lanes": rows, **({} if log is None else {"log": log})}
+        [reply] = yield [function_call("feed", self._base(partition), header)]
         return [LaneFeed(*row) for row in read(reply)[1]]
 
     def page_records(self, lane: str, fingerprints: Sequence[int]) -> Verb[list[PageInfo | None]]:

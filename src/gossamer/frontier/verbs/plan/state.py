@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.frontier.server.layout import RIGHT
-from gossamer.model import GroupState, LaneState, Leader, PlanState
+from gossamer.model import DueLane, GroupState, LaneShare, LaneState, Leader, PlanCycle, PlanState
 from gossamer.model.reply import PAGES_FULL
 
 STATE = RIGHT.at("state")
@@ -57,6 +57,19 @@ class PlanVerbs:
         now, _, documents, (term, name, until), *_ = heads[0]
         leader = Leader(False, term, name, until / 1000, now / 1000)
         return PlanState(now / 1000, documents, leader, self._groups[lanes])
+
+    def plan_cycles(self, limit: int = 20) -> Verb[list[PlanCycle]]:
+        replies = yield [function_call("plan_cycles", base, {"limit": max(1, limit)}) for base in self.bases]
+        found = [
+            PlanCycle(at / 1000, partition, term, most, scheduled, tuple(LaneShare(*lane) for lane in lanes))
+            for partition, reply in enumerate(replies)
+            for at, term, most, scheduled, lanes in read(reply)
+        ]
+        return sorted(found, key=lambda cycle: (-cycle.at, cycle.partition))[:limit]
+
+    def due_lanes(self, partition: int) -> Verb[list[DueLane]]:
+        [reply] = yield [function_call("due_lanes", self.bases[partition], {})]
+        return [DueLane(*row) for row in read(reply)]
 
     def _joined(self, known: list[tuple[str, list[PartitionRow]]]) -> dict[str, GroupState]:
         rows: dict[str, dict[int, PartitionRow]] = {}

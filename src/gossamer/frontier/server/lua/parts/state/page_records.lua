@@ -467,10 +467,14 @@ do
   end
 
   -- How many pages are due that were not moved.
+  function Pages.due(S, lane)
+    return call('ZCOUNT', Pages.of(S, lane).due, '-inf', S.now + SLACK)
+  end
+
   function Pages.left(S, lane)
     look_at(S, lane, Pages.of(S, lane))
     next_look(S)
-    return call('ZCOUNT', Pages.of(S, lane).due, '-inf', S.now + SLACK)
+    return Pages.due(S, lane)
   end
 
   -- The name of a fingerprint that is given as a signed decimal text: its 8 bytes.

@@ -3,9 +3,20 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {term (of the leader; 0: one that need not lead, and that nobody waits for), lanes[] {lane, most (pages to move), limit
---            (queued and delayed requests here that it may lead to; -1: the lane's own limits alone)}}
+--            (queued and delayed requests here that it may lead to; -1: the lane's own limits alone)}, log {limit, scheduled} of
+--            the planner's cycle, to be kept with what came of it, or nil}
 -- Returns msgpack {now, rows[] {moved, due pages that are left, queued and delayed; all 0 for a lane that keeps no records}}
 -- Cost    O(most log pages)
+
+local CYCLES_KEPT = 500
+
+-- What the planner's cycle came to: when, in which term, by which numbers, and of each lane {lane, share, moved, left}.
+local function keep_cycle(S, h, rows)
+  local lanes = {}
+  for i, one in ipairs(h.lanes) do lanes[i] = {one[1], one[2], rows[i][1], rows[i][2]} end
+  call('RPUSH', S.b .. K.cycles, pack({S.now, h.term, h.log[1], h.log[2], lanes}))
+  call('LTRIM', S.b .. K.cycles, -CYCLES_KEPT, -1)
+end
 
 local function feed(S, name, most, limit)
   local lane = Lane.by_name(S, name)
@@ -22,6 +33,7 @@ verb('feed', {'allow-oom'}, function(S, h)
   if refusal then return refusal end
   if h.term > 0 then Pages.feeder(S) end
   for i, one in ipairs(h.lanes) do rows[i] = feed(S, one[1], one[2], one[3]) end
+  if h.log then keep_cycle(S, h, rows) end
   finish(S)
   return pack({S.now, rows})
 end)
