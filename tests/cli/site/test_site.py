@@ -218,6 +218,8 @@ class TestTry:
             (None, "follow[1] css a.next"),
             ("POST", "follow[2] css a.any"),
         ]
+        shown = command("site", "try", f"{site.url}/list/1", "--file", "f.yaml").out
+        assert f"post\tfollow[0] css a.post\tPOST {site.url}/post/1 q=1\t" in shown, "links differ by what is sent"
 
     def test_redirects_are_shown_hop_by_hop(self, command: Command, site: Site) -> None:
         site.on("/post/old", Reply(301, headers={"Location": "/post/older"}))

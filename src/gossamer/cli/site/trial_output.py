@@ -12,10 +12,13 @@ from typing import Any
 from gossamer.cli import output
 from gossamer.engine.trial.cases import reading_json
 from gossamer.engine.trial.trial import TrialResult, rules_of, seed_of
+from gossamer.model.page import PageRequest
 from gossamer.sites.compile import CompiledSite
 
 LONGEST = 300
 """Characters of a value that are shown to people."""
+ENDS = 60
+"""Characters of a link's body that are shown, from its beginning and from its end."""
 
 
 def as_json(site: CompiledSite, tried: TrialResult) -> dict[str, Any]:
@@ -73,7 +76,7 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
         output.write_table(
             ("to", "rule", "link", "passes"),
             [
-                (link.layer, rule, _link(link.method, link.url), _passes(link.inherited))
+                (link.layer, rule, _link(link), _passes(link.inherited))
                 for link, rule in zip(reading.links, rules, strict=True)
             ],
         )
@@ -96,8 +99,12 @@ def _fingerprint(site: CompiledSite, tried: TrialResult) -> str:
     return f"{(seed_of(site, tried.url, layer) or site.link(tried.url, layer)).fingerprint:016x}"
 
 
-def _link(method: str, url: str) -> str:
-    return url if method == "GET" else f"{method} {url}"
+def _link(link: PageRequest) -> str:
+    """With the beginning and the end of its body: links with one URL differ by it."""
+    sent = link.body.decode("utf-8", "backslashreplace")
+    if len(sent) > 2 * ENDS:
+        sent = f"{sent[:ENDS]} … {sent[-ENDS:]}"
+    return " ".join(filter(None, (link.method if link.method != "GET" else "", link.url, sent)))
 
 
 def _type(value: Any) -> str:

@@ -124,7 +124,7 @@ class Trial:
             cookies={**cookies, **link.cookies}, inherited=inherited, site=site.name, options=options
         )
         hops: list[Hop] = []
-        said, failure = "not asked (politeness.robots: ignore)", ""
+        said, failure = "not asked", ""
         response: Response | None = None
         begun = time.perf_counter()
         try:
