@@ -68,7 +68,8 @@ class FleetFeedExporter(FeedExporter):
         self._as_mappings: set[str] = set()
         self._closed: FeedFile | None = None
         """The file that was closed last, or is."""
-        if isinstance(scheduler, RefusedScheduler):
+        # Not isinstance: Scrapy's schedulers take any class with their methods for one of theirs.
+        if type(scheduler) is RefusedScheduler:
             self.feeds.clear()  # the files stay as they are
         worker_config = getattr(scheduler, "join", None)
         if worker_config is not None and worker_config.feeds:
