@@ -102,6 +102,7 @@ class SiteLogins:
             await self._log_in(site)
             session.number = session.over + 1
             return
+        assert site.login is not None
         if session.refused and await self._is_stopped(site):
             raise LoginFailed(session.refused, refused=True)
         while True:
@@ -117,7 +118,8 @@ class SiteLogins:
             if float(shared.get(TURN) or 0) > time.time():
                 await asyncio.sleep(LOOK)
                 continue
-            before, turn = await self._put(site, {TURN: str(time.time() + TURN_SECONDS)})
+            lasting = TURN_SECONDS + REDIRECTS * max(delay_of(site, f"//{host}/") for host in site.login.hosts)
+            before, turn = await self._put(site, {TURN: str(time.time() + lasting)})
             # Somebody else has put something meanwhile: look again.
             if before == version:
                 break
@@ -198,19 +200,29 @@ class SiteLogins:
 
     async def _followed(self, site: ServedSite, request: PageRequest) -> Response:
         """The response at the end of all redirects."""
-        layer, hops = site.login_layer, list[str]()
+        login, layer, hops = site.login, site.login_layer, list[str]()
+        assert login is not None
         while True:
             options, cookies = layer.manner(request.url, hops[-1] if hops else "")
             sent = request._replace(cookies={**cookies, **request.cookies}, site=site.name, options=options)
             response = await self._fetch(sent)
+            if self._ask is not None:
+                # The page that needs the session has its turn with the host now, and one request follows the other.
+                await asyncio.sleep(delay_of(site, request.url))
             target = location(response) if 300 <= response.status < 400 else None
             if target is None:
                 return response
             request = next_hop(sent, response, target, hops, REDIRECTS)
             if request.body and not is_own_url(request.url, site.login_layer.options):
                 raise LoginFailed(
-                    f"{sent.url}: it sends the form on to {host_of(request.url)}; if that host may have the password, name it in "
+                    f"{login.rule.url}: it sends the form on to {host_of(request.url)}; if that host may have the password, name it in "
                     "politeness.hosts",
                     refused=True,
                 )
             hops.append(sent.url)
+
+
+def delay_of(site: ServedSite, url: str) -> float:
+    """Seconds between two requests to the host of a URL, as the site's file says."""
+    rule = site.compiled.hosts().get(host_of(url))
+    return max(rule.delay if rule is not None else 0.0, site.compiled.site.politeness.delay)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+import time
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -50,6 +51,9 @@ class Members:
         self.logins: list[str] = []
         self.refused = 0
         self.pages: list[str] = []
+        self.asked: list[float] = []
+        self.sent: list[float] = []
+        """When the form was asked for, and when it was sent."""
         self._lasts, self._sessions, self._tokens = lasts, dict[str, int](), set[str]()
         self._lock = threading.Lock()
         members = self
@@ -72,6 +76,7 @@ class Members:
 
     def _page(self, path: str, session: str) -> tuple[str, dict[str, Any]]:
         if path == "/login":
+            self.asked.append(time.monotonic())
             token = secrets.token_hex(8)
             self._tokens.add(token)
             return f'Please log in <form><input name=csrf value="{token}"></form>', {"cookie": f"before={token}"}
@@ -90,6 +95,7 @@ class Members:
         [token], cookie = form["csrf"], SimpleCookie(handler.headers.get("Cookie", "")).get("before")
         right = (form["user"], form["password"]) == (["crawler"], [PASSWORD])
         with self._lock:
+            self.sent.append(time.monotonic())
             if not right or token not in self._tokens or cookie is None or cookie.value != token:
                 self.refused += 1
                 self._answer(handler, "<p>Wrong user or password</p>")
@@ -153,11 +159,16 @@ def test_a_wrong_password_stops_the_site_and_burns_nothing(
 ) -> None:
     place = place_of(tmp_path, valkey_server, crawl_name, "wrong")
     write(place, members)
+    place.write((tmp_path / "site.yaml").read_text("utf-8").replace("concurrency: 4", "concurrency: 4, delay: 0.05s"))
     tried = place.run("site", "try", f"{members.server.url}/page/1", "--file", "site.yaml", code=exit_codes.FAILED)
     assert "login failed: " in tried
     assert members.refused == 3
     _, told = place.said("crawl", "site.yaml", "-w", "2", code=exit_codes.FAILED)
     assert "members: its login failed: " in told
+    # Logins are as polite as pages.
+    gaps = [sent - asked for asked, sent in zip(members.asked[3:], members.sent[3:], strict=True)]
+    assert len(gaps) == 3
+    assert min(gaps) >= 0.05
     # Three tries in all, however many workers and pages there are.
     assert (members.refused, members.pages) == (6, [])
     with place.frontier() as frontier:
