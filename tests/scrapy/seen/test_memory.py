@@ -229,6 +229,22 @@ def run(*words: str, cwd: Path, code: int = 0, **environ: str) -> tuple[str, str
     return done.stdout, done.stderr
 
 
+def test_an_import_notices_a_server_that_may_have_lost_some_of_it(crawl_name: str) -> None:
+    with Server().start(fsync="always") as server:
+        settings = load({"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": crawl_name}, environ={})
+        with open_memory("spider", settings) as memory:
+            read: list[int] = []
+
+            def heard(count: int) -> None:
+                read.append(count)
+                if len(read) == 1:
+                    server.restart()
+
+            with pytest.raises(SnapshotError, match=r"may have lost fingerprints\. Import again"):
+                import_requests_seen(RequestsSeen(io.BytesIO(LINES)), memory, heard=heard)
+            assert import_requests_seen(RequestsSeen(io.BytesIO(LINES)), memory) == ImportCounts(0, 2500, False)
+
+
 def test_the_command_line_imports_a_jobdir(valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
     written_by_scrapy(tmp_path)
     at = ("--url", valkey_server.url, "--crawl", crawl_name)

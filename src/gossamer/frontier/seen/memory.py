@@ -55,6 +55,11 @@ class ValkeyMemory(Closeable):
         while text(self._ask("purge", [])) != "1":
             pass
 
+    def server_process(self) -> str:
+        """Which process serves it: another one may have lost what was marked last."""
+        info = self._function_client.connection.execute("INFO", "server", key=self._base, final=True).decode()
+        return next((line for line in info.splitlines() if line.startswith("run_id:")), "")
+
     def close(self) -> None:
         self._function_client.close()
 

@@ -255,7 +255,9 @@ class Export:
                 )
 
     def _server(self, partition: int) -> str:
-        info = self.frontier.connection.execute("INFO", "server", key=keys.base(self.frontier.crawl, partition))
+        info = self.frontier.connection.execute(
+            "INFO", "server", key=keys.base(self.frontier.crawl, partition), final=True
+        )
         return next((text for text in info.decode().splitlines() if text.startswith("run_id:")), "")
 
     def _queues(self, partition: int) -> None:

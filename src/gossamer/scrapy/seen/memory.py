@@ -150,7 +150,8 @@ class ImportCounts(NamedTuple):
 def import_requests_seen(
     source: RequestsSeen, memory: ValkeyMemory, custom: bool = False, heard: Callable[[int], None] = lambda _: None
 ) -> ImportCounts:
-    """Remember all that a `requests.seen` holds. May be repeated: what is known already stays so.
+    """Remember all that a `requests.seen` holds. May be repeated: what is known already stays so. SnapshotError if the server was restarted or
+    replaced meanwhile: it may have lost some.
 
     `custom`: the fingerprints are those of the project's own REQUEST_FINGERPRINTER_CLASS. `heard` is told how many bytes
     were read.
@@ -158,6 +159,7 @@ def import_requests_seen(
     number = number_of_custom if custom else number_of
     new = done = 0
     batch: list[int] = []
+    process = memory.server_process()
     for fingerprint in source:
         batch.append(number(fingerprint))
         if len(batch) == BATCH:
@@ -165,4 +167,8 @@ def import_requests_seen(
             heard(source.read)
     new, done = new + sum(memory.mark(batch)), done + len(batch)
     heard(source.read)
+    if memory.server_process() != process:
+        raise SnapshotError(
+            "The server was restarted or replaced meanwhile, and may have lost fingerprints. Import again: what is known stays known."
+        )
     return ImportCounts(new, done - new, source.cut)
