@@ -9,22 +9,24 @@ local Daily = {}
 local DAY = 86400000
 local DAYS_KEPT = 400
 local LANE_DAILY = {'done', 'replaced', 'retried', 'failed', 'expired'}
--- Counters of workers by the head of their name; then comes the layer.
-local COUNTER_DAILY = {['site/read/'] = 'read', ['site/lacking/'] = 'lacking', ['site/rows/'] = 'rows'}
+-- Counters of workers, `site/<what>/<layer>`.
+local COUNTER_DAILY = {'read', 'lacking', 'rows'}
 
 -- What was counted in all.
 local function totals(S, group)
-  local sums = {['|items'] = count_now(S, 'g|' .. group .. '|items')}
+  local sums, names, layers = {['|items'] = count_now(S, 'g|' .. group .. '|items')}, {}, {}
   for _, id in ipairs(Lane.ids(S, group)) do
     local lane = Lane.by_id(S, id)
-    for _, what in ipairs(lane and LANE_DAILY or {}) do
-      sums[sub(lane.name, #group + 2) .. '|' .. what] = count_now(S, id .. '|' .. what)
+    if lane then
+      local layer = sub(lane.name, #group + 2)
+      for _, what in ipairs(LANE_DAILY) do sums[layer .. '|' .. what] = count_now(S, id .. '|' .. what) end
+      for _, what in ipairs(COUNTER_DAILY) do
+        names[#names + 1], layers[#layers + 1] = 'site/' .. what .. '/' .. layer, layer .. '|' .. what
+      end
     end
   end
-  local counters = call('HGETALL', S.b .. K.counters .. group)
-  for i = 1, #counters, 2 do
-    local head, layer = string.match(counters[i], '^(site/%l+/)(.+)$')
-    if head and COUNTER_DAILY[head] then sums[layer .. '|' .. COUNTER_DAILY[head]] = tonumber(counters[i + 1]) end
+  for i, value in ipairs(#names > 0 and read_many(S.b .. K.counters .. group, names) or {}) do
+    sums[layers[i]] = tonumber(value) or 0
   end
   return sums
 end
@@ -44,11 +46,11 @@ local function base_of(key)
   return raw and unpack_msg(raw) or {}
 end
 
-local function trim(key, today)
-  for _, field in ipairs(call('HKEYS', key)) do
-    local day = tonumber(field)
-    if day and day <= today - DAYS_KEPT then call('HDEL', key, field) end
-  end
+-- Lets go of the days that are too old, `day` being the last one that was closed.
+local function trim(key, day, today)
+  local old = {}
+  for n = max(day, today - DAYS_KEPT) - DAYS_KEPT, today - DAYS_KEPT do old[#old + 1] = format('%d', n) end
+  call('HDEL', key, unpack(old))
 end
 
 -- Adds to what a day has brought.
@@ -80,7 +82,7 @@ function Daily.touch(S, group)
   local sums = totals(S, group)
   if day then Daily.add(S, group, day, grown(sums, base_of(key))) end
   call('HSET', key, 'd', format('%d', today), 'b', pack(sums))
-  trim(key, today)
+  if day then trim(key, day, today) end
 end
 
 -- Today, and for each day what it brought, as {day, counts}; the present one so far.
