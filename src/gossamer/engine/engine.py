@@ -23,10 +23,10 @@ ABANDON = 3.0
 
 
 class LeaseProcessor(Protocol):
-    """Processes one lease. None: give it back, since nothing was fetched. Otherwise `landed` is called once, when the response is
-    there or will not come."""
+    """Processes one lease. None: give it back, since nothing was fetched. `landed` is called when the response is there; the first call
+    counts."""
 
-    async def process(self, lease: Lease, landed: Callable[[Feedback | None], None]) -> Settlement | None: ...
+    async def process(self, lease: Lease, landed: Callable[[Feedback], None]) -> Settlement | None: ...
 
     def settled(self, lease: Lease, counts: bool) -> None:
         """The page is settled; with `counts` False it was lost, and is processed again."""
@@ -155,23 +155,25 @@ class Engine:
                 self.courier.fetched(Fetched(lease, feedback))
                 self._fill()
 
-        settlement: Settlement | None
+        settlement: Settlement | None = None
         try:
             settlement = await self._page_processor.process(lease, land)
         except asyncio.CancelledError:
             if not self._giving_back:
                 return
-            settlement = None
         except Exception:
             logger.exception("Processing a page failed; the page is retried.")
             settlement = Settlement(lease, Ending.RETRY, delay=60.0)
         finally:
-            if not landed:
+            self._tasks.pop(identity(lease), None)
+            if settlement is None and not landed:
+                # Its slot is given back with it.
                 landed = True
                 self._downloads -= 1
-            self._tasks.pop(identity(lease), None)
         if settlement is None:
             self.courier.give_back(lease)
         else:
+            # A response that is not there yet will not come.
+            land(None)
             self.courier.settle(settlement, lease)
         self._fill()

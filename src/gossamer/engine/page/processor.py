@@ -1,6 +1,6 @@
 """One page from its lease to its settlement: fetched, checked, read, stored.
 
-Every path ends in exactly one settlement, and frees the host's slot exactly once, as soon as the response is there.
+Every path ends in exactly one settlement, or gives the page back unsent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOGIN_PAUSE = 60.0
 """Seconds until a page is leased again whose site could not be logged in to."""
 
 NO_SECRETS = Secrets({})
-Landed = Callable[[Feedback | None], None]
+Landed = Callable[[Feedback], None]
 
 
 def _is_cancelled() -> bool:
@@ -70,38 +70,27 @@ class PageProcessor:
         """Conditional pages that wait to be settled."""
 
     async def process(self, lease: Lease, landed: Landed) -> Settlement | None:
-        """Calls `landed` once, when the response is there or will not come. None: the page was not fetched, and is to be given back.
-        Its host's robots.txt was fetched in its place, or its site is not served any more."""
+        """Calls `landed` when the response is there. None: the page was not fetched, and is to be given back. Its host's robots.txt was
+        fetched in its place, or its site is stopped or not served any more."""
         layer = self._site_set.layer(lease.lane)
-        told = False
-
-        def once(feedback: Feedback | None) -> None:
-            nonlocal told
-            if not told:
-                told = True
-                landed(feedback)
-
         request: PageRequest | None = None
         try:
             request = payload.unpack(lease)
             if layer is None:
                 layer = self._matched_again(lease, request)
                 if layer is None:
-                    told = True
                     return None
             if layer.site.obeys and self._robots.known(request.url, layer.agent) is None:
                 # That uses up the host's slot and turn: pages that waited for it must not come in a bunch.
                 options, _ = layer.manner(request.url, request.before)
                 await self._robots.ask(request.url, layer.agent, layer.site.name, options)
-                told = True
                 return None
-            return await self._process(lease, layer, request, once)
+            return await self._process(lease, layer, request, landed)
         except PageFailed as failed:
             return await self._failures.settle(lease, layer, request, failed)
         except LoginFailed as error:
             if error.refused:
                 # The site is stopped: its pages wait, unsent.
-                told = True
                 return None
             self._site_counters.of(lease.lane.rpartition(".")[0]).add("engine/failed/login")
             return Settlement(lease, Ending.RETRY, delay=LOGIN_PAUSE)
@@ -109,7 +98,7 @@ class PageProcessor:
             self._site_counters.of(lease.lane.rpartition(".")[0]).add("site/left_out")
             return Settlement(lease)
         except FetchError as error:
-            once(Feedback(HostVerdict.ERROR))
+            landed(Feedback(HostVerdict.ERROR))
             return await self._failures.settle(
                 lease, layer, request, PageFailed(error.reason, error.detail, error.retriable, error.after)
             )
@@ -122,8 +111,6 @@ class PageProcessor:
             # A bug, here or in a hook: it must not end the worker, and has to be seen.
             detail = "".join(traceback.format_exception(error))
             return await self._failures.settle(lease, layer, request, PageFailed("engine", detail, again=False))
-        finally:
-            once(None)
 
     def forget(self, site: str) -> None:
         """Forget a site that has changed, or is not served any more."""
